@@ -24,7 +24,7 @@ STAGES = {
     "start-up": (START_UP, "cli/", "api/"),
     "read": ("capture/", "common/int_columns", "common/paths"),
     "headers": ("net/",),
-    "reassembly": ("net/tcp/",),
+    "reassembly": ("net/tcp/", "model/network_path"),
     "framing": (
         *("kafka/framing/", "model/segments"),
         *("kafka/session/header_candidates", "kafka/session/resync"),

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
         Results,
         Rows,
         anomalies,
+        compare,
         connections,
         decode,
+        groups,
+        metadata,
         records,
         report,
         requests,
+        save,
     )
     from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
     from kanalyze.tables.anomalies import AnomalyRow
@@ -44,11 +48,15 @@ __all__ = [
     "UsageError",
     "__version__",
     "anomalies",
+    "compare",
     "connections",
     "decode",
+    "groups",
+    "metadata",
     "records",
     "report",
     "requests",
+    "save",
 ]
 
 _HOMES = {

@@ -12,11 +12,11 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
-from tests.support.captures import NAMES, analysis, path, truth
+from tests.support.captures import WHOLE, analysis, path, truth
 
 CUT = {"snaplen"}
 ENCRYPTED = {"tls"}
-READABLE = [name for name in NAMES if name not in CUT | ENCRYPTED]
+READABLE = [name for name in WHOLE if name not in CUT | ENCRYPTED]
 COUNTED = [name for name in READABLE if "sent_records" in truth(name)]
 
 

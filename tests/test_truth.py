@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from kanalyze.statistics.summary import Statistics
-from tests.support.captures import NAMES, analysis, request_log, truth
+from tests.support.captures import WHOLE, analysis, request_log, truth
 
 ENVELOPE = 58
 ENCRYPTED_OR_CUT = {"tls", "snaplen"}
-READABLE = [name for name in NAMES if name not in ENCRYPTED_OR_CUT]
+READABLE = [name for name in WHOLE if name not in ENCRYPTED_OR_CUT]
 WITH_BROKER = [name for name in READABLE if "broker_requests" in truth(name)]
 
 
 def test_there_are_captures() -> None:
-    assert len(NAMES) >= 8
-    assert {"basics", "tls", "mock", "errors", "waits"} <= set(NAMES)
+    assert len(WHOLE) >= 8
+    assert {"basics", "tls", "mock", "errors", "waits"} <= set(WHOLE)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_every_packet_is_counted(name: str) -> None:
     _, quality = analysis(name)
     assert quality.packets == truth(name)["packets"]

@@ -17,6 +17,8 @@ import pytest
 from tests.support.captures import NAMES, analysis, path, truth
 
 CLEAR = [name for name in NAMES if name != "tls"]
+# Of the requests of this one none is answered.
+ANSWERED = [name for name in CLEAR if name != "fault-plaintext-to-tls"]
 # In a snapped capture tshark goes on reading at the next packet and takes record data for requests.
 WHOLE = [name for name in CLEAR if name != "snaplen"]
 
@@ -80,7 +82,7 @@ def is_subsequence(part: list[tuple[str, str, str]], whole: list[tuple[str, str,
     return all(message in rest for message in part)
 
 
-@pytest.mark.parametrize("name", CLEAR)
+@pytest.mark.parametrize("name", ANSWERED)
 def test_tshark_pairs_the_same_packets(name: str) -> None:
     """Where tshark pairs two packets (it leaves out many), ours are the same two."""
     lines = tshark(

@@ -1,4 +1,4 @@
-"""Makes the sample reports in reports/ and the generated parts of README.md.
+"""Makes the sample reports in reports/, the pages in docs/ and the generated parts of README.md.
 
     .venv/bin/python tools/sample_reports.py [--check]
 
@@ -9,6 +9,7 @@ and exits with 1 when something would change.
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -16,33 +17,72 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+import kanalyze
+from kanalyze.api.tables import fill
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.queries.database import Database
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, stage_of
 from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.registry import SQL_TABLES
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.tables.row import Column
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
 WIDTH = 100
 EXAMPLE_LINES = 26
+TABLES_HEAD = """\
+# Tables
+
+What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
+`tools/sample_reports.py` from `kanalyze/tables/registry.py`. A null is what is not known.
+
+`requests`, `connections`, `anomalies` and the views `partitions` and `errors` are always there;
+`groups`, `metadata` and `records` are read where the query names them.
+"""
+FINDINGS_HEAD = """\
+# Findings
+
+What `kanalyze report` looks for, the worst first. Written by `tools/sample_reports.py` from the
+comments at the head of `kanalyze/queries/sql/findings/*.sql`, one file for each, and from what they
+answer for the captures of this repository. A threshold is given by the name of the finding and its
+own, as in `tiny_batches.least_per_s`.
+"""
+FAULTS_HEAD = """\
+
+## Captures with a known fault
+
+Each was recorded from a real broker (`captures/PROVENANCE.md` says how) for one fault, which is the
+first finding.
+
+| capture | what happens in it | first finding | what it says | others |
+|---|---|---|---|---|
+"""
+OTHERS_HEAD = """\
+
+## The other captures
+
+They were recorded for other reasons. What some of them hold on purpose (old versions, wrong
+passwords, records that are too large, TLS spoken to a port without it) is found; nothing else is.
+
+| capture | findings |
+|---|---|
+"""
 
 
 def report_of(capture: str) -> tuple[str, str]:
     """Return the report of a capture as text and as JSON."""
-    analysis = Analysis([capture])
-    statistics = Statistics()
-    for rows in analysis.row_batches():
-        statistics.add(rows)
-    summary = statistics.summary(analysis.quality)
+    summary = kanalyze.report(capture)
     out = io.StringIO()
     render_report(summary, Console(file=out, width=WIDTH, color_system=None, markup=False))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
@@ -68,6 +108,64 @@ def kind_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def tables_page() -> str:
+    """Return the page on all tables."""
+    parts = [TABLES_HEAD]
+    for table in SQL_TABLES.values():
+        line = f"{table.line[0].upper()}{table.line[1:]}."
+        parts.append(f"\n## {table.name}\n\n{line}\n\n{column_table(table.columns)}")
+    return "".join(parts)
+
+
+def findings_page() -> str:
+    """Return the page on findings: what each is, and what is found in our captures."""
+    kinds = [kind_of_finding(query) for query in built_in("findings").values()]
+    parts = [FINDINGS_HEAD]
+    parts += map(kind_section, sorted(kinds, key=lambda kind: (-kind.severity, kind.query.name)))
+    faults, others = [FAULTS_HEAD], [OTHERS_HEAD]
+    for file in sorted((ROOT / "captures").glob("*.truth.json")):
+        truth = json.loads(file.read_text(encoding="utf-8"))
+        found = findings_in(f"captures/{truth['capture']}", kinds)
+        names = [f"`{name}`" for name in dict.fromkeys(each.name for each in found)]
+        if file.name.startswith("fault-"):
+            cells = [truth["summary"], names[0], found[0].what, ", ".join(names[1:])]
+            faults.append(table_line(f"`{truth['capture']}`", *cells))
+        else:
+            others.append(table_line(f"`{truth['capture']}`", ", ".join(names) or "none"))
+    return "".join([*parts, *faults, *others])
+
+
+def kind_section(kind: FindingKind) -> str:
+    """Return what the head of a finding's file says."""
+    about = kind.query.description.partition("severity:")[0].strip()
+    thresholds = [
+        table_line(f"`{name}`", f"{value:g}", kind.meanings[name])
+        for name, value in kind.thresholds.items()
+    ]
+    return (
+        f"\n## {kind.query.title.rstrip('.')}\n\n`{kind.query.name}`, severity {kind.severity}; "
+        f"`kanalyze {kind.command}` shows the rows.\n\n"
+        + (f"{about}\n\n" if about else "")
+        + f"- Why it matters: {kind.why}\n- How sure: {kind.sure}\n"
+        + f"- What repairs it: {kind.repair}\n\n"
+        + "| threshold | default | meaning |\n|---|---|---|\n"
+        + "".join(thresholds)
+    )
+
+
+def findings_in(capture: str, kinds: Sequence[FindingKind]) -> list[Finding]:
+    """Return what is wrong in a capture, the worst first."""
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([capture]), {table for kind in kinds for table in kind.tables})
+        return findings_of(database, kinds)
+
+
+def table_line(*cells: str) -> str:
+    """Return a line of a Markdown table."""
+    texts = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(texts)} |\n"
+
+
 def folded(title: str, table: str) -> str:
     """Return a long table as a part of a page that opens on a click."""
     return f"<details><summary>{title}</summary>\n\n{table}\n</details>\n"
@@ -91,6 +189,8 @@ def outputs() -> Iterator[tuple[Path, str]]:
         yield ROOT / "reports" / f"{stem}.json", json_text
         if name == SAMPLES[0]:
             example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
+    yield ROOT / "docs" / "tables.md", tables_page()
+    yield ROOT / "docs" / "findings.md", findings_page()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = between(readme, "example", f"```\n{example}```\n")
     readme = between(readme, "columns", column_table())

@@ -7,23 +7,27 @@ Python. What the functions take stands in :mod:`kanalyze.api.options`.
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze.api.filters import api_names, keeps_bytes
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common.argument_values import count, parsed, path_text, size_bytes, texts, truth
+from kanalyze.common.saved_files import saved_files
+from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Unpack
+    from typing import TypeAlias, Unpack
 
     import pandas as pd
     import polars as pl
@@ -32,26 +36,34 @@ if TYPE_CHECKING:
     from kanalyze.api.options import (
         AnomalyOptions,
         Captures,
+        CompareOptions,
         ConnectionOptions,
         MessageOptions,
         RecordOptions,
         RequestOptions,
     )
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.records.row import RecordRow
     from kanalyze.tables.row import Column, Row
 
+    _AnyAnalysis: TypeAlias = Analysis | SavedAnalysis
+
 __all__ = [
     "Results",
     "Rows",
     "anomalies",
+    "compare",
     "connections",
     "decode",
+    "groups",
+    "metadata",
     "records",
     "report",
     "requests",
+    "save",
 ]
 
 ItemT = TypeVar("ItemT")
@@ -72,10 +84,10 @@ class Results(Generic[ItemT]):
 
     def __init__(
         self,
-        analysis: Callable[[], Analysis],
-        batches: Callable[[Analysis], Iterator[Iterable[ItemT]]],
+        analysis: Callable[[], _AnyAnalysis],
+        batches: Callable[[Any], Iterator[Iterable[ItemT]]],
     ) -> None:
-        """KeepsBytes what is to be read; nothing is opened yet.
+        """Keep what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -93,7 +105,7 @@ class Results(Generic[ItemT]):
         for batch in self._run(self._batches):
             yield from batch
 
-    def _run(self, batches: Callable[[Analysis], Iterator[_Batch]]) -> Iterator[_Batch]:
+    def _run(self, batches: Callable[[Any], Iterator[_Batch]]) -> Iterator[_Batch]:
         with closing(self._analysis()) as analysis:
             yield from batches(analysis)
         self.quality, self.conditions = analysis.quality, analysis.row_filter.conditions
@@ -103,8 +115,10 @@ class Rows(Results[RowT]):
     """The rows of a table. Each iteration, and each conversion, reads the captures anew.
 
     The conversions make columns of columns, without an object for each row or value; their types
-    are those of :attr:`columns`. As any object with ``__arrow_c_stream__`` it can be given to what
-    reads Arrow: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``, DuckDB, ...
+    are those of :attr:`columns`, and beside each point in time in ns stands the same as a timestamp
+    (``request_start_time`` beside ``request_start_ns``). As any object with ``__arrow_c_stream__``
+    it can be given to what reads Arrow: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``,
+    DuckDB, ...
 
     All of them raise CaptureError where an input is missing or is no capture, and
     ModuleNotFoundError, which says what to install, where the library is not there.
@@ -112,12 +126,12 @@ class Rows(Results[RowT]):
 
     def __init__(
         self,
-        analysis: Callable[[], Analysis],
-        rows: Callable[[Analysis], Iterator[list[RowT]]],
+        analysis: Callable[[], _AnyAnalysis],
+        rows: Callable[[Any], Iterator[list[RowT]]],
         columns: tuple[Column, ...],
-        blocks: Callable[[Analysis], Iterator[RowBlock]] | None = None,
+        blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
     ) -> None:
-        """KeepsBytes what is to be read; nothing is opened yet.
+        """Keep what is to be read; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
@@ -171,7 +185,7 @@ class Rows(Results[RowT]):
         """Return the schema as a capsule of the Arrow PyCapsule interface."""
         from kanalyze.export.schema import arrow_schema
 
-        return arrow_schema(self.columns).__arrow_c_schema__()
+        return arrow_schema(with_times(self.columns)).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows as a capsule of the Arrow PyCapsule interface: a stream of batches.
@@ -228,15 +242,18 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: an argument makes no sense; the text begins with its name.
     """
-    return _requests("requests", captures, options)
+    make = _maker_of_rows(_request_arguments("requests", captures, options))
+    return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"))
 
 
-def _requests(function: str, captures: tuple[Captures, ...], options: RequestOptions) -> Rows[Row]:
+def _request_arguments(
+    function: str, captures: tuple[Captures, ...], options: RequestOptions
+) -> dict[str, Any]:
     from kanalyze.api.options import RequestOptions
 
     arguments = _arguments(function, captures, options, RequestOptions.__optional_keys__)
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
-    return Rows(_maker(arguments), Analysis.row_batches, COLUMNS, Analysis.batches)
+    return arguments
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
@@ -249,15 +266,110 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         DefinitionError: as :func:`requests`.
         UsageError: as :func:`requests`.
     """
-    # The command line loads this module for rows too, which take no statistics.
-    from kanalyze.statistics.summary import Statistics
+    # Loaded late: the command line loads this module for rows too, which take no queries.
+    from kanalyze.api.reports import report_on
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.queries.findings import finding_kinds
 
-    found = _requests("report", captures, options)
-    statistics = Statistics()
-    for block in found._row_blocks():
-        statistics.add_block(block)
-    assert found.quality is not None  # read to the end
-    return statistics.summary(found.quality, found.conditions)
+    arguments = _request_arguments("report", captures, options)
+    with (
+        closing(_maker_of_rows(arguments)()) as analysis,
+        Database(max_memory_bytes=REPORT_MEMORY_BYTES, threads=arguments["jobs"]) as database,
+    ):
+        return report_on(analysis, database, finding_kinds())
+
+
+def compare(
+    a: Captures | dict[str, Any], b: Captures | dict[str, Any], **options: Unpack[CompareOptions]
+) -> dict[str, Any]:
+    """Return what differs between A (before) and B (after), as ``kanalyze compare --json`` has it.
+
+    A difference is told where it matters and is beyond chance, by a test that deals slices of time
+    to A and B anew; :mod:`kanalyze.queries.compare.chance` says how. Of reports nothing is tested.
+
+    Args:
+        a: captures as in :func:`requests`, a file that ``kanalyze report --json`` wrote, or what
+            :func:`report` returned.
+        b: likewise.
+        **options: those of :func:`requests`, which hold for both; conditions are for captures
+            alone. And
+
+            - ``at_least``: times as slow, or as often (1.2, by default): more than 1.
+            - ``least_ms``: least difference of a latency, in ms (1).
+            - ``least_percent``: least difference of the part of requests that fail, in percent of
+              all (0.1).
+
+    Raises:
+        CaptureError: an input is missing, or is neither a capture nor a report.
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.api.comparing import compare_inputs, report_in
+    from kanalyze.api.options import CompareOptions, check_names
+    from kanalyze.queries.compare.comparison import Thresholds
+
+    check_names("compare", options, CompareOptions.__optional_keys__)
+    given: dict[str, Any] = dict(options)
+    thresholds = Thresholds.of(
+        *(given.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
+    )
+    arguments = [
+        None
+        if report_in(each) is not None
+        else _arguments("compare", (each,), given, CompareOptions.__optional_keys__)
+        for each in (a, b)
+    ]
+    jobs = count("jobs", given.pop("jobs", 1), _MOST_JOBS)
+    limit = size_bytes("max_memory_bytes", given.pop("max_memory_bytes", None))
+    if None in arguments and any(given.values()):
+        raise UsageError("conditions are for captures: a report has no rows to leave out")
+
+    def analysis_of(captures: Any) -> Analysis:
+        found = arguments[0 if captures is a else 1]
+        assert found is not None
+        return Analysis(**found, jobs=jobs)
+
+    return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
+
+
+def save(
+    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[MessageOptions]
+) -> None:
+    """Write the tables of captures to a file that is read in their place, as ``kanalyze save``.
+
+    :func:`requests`, :func:`connections`, :func:`anomalies` and :func:`report` take the file as
+    they take captures, and give the same; any filter but ``port`` holds there too. It is a database
+    of DuckDB.
+
+    Args:
+        *captures: as in :func:`requests`.
+        output: the file. One that is there is replaced once the new one is whole; a capture never.
+        **options: those of :func:`requests` but ``jobs``; rows that are filtered out are not saved.
+
+    Raises:
+        CaptureError: an input is missing or is no capture.
+        DefinitionError: as :func:`requests`.
+        KanalyzeError: the file cannot be written.
+        UsageError: as :func:`requests`; or ``output`` is a capture or a stream.
+    """
+    from kanalyze.api.options import MessageOptions
+    from kanalyze.api.saving import save_tables  # with DuckDB
+
+    arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
+    limits = {}
+    if "max_memory_bytes" in arguments:
+        limits["max_memory_bytes"] = arguments["max_memory_bytes"]
+    names = {
+        "topic_ids": path_text("topic_ids", options.get("topic_ids")),
+        "definitions": path_text("definitions", options.get("definitions")),
+    }
+    with closing(Analysis(**arguments)) as analysis:
+        save_tables(
+            analysis,
+            os.fspath(output),
+            {"port": arguments["ports"], **names},
+            **limits,
+        )
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:
@@ -309,6 +421,58 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         return map(rows_of, blocks(analysis))
 
     return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks)
+
+
+def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what requests tell of consumer groups, one row per event that says something.
+
+    Joins, syncs, leaves, heartbeats that failed or brought something new, and each partition of a
+    commit or of offsets fetched: the table ``groups`` of ``kanalyze sql``. Rows are named tuples.
+    Arguments as in :func:`requests`, of the requests that tell it; ``request_id`` is the number of
+    such a request.
+
+    Raises:
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.tables.told.group_row import GROUP_COLUMNS
+
+    return _told("groups", GROUP_COLUMNS, captures, options)
+
+
+def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what brokers told of their cluster: brokers, leaders of partitions, coordinators.
+
+    One row for each that a connection was told for the first time, or otherwise than before: the
+    table ``metadata`` of ``kanalyze sql``. Otherwise as :func:`groups`.
+
+    Raises:
+        DefinitionError: as :func:`requests`.
+        UsageError: as :func:`requests`.
+    """
+    from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
+
+    return _told("metadata", METADATA_COLUMNS, captures, options)
+
+
+def _told(
+    table: str,
+    columns: tuple[Column, ...],
+    captures: tuple[Captures, ...],
+    options: RequestOptions,
+) -> Rows[tuple[Any, ...]]:
+    from kanalyze.tables.told.carried import rows_maker
+
+    make = rows_maker(f"{table.capitalize()}Row", columns)
+
+    def blocks(analysis: _AnyAnalysis) -> Iterator[RowBlock]:
+        return analysis.line_blocks(table)
+
+    def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
+        return map(make, analysis.line_blocks(table))
+
+    arguments = _request_arguments(table, captures, options)
+    return Rows(_maker_of_rows(arguments), rows, columns, blocks)
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:
@@ -364,7 +528,8 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
     from kanalyze.tables.connections import CONNECTION_COLUMNS  # a table of its own
 
     arguments = _arguments("connections", captures, options, ConnectionOptions.__optional_keys__)
-    return Rows(_maker(arguments), Analysis.connection_batches, CONNECTION_COLUMNS)
+    rows = methodcaller("connection_batches")
+    return Rows(_maker_of_rows(arguments), rows, CONNECTION_COLUMNS)
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
@@ -386,13 +551,13 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
     arguments = _arguments("anomalies", captures, options, AnomalyOptions.__optional_keys__)
     kinds = parsed("kind", parse_kinds, texts("kind", options.get("kind")))
 
-    def rows(analysis: Analysis) -> Iterator[list[AnomalyRow]]:
+    def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
         for found in analysis.anomaly_batches():
             wanted = [row for row in found if row.kind in kinds] if kinds else found
             if wanted:
                 yield wanted
 
-    return Rows(_maker(arguments), rows, ANOMALY_COLUMNS)
+    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS)
 
 
 def _arguments(
@@ -436,3 +601,32 @@ def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
     make = partial(Analysis, **arguments)
     make()  # says what else makes no sense; nothing is opened
     return make
+
+
+def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
+    """Return what makes the same analysis each time: of captures, or of saved files."""
+    files = saved_files(arguments["captures"])
+    if not files:
+        return _maker(arguments)
+    for name, argument in (
+        ("port", "ports"),
+        ("topic_ids", "topic_ids"),
+        ("definitions", "catalog"),
+    ):
+        if arguments[argument]:
+            raise UsageError(
+                f"{name}: decides how packets are read, and {files[0]} has rows alone: give it to "
+                "save()"
+            )
+    from kanalyze.api.saved import SavedAnalysis  # with DuckDB
+
+    limits = {}
+    if "max_memory_bytes" in arguments:
+        limits["max_memory_bytes"] = arguments["max_memory_bytes"]
+    return partial(
+        SavedAnalysis,
+        files,
+        row_filter=arguments["row_filter"],
+        threads=arguments.get("jobs", 1),
+        **limits,
+    )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnomalyOptions",
+    "CompareOptions",
     "ConnectionOptions",
     "EndOptions",
     "MessageOptions",
@@ -103,9 +104,17 @@ class RecordOptions(MessageOptions, total=False):
 
 
 class RequestOptions(MessageOptions, total=False):
-    """What :func:`kanalyze.requests` and :func:`kanalyze.report` take."""
+    """What :func:`kanalyze.requests`, its like, and :func:`kanalyze.report` take."""
 
     jobs: int
+
+
+class CompareOptions(RequestOptions, total=False):
+    """What :func:`kanalyze.compare` takes."""
+
+    at_least: float
+    least_ms: float
+    least_percent: float
 
 
 def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]) -> None:

@@ -6,35 +6,85 @@ asked of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.saved import SavedAnalysis
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.row import COLUMNS
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.tables.quality_facts import QUALITY, quality_facts
+from kanalyze.tables.registry import ALWAYS, choose_tables
 
 if TYPE_CHECKING:
-    from kanalyze.queries.database import Database
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["fill"]
+__all__ = ["OpenedTables", "fill", "opened_tables"]
 
 
-def fill(database: Database, analysis: Analysis) -> None:
-    """Put the rows of an analysis into tables: ``requests``, ``connections``, ``anomalies``.
+class OpenedTables(NamedTuple):
+    """The tables of captures or saved files, and what is told of them."""
 
-    Raises KanalyzeError where a capture cannot be read.
+    database: Database
+    quality: CaptureQuality
+    conditions: dict[str, Any]
+    """By what the rows are filtered."""
+
+
+@contextmanager
+def opened_tables(
+    analysis: Analysis | SavedAnalysis,
+    tables: Iterable[str] = (),
+    *,
+    max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    threads: int = 1,
+    progress: AbstractContextManager[None] | None = None,
+) -> Iterator[OpenedTables]:
+    """Run an analysis, and have its tables in a database within the block.
+
+    Args:
+        analysis: of captures, or of saved files.
+        tables: as for :func:`fill`.
+        max_memory_bytes: what tables and queries may take of memory.
+        threads: how many a query may use.
+        progress: is entered while the analysis runs.
+
+    Raises as :func:`fill`.
     """
-    requests, connections, anomalies = map(
-        BatchMaker, (COLUMNS, CONNECTION_COLUMNS, ANOMALY_COLUMNS)
-    )
-    database.create("requests", requests.schema)
-    database.create("connections", connections.schema)
-    database.create("anomalies", anomalies.schema)
-    for rows in analysis.table_rows():
-        for block in rows.requests:
-            database.insert("requests", requests.of_block(block))
-        if rows.connections:
-            database.insert("connections", connections.of_rows(rows.connections))
-        if rows.anomalies:
-            database.insert("anomalies", anomalies.of_rows(rows.anomalies))
+    with (
+        Database(max_memory_bytes=max_memory_bytes, threads=threads) as database,
+        closing(analysis),
+    ):
+        with progress or nullcontext():
+            fill(database, analysis, tables)
+        yield OpenedTables(database, analysis.quality, analysis.row_filter.conditions)
+
+
+def fill(
+    database: Database, analysis: Analysis | SavedAnalysis, tables: Iterable[str] = ()
+) -> None:
+    """Put the rows of an analysis into tables.
+
+    Those of :data:`kanalyze.tables.registry.ALWAYS` are filled in any case, ``tables`` names those
+    that are wanted too. Raises UsageError for a name that is no table, and KanalyzeError where a
+    capture cannot be read.
+    """
+    chosen = choose_tables(tables)
+    if isinstance(analysis, SavedAnalysis):
+        chosen = analysis.tables([table.name for table in chosen])
+        if analysis.is_whole:
+            database.attach(analysis.files)
+            return
+    makers = {table.name: BatchMaker(table.columns) for table in chosen}
+    for name, maker in makers.items():
+        database.create(name, maker.schema)
+    for rows in analysis.table_rows(set(makers).difference((*ALWAYS, QUALITY))):
+        for name, block in rows.blocks():
+            database.insert(name, makers[name].of_block(block))
+    if QUALITY in makers:
+        facts = list(quality_facts(analysis.quality))
+        database.insert(QUALITY, makers[QUALITY].of_rows(facts))

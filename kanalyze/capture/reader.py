@@ -15,6 +15,7 @@ from kanalyze.capture.formats.parser import MOST_PACKETS
 from kanalyze.capture.formats.pcap import PCAP_MAGICS, PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths
+from kanalyze.common.saved_files import MAGIC_BYTES, is_database
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 
@@ -222,6 +223,12 @@ class CaptureReader:
             return PcapngParser(self.name, self.description)
         if self.anomalies:
             raise DamagedCaptureError(f"{self.name}: {self.anomalies[0].detail}")
+        self._fill(MAGIC_BYTES)
+        if is_database(bytes(self._buffer[: min(self._end, MAGIC_BYTES)])):
+            raise NotACaptureError(
+                f"{self.name}: is a database, as kanalyze save writes it: it has rows, not "
+                "packets, and is read by requests, connections, anomalies, report and sql alone"
+            )
         if not magic:
             raise NotACaptureError(f"{self.name}: is empty")
         raise NotACaptureError(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.api.filters import make_filter
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.console import print_message
+from kanalyze.common.saved_files import saved_files
+from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
 
-__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none"]
+__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none", "rows_of"]
 
 _FILTERS = {
     "apis": "api",
@@ -43,6 +46,8 @@ _FILTERS = {
     "until": "until",
 }
 """The arguments of a filter, by condition."""
+_OF_CAPTURES = ("port", "topic_ids", "definitions")
+"""Options that decide how packets are read."""
 _MAX_LEFT_OUT = 10
 """Messages about files that are left out."""
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
@@ -80,6 +85,31 @@ def analysis_of(
     )
 
 
+def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
+    """Return the analysis of captures, or of saved files in their place.
+
+    Raises as :func:`analysis_of`, and UsageError for an argument that saved rows cannot be read by.
+    """
+    files = saved_files(arguments.captures)
+    if not files:
+        return analysis_of(arguments)
+    for option in _OF_CAPTURES:
+        if getattr(arguments, option):
+            raise UsageError(
+                f"--{option.replace('_', '-')} decides how packets are read, and {files[0]} has "
+                "rows alone: give it to kanalyze save"
+            )
+    from kanalyze.api.saved import SavedAnalysis  # with DuckDB
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+
+    return SavedAnalysis(
+        files,
+        row_filter=make_filter(**filters_of(arguments)),
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=getattr(arguments, "jobs", None) or 1,
+    )
+
+
 class _LeftOutReporter:
     """Reports the first files that are left out, and that there are more."""
 
@@ -110,7 +140,9 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def report_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis) -> None:
+def report_if_none(
+    rows: int, arguments: argparse.Namespace, analysis: Analysis | SavedAnalysis
+) -> None:
     """Report that no rows were written, and why; ``rows`` is their number.
 
     Call it at the end of the captures.
@@ -131,7 +163,7 @@ def report_if_none(rows: int, arguments: argparse.Namespace, analysis: Analysis)
             )
         )
         return
-    what = "requests" if command == "decode" else command
+    what = "requests" if command in ("decode", "save") else command
     print_message(f"no {what} match {' '.join(filters)}" if filters else f"no {what} found")
 
 
@@ -156,9 +188,12 @@ def _quoted(value: object) -> str:
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:
-    """Return ``--jobs``; by default the usable cores. None if the command has no workers."""
-    if not hasattr(arguments, "jobs"):
-        return None
+    """Return how many workers read; None if the command has none."""
+    return worker_count(arguments) if hasattr(arguments, "jobs") else None
+
+
+def worker_count(arguments: argparse.Namespace) -> int:
+    """Return ``--jobs``; by default the usable cores."""
     if arguments.jobs is not None:
         return int(arguments.jobs)
     if hasattr(os, "sched_getaffinity"):
@@ -167,7 +202,9 @@ def _jobs(arguments: argparse.Namespace) -> int | None:
 
 
 @contextmanager
-def progress_bar(analysis: Analysis, destination: str | None = None) -> Iterator[None]:
+def progress_bar(
+    analysis: Analysis | SavedAnalysis, destination: str | None = None
+) -> Iterator[None]:
     """Show a bar on standard error while the block runs, after its first second.
 
     There is no bar if standard error is not a terminal, or if rows go to a terminal, where the bar
@@ -190,7 +227,7 @@ def progress_bar(analysis: Analysis, destination: str | None = None) -> Iterator
         watcher.join()
 
 
-def _watch(analysis: Analysis, done: threading.Event) -> None:
+def _watch(analysis: Analysis | SavedAnalysis, done: threading.Event) -> None:
     if done.wait(_DELAY_S):
         return
     from rich.console import Console

@@ -124,7 +124,7 @@ class LazyCommand:
     """All commands of the program."""
 
     def __init__(self, **options: Any) -> None:
-        """KeepsBytes the arguments of a parser."""
+        """Keep the arguments of a parser."""
         self._options = options
 
     @cached_property

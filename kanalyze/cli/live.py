@@ -8,10 +8,12 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from kanalyze.api.filters import make_filter
 from kanalyze.api.topic_ids import read_topic_ids
+from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_sinks import SinkOptions, make_sinks
+from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from kanalyze.live.run import Feed, Sink
+    from kanalyze.live.kept_rows import KeptRows
+    from kanalyze.live.run import Sink
 
 __all__ = ["live"]
 
@@ -57,13 +60,18 @@ def live(arguments: argparse.Namespace) -> None:
         raise UsageError("--format view: there is no terminal to draw on")
     with ExitStack() as stack:
         run = _prepared(arguments, output_format, console, stack)
+        if output_format != "view" and arguments.json is None:
+            run(None)
+            return
+        # Libraries that rows without a report do not need.
+        from kanalyze.live.kept_rows import KeptRows
+
+        kept = KeptRows()
         if output_format == "view":
-            write_report(arguments.json, run)
-        elif arguments.json is None:
-            run()
+            write_report(arguments.json, lambda: run(kept) or {})
         else:
             with OutputFile(arguments.json) as output:
-                output.file.write(summary_json(run()).encode("ascii"))
+                output.file.write(summary_json(run(kept) or {}).encode("ascii"))
 
 
 def _check_arguments(arguments: argparse.Namespace, output_format: str) -> None:
@@ -103,11 +111,12 @@ def _check_base(
 
 def _prepared(
     arguments: argparse.Namespace, output_format: str, console: Console, stack: ExitStack
-) -> Callable[[], dict[str, Any]]:
+) -> Callable[[KeptRows | None], dict[str, Any] | None]:
     """Return the run, after everything that needs root; files are created later."""
     # Wrong arguments are reported before anything is opened.
     sink_options = SinkOptions.of(arguments)
     catalog = Catalog(arguments.definitions)
+    row_filter = make_filter(catalog, **_filters(arguments))
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
     is_interface = arguments.interface is not None
     opened = open_feed(arguments, output_format, stack) if is_interface else None
@@ -115,60 +124,64 @@ def _prepared(
     if message is not None:
         print_message(message)
 
-    def run() -> dict[str, Any]:
-        return _run(arguments, output_format, console, sink_options, catalog, topic_ids, opened)
+    def run(kept: KeptRows | None) -> dict[str, Any] | None:
+        signals = _StopSignals(arguments.duration)
+        with ExitStack() as stack:
+            stack.enter_context(signals.handled())
+            feed, name = opened or open_feed(arguments, output_format, stack)
+            filters = row_filter.conditions
+            shown = ShownRows(output_format, console, kept, filters)
+            sinks = _sinks(make_sinks(arguments, sink_options, shown, stack))
+            live_run = LiveRun(
+                feed,
+                name,
+                sinks,
+                clock_ns=time.monotonic_ns,
+                is_over=lambda: signals.is_over,
+                wants_roll=signals.wants_roll,
+                now_ns=time.time_ns(),
+                conditions=_conditions(arguments),
+                kept=kept,
+            )
+            analysis = Analysis(
+                (),
+                source=live_run.source,
+                row_filter=row_filter,
+                ports=arguments.port,
+                brokers=arguments.broker,
+                topic_ids=topic_ids,
+                catalog=catalog,
+                max_memory_bytes=DEFAULT_MEMORY_BYTES
+                if arguments.max_memory is None
+                else arguments.max_memory,
+                idle_ns=IDLE_NS,
+                on_tokens=live_run.redact,
+            )
+            return live_run.run(analysis)
 
     return run
 
 
-def _run(
-    arguments: argparse.Namespace,
-    output_format: str,
-    console: Console,
-    sink_options: SinkOptions,
-    catalog: Catalog,
-    topic_ids: dict[bytes, str] | None,
-    opened: tuple[Feed, str] | None,
-) -> dict[str, Any]:
-    signals = _StopSignals(arguments.duration)
-    with ExitStack() as stack:
-        stack.enter_context(signals.handled())
-        feed, name = opened or open_feed(arguments, output_format, stack)
-        sinks: list[Sink] = []
-        with ExitStack() as closing:
-            for sink in make_sinks(arguments, sink_options, output_format, console, stack):
-                closing.callback(sink.close)
-                sinks.append(sink)
-            closing.pop_all()  # the run closes them from now on
-        run = LiveRun(
-            feed,
-            name,
-            sinks,
-            clock_ns=time.monotonic_ns,
-            is_over=lambda: signals.is_over,
-            wants_roll=signals.wants_roll,
-            now_ns=time.time_ns(),
-            conditions=_conditions(arguments),
-        )
-        analysis = Analysis(
-            (),
-            source=run.source,
-            ports=arguments.port,
-            topic_ids=topic_ids,
-            catalog=catalog,
-            max_memory_bytes=DEFAULT_MEMORY_BYTES
-            if arguments.max_memory is None
-            else arguments.max_memory,
-            idle_ns=IDLE_NS,
-            on_tokens=run.redact,
-        )
-        return run.run(analysis)
+def _sinks(made: Iterator[Sink]) -> list[Sink]:
+    """Return all sinks; those that are made are closed if one cannot be made."""
+    sinks: list[Sink] = []
+    with ExitStack() as closing:
+        for sink in made:
+            closing.callback(sink.close)
+            sinks.append(sink)
+        closing.pop_all()  # the run closes them from now on
+    return sinks
 
 
 def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the filters of packets, for the report."""
     filters = {"port": arguments.port, "host": arguments.host, "filter": arguments.filter}
     return {name: value for name, value in filters.items() if value}
+
+
+def _filters(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the conditions on rows; a port is one on packets."""
+    return {name: value for name, value in filters_of(arguments).items() if name != "ports"}
 
 
 class _StopSignals:

@@ -18,17 +18,18 @@ from kanalyze.live.window.windows import Windows
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import ExitStack
 
     from rich.console import Console
 
+    from kanalyze.live.kept_rows import KeptRows
     from kanalyze.live.metrics.server import ListenAddress
     from kanalyze.live.run import Sink
     from kanalyze.live.sinks import FileSink
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["SinkOptions", "make_sinks"]
+__all__ = ["ShownRows", "SinkOptions", "make_sinks"]
 
 _NS_PER_S: Final = 1_000_000_000
 _INTERVAL_S: Final = 1.0
@@ -73,18 +74,25 @@ def _listen(text: str | None) -> ListenAddress | None:
     return parse_listen(text)
 
 
+class ShownRows(NamedTuple):
+    """How rows are shown."""
+
+    output_format: str
+    console: Console
+    kept: KeptRows | None
+    """What findings are looked for in."""
+    filters: Mapping[str, Any]
+    """The conditions on rows."""
+
+
 def make_sinks(
-    arguments: argparse.Namespace,
-    options: SinkOptions,
-    output_format: str,
-    console: Console,
-    stack: ExitStack,
+    arguments: argparse.Namespace, options: SinkOptions, shown: ShownRows, stack: ExitStack
 ) -> Iterator[Sink]:
-    """Yield the sinks, the one that shows rows last; ``output_format`` is its format.
+    """Yield the sinks, the one that shows rows last.
 
     Their files and servers are open until ``stack`` ends. Raises KanalyzeError and OSError.
     """
-    warn = _message_writer(output_format, stack)
+    warn = _message_writer(shown.output_format, stack)
     files: list[FileSink] = []
     if arguments.write is not None:
         files.append(_rows_files(arguments, warn))
@@ -94,7 +102,7 @@ def make_sinks(
         yield files[-1]
     if options.listen is not None:
         yield _metrics(options.listen, options.metrics_hosts, files, stack)
-    yield _output(output_format, options.interval_ns, files, console, stack)
+    yield _output(shown, options.interval_ns, files, stack)
 
 
 def _message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
@@ -166,22 +174,21 @@ def _metrics(
 
 
 def _output(
-    output_format: str,
-    interval_ns: int,
-    files: Sequence[FileSink],
-    console: Console,
-    stack: ExitStack,
+    shown: ShownRows, interval_ns: int, files: Sequence[FileSink], stack: ExitStack
 ) -> Sink:
     from kanalyze.live.sinks import RatesSink, RowsSink, ViewSink
 
-    if output_format == "view":
+    if shown.output_format == "view":
+        from kanalyze.live.findings_watch import FindingsWatch
         from kanalyze.live.view.controller import ViewController
         from kanalyze.live.view.terminal import Terminal
 
-        windows = Windows()
-        view = ViewController(windows, stack.enter_context(Terminal(console)))
-        return ViewSink(windows, view, files)
-    if output_format == "jsonl":
+        windows = Windows(keeps_rows=True)
+        watch = None if shown.kept is None else FindingsWatch(shown.kept)
+        terminal = stack.enter_context(Terminal(shown.console))
+        view = ViewController(windows, terminal, filters=shown.filters)
+        return ViewSink(windows, view, files, watch)
+    if shown.output_format == "jsonl":
         from kanalyze.live.rate_jsonl import RatesWriter
 
         windows = Windows()

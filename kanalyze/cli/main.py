@@ -1,6 +1,7 @@
 """The entry point: runs a command, returns its exit status, reports an error in one line.
 
-In: arguments. Out: the exit status: 0; 2 for a wrong argument, input or output; 130 if interrupted.
+In: arguments. Out: the exit status: 0; 1 where ``compare --fail-on`` found something; 2 for a wrong
+argument, input or output; 130 if interrupted.
 It must not import anything slow before it knows the command.
 """
 
@@ -64,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     if not is_compiled() and not is_pure_wanted():
         print_message("not compiled, so it is slow; install a wheel, or build it with a C compiler")
     try:
-        _run_command(arguments)
+        status = _run_command(arguments)
         sys.stdout.flush()
     except KanalyzeError as error:
         return _fail(str(error))
@@ -82,11 +83,11 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         _discard_output()
         return INTERRUPTED
-    return 0
+    return status
 
 
-def _run_command(arguments: argparse.Namespace) -> None:
-    """Import the command alone: imports are most of the time of a short one."""
+def _run_command(arguments: argparse.Namespace) -> int:
+    """Import the command alone, and return its status: imports are most of a short one's time."""
     from kanalyze.cli.output_checks import check_outputs
 
     command = arguments.command
@@ -97,9 +98,10 @@ def _run_command(arguments: argparse.Namespace) -> None:
     check_outputs(arguments)
     if command == "live" and arguments.list:
         _list_interfaces()
-        return
+        return 0
     module = import_module(f"kanalyze.cli.{_MODULES.get(command, command)}")
-    getattr(module, command)(arguments)
+    status: int | None = getattr(module, command)(arguments)
+    return status or 0
 
 
 def _list_interfaces() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import AnyRow, Column
@@ -122,7 +123,7 @@ class Output(NamedTuple):
 
 def write_rows(
     arguments: argparse.Namespace,
-    analysis: Analysis,
+    analysis: Analysis | SavedAnalysis,
     batches: Iterable[Sequence[AnyRow]],
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
@@ -141,7 +142,7 @@ def write_rows(
 @contextmanager
 def opened_output(
     arguments: argparse.Namespace,
-    analysis: Analysis,
+    analysis: Analysis | SavedAnalysis,
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
 ) -> Iterator[CountedSink]:

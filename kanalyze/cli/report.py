@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.terminal import render_report, report_lines
-from kanalyze.statistics.summary import Statistics
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.queries.database import Database
 
 __all__ = ["report", "write_report"]
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Summarize captures on the terminal, and as JSON; raises KanalyzeError and OSError."""
-    analysis = analysis_of(arguments)
-    if arguments.html is None:
-        write_report(arguments.json, lambda: _summary(analysis))
-    else:
-        write_report(arguments.json, lambda: _summary_and_page(analysis, arguments))
+    """Summarize captures on the terminal, and as JSON or a page; raises KanalyzeError, OSError."""
+    from kanalyze.api.reports import report_on
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.queries.findings import finding_kinds
+
+    folders = [] if arguments.queries is None else [Path(arguments.queries)]
+    kinds = finding_kinds(*folders)
+    memory_bytes = arguments.max_memory or REPORT_MEMORY_BYTES
+    with ExitStack() as stack:
+        # Opened first, so that an error comes before the work.
+        page = None if arguments.html is None else stack.enter_context(OutputFile(arguments.html))
+        analysis = stack.enter_context(closing(rows_of(arguments)))
+        threads = worker_count(arguments)
+        database = stack.enter_context(Database(max_memory_bytes=memory_bytes, threads=threads))
+
+        def summarize() -> dict[str, Any]:
+            with progress_bar(analysis):
+                summary = report_on(analysis, database, kinds, dict(arguments.threshold))
+                if page is not None:
+                    page.file.write(_page(database, summary))
+                return summary
+
+        write_report(arguments.json, summarize)
 
 
 def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
@@ -59,36 +76,8 @@ def _show(summary: dict[str, Any]) -> None:
     render_report(summary, Console(markup=False, emoji=False, highlight=False))
 
 
-def _summary(analysis: Analysis) -> dict[str, Any]:
-    statistics = Statistics()
-    with closing(analysis):
-        analysis.start()
-        with progress_bar(analysis):
-            for block in analysis.batches():
-                statistics.add_block(block)
-    return statistics.summary(analysis.quality, analysis.row_filter.conditions)
-
-
-def _summary_and_page(analysis: Analysis, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the page of a report; return the report with its findings, by queries."""
-    from kanalyze.api.tables import fill
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
-    from kanalyze.queries.files import built_in
-    from kanalyze.queries.findings import findings_of, kind_of_finding
+def _page(database: Database, summary: dict[str, Any]) -> bytes:
     from kanalyze.queries.page import cube_of
-    from kanalyze.queries.report import report_of
     from kanalyze.render.html import html_page
 
-    kinds = map(kind_of_finding, built_in("findings").values())
-    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
-    with (
-        OutputFile(arguments.html) as output,
-        Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
-        closing(analysis),
-        progress_bar(analysis),
-    ):
-        fill(database, analysis)
-        summary = report_of(database, analysis.quality, analysis.row_filter.conditions)
-        summary["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
-        output.file.write(html_page(summary, cube_of(database, summary)).encode("utf-8"))
-        return summary
+    return html_page(summary, cube_of(database, summary)).encode("utf-8")

@@ -8,13 +8,14 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import analysis_of, report_if_none
+from kanalyze.cli.analyze import report_if_none, rows_of
 from kanalyze.cli.output import opened_output, write_rows
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.anomalies import AnomalyRow
 
@@ -23,7 +24,7 @@ __all__ = ["anomalies", "connections", "requests"]
 
 def requests(arguments: argparse.Namespace) -> None:
     """Write one row per request, by column; raises KanalyzeError and OSError."""
-    with closing(analysis_of(arguments)) as analysis:
+    with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which for Parquet takes a while.
         analysis.start()
         with opened_output(arguments, analysis) as sink:
@@ -37,9 +38,9 @@ def connections(arguments: argparse.Namespace) -> None:
     from kanalyze.render.connections import CONNECTION_TABLE, connection_status
     from kanalyze.tables.connections import CONNECTION_COLUMNS
 
-    analysis = analysis_of(arguments)
     style = {"readable": CONNECTION_TABLE, "status_of": connection_status}
-    write_rows(arguments, analysis, analysis.connection_batches(), CONNECTION_COLUMNS, style)
+    with closing(rows_of(arguments)) as analysis:
+        write_rows(arguments, analysis, analysis.connection_batches(), CONNECTION_COLUMNS, style)
 
 
 def anomalies(arguments: argparse.Namespace) -> None:
@@ -47,12 +48,14 @@ def anomalies(arguments: argparse.Namespace) -> None:
     from kanalyze.render.anomalies import ANOMALY_TABLE, anomaly_status
     from kanalyze.tables.anomalies import ANOMALY_COLUMNS, parse_kinds
 
-    analysis = analysis_of(arguments)
-    batches = _of_kinds(analysis, parse_kinds(arguments.kind))
+    kinds = parse_kinds(arguments.kind)
     style = {"readable": ANOMALY_TABLE, "status_of": anomaly_status}
-    write_rows(arguments, analysis, batches, ANOMALY_COLUMNS, style)
+    with closing(rows_of(arguments)) as analysis:
+        write_rows(arguments, analysis, _of_kinds(analysis, kinds), ANOMALY_COLUMNS, style)
 
 
-def _of_kinds(analysis: Analysis, kinds: frozenset[str]) -> Iterator[list[AnomalyRow]]:
+def _of_kinds(
+    analysis: Analysis | SavedAnalysis, kinds: frozenset[str]
+) -> Iterator[list[AnomalyRow]]:
     for rows in analysis.anomaly_batches():
         yield [row for row in rows if row.kind in kinds] if kinds else rows

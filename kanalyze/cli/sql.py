@@ -11,11 +11,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
-from kanalyze.queries.files import find_query, questions
+from kanalyze.queries.files import find_query, questions, words_of
 
 if TYPE_CHECKING:
     import argparse
@@ -29,14 +29,19 @@ __all__ = ["split_query", "sql"]
 def split_query(arguments: argparse.Namespace) -> None:
     """Take the query from the end of the captures, where it was typed; raises UsageError."""
     arguments.sql = None
-    if arguments.query is None and not arguments.list:
+    if arguments.query is None and not _tells(arguments):
         if not arguments.captures:
             raise UsageError(
                 'no query given, such as "SELECT api_name, count(*) FROM requests ..."'
             )
         arguments.sql = arguments.captures.pop()
-    if not arguments.captures and not arguments.list:
+    if not arguments.captures and not _tells(arguments):
         raise UsageError("no capture given")
+
+
+def _tells(arguments: argparse.Namespace) -> bool:
+    """Return whether it is asked what may be asked."""
+    return bool(arguments.list or arguments.tables)
 
 
 def sql(arguments: argparse.Namespace) -> None:
@@ -45,19 +50,23 @@ def sql(arguments: argparse.Namespace) -> None:
     if arguments.list:
         _list(folders)
         return
+    if arguments.tables:
+        _tables()
+        return
     query, parameters = _query(arguments, folders)
     row_format = arguments.format or default_format(arguments.output)
     from kanalyze.api.tables import fill
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+    from kanalyze.tables.registry import TABLES  # large tables
 
-    analysis = analysis_of(arguments)
+    analysis = rows_of(arguments)
     memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
     with (
-        Database(max_memory_bytes=memory_bytes, threads=arguments.jobs or 1) as database,
+        Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,
         closing(analysis),
     ):
         with progress_bar(analysis, arguments.output):
-            fill(database, analysis)
+            fill(database, analysis, words_of(query) & TABLES.keys())
         if row_format == TABLE:
             _show(database, query, parameters, arguments.output)
         else:
@@ -69,6 +78,19 @@ def _list(folders: list[Path]) -> None:
     for name, query in sorted(questions(*folders).items()):
         parameters = "".join(f" --param {each}=..." for each in query.parameters)
         sys.stdout.write(f"{name + parameters:32} {query.title}\n")
+
+
+def _tables() -> None:
+    """Write what may be asked: each table, what a line of it is, and its columns."""
+    from kanalyze.tables.registry import SQL_TABLES  # large tables
+
+    for table in SQL_TABLES.values():
+        sys.stdout.write(f"{table.name}: {table.line}\n")
+        for column in table.columns:
+            kind = f"{column.type}{' or null' if column.nullable else ''}"
+            unit = f" ({column.unit})" if column.unit else ""
+            items = "".join(f"; {each.name}: {each.meaning}" for each in column.fields)
+            sys.stdout.write(f"  {column.name:28} {kind:15} {column.meaning}{unit}{items}\n")
 
 
 def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.export.row_groups import utf8
-from kanalyze.export.schema import arrow_schema
+from kanalyze.export.schema import arrow_schema, integer_columns
 from kanalyze.tables.columns.arithmetic import (
     bits,
     bits_of_codes,
@@ -26,7 +26,7 @@ from kanalyze.tables.columns.arithmetic import (
     sums_up_to,
 )
 from kanalyze.tables.columns.block import Lists, Words, columns_of_rows, words_in_use
-from kanalyze.tables.row import COLUMNS, Column
+from kanalyze.tables.row import COLUMNS, Column, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +64,8 @@ class BatchMaker:
             coded: have texts as ``dictionary<int32, string>``, with the words of each batch in
                 the order in which they appear; else as ``string``.
         """
-        self._columns = columns
+        self._columns = integer_columns(columns)
+        self._names = [column.source or column.name for column in columns]
         self.schema = arrow_schema(columns, coded=coded)
         """The ``pyarrow.Schema`` of all batches."""
 
@@ -82,7 +83,10 @@ class BatchMaker:
     def _of_columns(self, columns: Mapping[str, ColumnValues]) -> Any:
         import pyarrow as pa
 
-        arrays = [_array(field.type, columns[field.name]) for field in self.schema]
+        arrays = [
+            _array(field.type, columns[name])
+            for field, name in zip(self.schema, self._names, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -94,8 +98,11 @@ def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) ->
 def batches_of(
     blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS
 ) -> Iterator[pa.RecordBatch]:
-    """Give each block of rows as a ``pyarrow.RecordBatch``, when it is asked for."""
-    return map(BatchMaker(columns).of_block, blocks)
+    """Give each block of rows as a ``pyarrow.RecordBatch``, when it is asked for.
+
+    Here, and in what stands below, points in time have timestamps beside them.
+    """
+    return map(BatchMaker(with_times(columns)).of_block, blocks)
 
 
 def reader_of(
@@ -104,14 +111,16 @@ def reader_of(
     """Return what gives the same batches to anything that reads Arrow's streams."""
     import pyarrow as pa
 
-    return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches_of(blocks, columns))
+    schema = arrow_schema(with_times(columns))
+    return pa.RecordBatchReader.from_batches(schema, batches_of(blocks, columns))
 
 
 def table_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pa.Table:
     """Return the rows of blocks as one ``pyarrow.Table``."""
     import pyarrow as pa
 
-    return pa.Table.from_batches(batches_of(blocks, columns), schema=arrow_schema(columns))
+    schema = arrow_schema(with_times(columns))
+    return pa.Table.from_batches(batches_of(blocks, columns), schema=schema)
 
 
 def frame_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pd.DataFrame:

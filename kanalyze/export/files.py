@@ -84,6 +84,11 @@ class OutputFile:
         mode = _mode_of(target) & (_OWNERS if private else ~0)
         self.file = _open(destination, flags, self._partial, mode)
 
+    @property
+    def partial(self) -> Path | None:
+        """Where the file is written until it is closed; None for a stream."""
+        return self._partial
+
     def close(self) -> None:
         """Finish: flush, and give the file its name. Does nothing the second time."""
         if self._closed:

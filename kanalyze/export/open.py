@@ -12,7 +12,7 @@ from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.export.schema import choose_columns
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,13 +58,14 @@ def open_writer(
     """Open a file, or ``-`` for standard output, for rows.
 
     ``file_format`` is one of :data:`FORMATS`; None follows the file's ending (JSON Lines for
-    standard output). ``columns`` are names of columns of ``table``, None for all. ``private`` is as
-    in :class:`~kanalyze.export.files.OutputFile`. Raises
-    UsageError, and OSError where the file cannot be made.
+    standard output). ``columns`` are names of columns of ``table``, None for all; Parquet has the
+    timestamps of :func:`~kanalyze.tables.row.with_times` too. ``private`` is as in
+    :class:`~kanalyze.export.files.OutputFile`. Raises UsageError, and
+    OSError where the file cannot be made.
     """
     if file_format is None:
         file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)
-    chosen = choose_columns(columns, table)
+    chosen = choose_columns(columns, with_times(table) if file_format == "parquet" else table)
     if file_format == "csv":
         from kanalyze.export.csv import CsvWriter
 

@@ -15,10 +15,10 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.row_groups import RowGroups
-from kanalyze.export.schema import arrow_schema, parquet_paths
+from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
 from kanalyze.export.writer import FileWriter
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ParquetWriter"]
 
+_COLUMNS = with_times(COLUMNS)
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 << 20
 """About how many Arrow bytes are buffered before a row group is written."""
@@ -39,17 +40,19 @@ class ParquetWriter(FileWriter):
     """
 
     def __init__(
-        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+        self, destination: str, columns: Sequence[Column] = _COLUMNS, *, private: bool = False
     ) -> None:
         if destination == STANDARD_OUTPUT and sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal: give a file with -o, or redirect")
         import pyarrow.parquet as pq
 
         super().__init__(OutputFile(destination, private=private))
-        self._columns = columns
+        self._columns = integer_columns(columns)
         # Texts come as codes and words, which is how Parquet holds them too.
         self._maker = BatchMaker(columns, coded=True)
-        self._groups = RowGroups(columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES)
+        self._groups = RowGroups(
+            self._columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES
+        )
         self._writer = pq.ParquetWriter(
             _Positioned(self.output.file),
             self._maker.schema,
@@ -97,13 +100,16 @@ class ParquetWriter(FileWriter):
             self._writer.write_batch(self._maker.of_block(group), row_group_size=len(group))
 
 
+_SELDOM_AGAIN = ("int64", "timestamp")
+
+
 def _repeating(columns: Sequence[Column]) -> list[str]:
     """Return the paths of columns whose values are worth a dictionary.
 
     Times, packet numbers, offsets and most sizes differ in every row: with a dictionary they take
     a third more room in the file, and more time.
     """
-    return [path for path, kind in parquet_paths(columns).items() if kind != "int64"]
+    return [path for path, kind in parquet_paths(columns).items() if kind not in _SELDOM_AGAIN]
 
 
 class _Positioned:

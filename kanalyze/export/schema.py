@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
-from kanalyze.tables.row import COLUMNS, Column
+from kanalyze.tables.row import COLUMNS, Column, time_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["arrow_schema", "arrow_type", "choose_columns", "parquet_paths"]
+__all__ = ["arrow_schema", "arrow_type", "choose_columns", "integer_columns", "parquet_paths"]
 
 
 def choose_columns(
@@ -40,12 +40,15 @@ def choose_columns(
 def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:
     """Return the ``pyarrow.Schema`` of columns.
 
-    Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``. With ``coded``
-    texts are ``dictionary<int32, string>``.
+    Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``; that of a point
+    in time ``timestamp``, the name of the timestamps beside it. The schema's own metadata tells
+    pandas to read integers that may be null as ``Int64``, never as floats. With ``coded`` texts are
+    ``dictionary<int32, string>``.
     """
     import pyarrow as pa
 
-    return pa.schema([_field(column, coded=coded) for column in columns])
+    metadata = {"pandas": _pandas_metadata(columns)}
+    return pa.schema([_field(column, coded=coded) for column in columns], metadata)
 
 
 def arrow_type(column: Column, *, coded: bool = False) -> Any:
@@ -63,7 +66,18 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
         return text
     if column.type == "bool":
         return pa.bool_()
+    if column.type == "timestamp":
+        return pa.timestamp("ns", "UTC")
     return getattr(pa, column.type)()
+
+
+def integer_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Return columns, each once, with the integers that timestamps are made of in their place."""
+    found = (
+        column._replace(name=column.source, type="int64", source="") if column.source else column
+        for column in columns
+    )
+    return tuple({column.name: column for column in found}.values())
 
 
 def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:
@@ -90,4 +104,28 @@ def _field(column: Column, *, coded: bool) -> Any:
     metadata = {"meaning": column.meaning}
     if column.unit:
         metadata["unit"] = column.unit
+    if column.is_time:
+        metadata["timestamp"] = time_name(column.name)
     return pa.field(column.name, arrow_type(column, coded=coded), column.nullable, metadata)
+
+
+_PANDAS_TYPES = {"bool": "boolean", "int16": "Int64", "int32": "Int64", "int64": "Int64"}
+"""What pandas has for values that may be null; it would make floats and objects of them."""
+
+
+def _pandas_metadata(columns: Iterable[Column]) -> bytes:
+    """Return what pandas reads of a schema, as it writes it itself, of columns that need it."""
+    import json
+
+    told = [
+        {
+            "name": column.name,
+            "field_name": column.name,
+            "pandas_type": column.type,
+            "numpy_type": _PANDAS_TYPES[column.type],
+            "metadata": None,
+        }
+        for column in columns
+        if column.nullable and column.type in _PANDAS_TYPES
+    ]
+    return json.dumps({"index_columns": [], "column_indexes": [], "columns": told}).encode("ascii")

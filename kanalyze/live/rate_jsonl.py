@@ -38,7 +38,9 @@ first :data:`MOST` entries.
   request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: requests whose response the
   broker held back on purpose, in an entry of their own; latencies are null if there are none
 - ``clients``, most requests first: ``client_id client_ip other requests_per_s errors_per_s
-  request_bytes_per_s response_bytes_per_s``
+  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; latencies without requests that were
+  held back on purpose, null if there are none
+- ``brokers``, most requests first: ``broker``, and the rest as of clients
 - ``topics``, most bytes first: ``topic topic_id other produce_requests_per_s
   produced_records_per_s produced_bytes_per_s``, the same for fetch, ``records_known errors_per_s``
 - ``errors``, most frequent first: ``api_name error_code error_name topic other
@@ -111,6 +113,7 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "idle_ns": snapshot.idle_ns,
         "apis": _entries(snapshot, snapshot.apis[:most]),
         "clients": _entries(snapshot, snapshot.clients[:most]),
+        "brokers": _entries(snapshot, snapshot.brokers[:most]),
         "topics": _entries(snapshot, snapshot.topics[:most]),
         "errors": _entries(snapshot, snapshot.errors[:most]),
         # Counts of a minute are few: no rates.

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.common.int_columns import total
 from kanalyze.live.window.snapshot import CaptureState
-from kanalyze.statistics.summary import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
+    from kanalyze.live.kept_rows import KeptRows
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
+    from kanalyze.runtime.in_flight import InFlight
     from kanalyze.runtime.pipeline import Analysis
-    from kanalyze.statistics.in_flight import InFlight
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
@@ -162,6 +162,7 @@ class LiveRun:
         wants_roll: Callable[[], bool],
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
+        kept: KeptRows | None = None,
     ) -> None:
         """Prepare a run; nothing is read yet.
 
@@ -174,6 +175,7 @@ class LiveRun:
             wants_roll: asked at each tick; True starts new files.
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
+            kept: takes the rows of every table, and makes the report; without it there is none.
         """
         self._conditions = dict(conditions or {})
         self.source = LiveSource(feed, name, self._tick)
@@ -189,10 +191,10 @@ class LiveRun:
         self._in_flight: InFlight | None = None
         self._doubts: dict[str, Any] | None = None
         self._examine_ns = 0
-        self._statistics = Statistics()
+        self._kept = kept
 
-    def run(self, analysis: Analysis) -> dict[str, Any]:
-        """Read to the end; return the report. ``analysis`` reads :attr:`source`.
+    def run(self, analysis: Analysis) -> dict[str, Any] | None:
+        """Read to the end; return the report, if rows are kept. ``analysis`` reads :attr:`source`.
 
         All sinks are closed in any case. Raises what feeds and sinks raise.
         """
@@ -201,11 +203,25 @@ class LiveRun:
             # In their order; if one fails the others are closed too.
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)
-            for rows in analysis.batches():
-                self._statistics.add_block(rows)
+            for rows in self._blocks(analysis):
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
-        return self._statistics.summary(analysis.quality, self._conditions)
+        if self._kept is None:
+            return None
+        conditions = {**self._conditions, **analysis.row_filter.conditions}
+        return self._kept.report(analysis.quality, conditions)
+
+    def _blocks(self, analysis: Analysis) -> Iterator[RowBlock]:
+        """Give the rows of requests, and keep them with those of the other tables.
+
+        Those are made only if they are kept: with them a packet takes half as long again.
+        """
+        if self._kept is None:
+            yield from analysis.batches()
+            return
+        for rows in analysis.table_rows():
+            self._kept.add(rows)
+            yield from rows.requests
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Pass the positions of tokens to the sinks; the analysis calls this (``on_tokens``)."""

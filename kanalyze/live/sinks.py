@@ -15,6 +15,7 @@ from kanalyze.live.recorder.write_failures import WriteFailures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.live.findings_watch import FindingsWatch
     from kanalyze.live.metrics.counters import Metrics
     from kanalyze.live.rate_jsonl import RatesWriter
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
@@ -81,16 +82,29 @@ class ViewSink(_WindowsSink):
     """The view on the terminal; its user can end the run."""
 
     def __init__(
-        self, windows: Windows, view: ViewController, files: Sequence[FileSink] = ()
+        self,
+        windows: Windows,
+        view: ViewController,
+        files: Sequence[FileSink] = (),
+        watch: FindingsWatch | None = None,
     ) -> None:
-        """Show windows, and the write failures of ``files``."""
+        """Show windows, the findings of ``watch``, and the write failures of ``files``."""
         super().__init__(windows, files)
         self._view = view
+        self._watch = watch
 
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         """Draw if it is due; return False if the user quits."""
         super().tick(state, now_ns, clock_ns)
+        if self._watch is not None:
+            self._watch.tick(state, now_ns, clock_ns)
+            self._view.findings = self._watch.latest
         return self._view.tick(now_ns, clock_ns)
+
+    def close(self) -> None:
+        """Wait for what is being asked."""
+        if self._watch is not None:
+            self._watch.close()
 
 
 class RatesSink(_WindowsSink):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
+from kanalyze.model.network_path import NetworkPath
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -82,6 +83,7 @@ class TcpMeasures:
     """
 
     __slots__ = (
+        "closed_time_ns",
         "duplicate_packets",
         "fin_packets",
         "handshake_ack_time_ns",
@@ -106,6 +108,8 @@ class TcpMeasures:
         """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
         self.reset_packets = [0, 0]
         self.fin_packets = [0, 0]
+        self.closed_time_ns: int | None = None
+        """Of the first FIN or RST of either end; None while none was seen."""
         self.syn_retransmissions = [0, 0]
         """SYNs after the first, of each end."""
         self.syn_time_ns: int | None = None
@@ -141,6 +145,7 @@ class TcpMeasures:
             self.syn_time_ns,
             self.syn_ack_time_ns,
             self.handshake_ack_time_ns,
+            self.closed_time_ns,
             one.state(),
             other.state(),
         )
@@ -148,7 +153,7 @@ class TcpMeasures:
     @classmethod
     def from_state(cls, state: object) -> TcpMeasures:
         """Make them from a state; raises ValueError where that is none."""
-        values = fields(state, "n" * 14 + "NIIItt")
+        values = fields(state, "n" * 14 + "NIIIItt")
         made = cls()
         made.duplicate_packets = list(values[0:2])
         made.retransmitted_packets = list(values[2:4])
@@ -159,7 +164,8 @@ class TcpMeasures:
         made.syn_retransmissions = list(values[12:14])
         made.opened_by = end_of_two(values[14])
         made.syn_time_ns, made.syn_ack_time_ns, made.handshake_ack_time_ns = values[15:18]
-        made.round_trips = RoundTrips.from_state(values[18]), RoundTrips.from_state(values[19])
+        made.closed_time_ns = values[18]
+        made.round_trips = RoundTrips.from_state(values[19]), RoundTrips.from_state(values[20])
         return made
 
     @property
@@ -242,6 +248,7 @@ class TcpConnection:
         "opened_by",
         "out_of_order_packets",
         "packets",
+        "path",
         "payload_bytes",
         "reset",
         "retransmitted_bytes",
@@ -304,6 +311,8 @@ class TcpConnection:
         """Why it ended; None as long as updates may come."""
         self.measures = measures
         """None unless the reassembler was told to measure."""
+        self.path = NetworkPath()
+        """What its packets tell of the network; the reassembler writes it."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -313,6 +322,7 @@ class TcpConnection:
             *(self.opened_by, self.first_time_ns, self.last_time_ns, self.first_packet),
             *(self.reset, self.closed_by, self.end),
             None if self.measures is None else self.measures.state(),
+            self.path.state(),
             *self.start_seen,
             *self.first_sequence,
             *self.packets,
@@ -328,9 +338,10 @@ class TcpConnection:
     @classmethod
     def from_state(cls, state: object) -> TcpConnection:
         """Make one from a state; raises ValueError where that is none."""
-        values = fields(state, "nsnsnnNiiNbNSTbb" + 18 * "n")
+        values = fields(state, "nsnsnnNiiNbNSTtbb" + 18 * "n")
         serial, one_ip, one_port, other_ip, other_port, number, opened_by = values[:7]
         first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
+        path, *rest = values[14:]
         if max(one_port, other_port) > _MOST_PORT or end not in _ENDS:
             raise ValueError("no port, or no end of a connection")
         made = cls(
@@ -341,11 +352,12 @@ class TcpConnection:
             first_time_ns,
             last_time_ns,
             first_packet,
-            list(values[14:16]),
+            rest[:2],
             None if measures is None else TcpMeasures.from_state(measures),
         )
         made.reset, made.closed_by, made.end = reset, end_of_two(closed_by), end
-        pairs = iter(values[16:])
+        made.path = NetworkPath.from_state(path)
+        pairs = iter(rest[2:])
         made.first_sequence = [next(pairs), next(pairs)]
         made.packets = [next(pairs), next(pairs)]
         made.payload_bytes = [next(pairs), next(pairs)]

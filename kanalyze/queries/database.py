@@ -1,26 +1,40 @@
 """Tables of rows that answer SQL: DuckDB, in this process.
 
-In: Arrow batches of rows. Out: Arrow tables of answers. What does not fit into memory goes to
-files in a folder that is removed in the end. This module must not know where rows come from.
-DuckDB is imported when a database is made: it takes 0.1 s.
+In: Arrow batches of rows. Out: Arrow tables of answers. This module must not know where rows come
+from. DuckDB is imported when a database is made: it takes 0.1 s.
+
+Rows are compressed into a file, a row group at a time: that is faster to ask than rows in memory,
+and takes little memory whatever there is. The last rows of a table stay in memory, in a transaction
+that never ends: to write fewer rows than a row group costs six times as much for each. The file and
+all that queries write is in a folder of its own, which is removed in the end.
 
 Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows;
-``partitions`` and ``errors`` name their request by it.
+``partitions`` and ``errors`` name their request by it. Rows stand in the schema ``stored``; the
+views that are asked have timestamps (``TIMESTAMP_NS``, in UTC) beside each point in time, made when
+they are asked for.
 """
 
 from __future__ import annotations
 
-import tempfile
 from array import array
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.queries.files import built_in
+from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.saved import (
+    REQUEST_ID,
+    ROWS,
+    attach_saved,
+    header_lines,
+    quoted,
+    shown_columns,
+    view_of,
+)
+from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -28,20 +42,28 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["DEFAULT_MEMORY_BYTES", "Database", "QueryError"]
+__all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
+REPORT_MEMORY_BYTES = 128 << 20
+"""What the queries of a report need is a fraction of that, whatever there is to be reported on."""
 
-_VIEWS = {"requests": ("partitions", "errors", "measured", "carried", "removed_versions")}
-_REQUEST_ID = "request_id"
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
     "jsonl": "FORMAT json, ARRAY false",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
-_LEAST_ROWS_AT_ONCE = 16_384
-"""To insert costs 1 ms, whatever there is to be inserted."""
+_ROWS_AT_ONCE = 122_880
+"""A row group of DuckDB: what is compressed and written at once."""
+_BYTES_AT_ONCE = 32 << 20
+"""Rows that wait for others, in all tables, take no more than that."""
+_READ_ROWS = 4096
+"""In a batch of a saved file."""
+_SAVED_BLOCK_BYTES = 65_536
+"""A quarter of DuckDB's own: small files are a third as large, and large ones no larger."""
+_SAVED_VIEWS = ("partitions", "errors")
+"""Of ``sql/tables/``: those that a saved file has, for who opens it with DuckDB."""
 
 
 class QueryError(UsageError):
@@ -51,31 +73,56 @@ class QueryError(UsageError):
 class Database:
     """Tables, filled once and asked often. A context manager; closing it removes its files."""
 
-    def __init__(self, *, max_memory_bytes: int, threads: int) -> None:
+    def __init__(self, *, max_memory_bytes: int, threads: int, file: str | None = None) -> None:
         """Make an empty one.
 
         Args:
             max_memory_bytes: what tables and queries may take of memory; the rest goes to files.
             threads: how many a query may use.
+            file: a path where there is nothing, for the tables to be kept; see :meth:`finish`.
         """
         import duckdb
 
         self._error: type[Exception] = duckdb.Error
-        self._folder = tempfile.TemporaryDirectory(prefix="kanalyze-")
+        self._folder = ScratchFolder()
         self._connection = duckdb.connect(
-            ":memory:",
+            file or self._folder.path / "tables.duckdb",
             config={
                 "max_memory": f"{max_memory_bytes}B",
                 "threads": threads,
-                "temp_directory": self._folder.name,
+                "temp_directory": str(self._folder.path),
+                **({} if file is None else {"default_block_size": _SAVED_BLOCK_BYTES}),
                 # Nothing is fetched from a network.
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
             },
         )
         self._schemas: dict[str, pa.Schema] = {}
-        self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._derived: dict[str, str] = {}
+        """What there is of ``sql/tables/``: TABLE or VIEW."""
         self._requests = 0
+        self._is_in_transaction = False
+        self.headers: list[dict[str, Any]] = []
+        """Of the saved files whose tables these are."""
+        self.attached: list[str] = []
+        """Those tables."""
+        # It would stand in the midst of what goes to standard output.
+        self._connection.execute("SET enable_progress_bar = false")
+        self._connection.execute(f"CREATE SCHEMA {ROWS}")
+
+    def attach(self, files: Sequence[str]) -> None:
+        """Have the tables of saved files, one behind the other, in place of any others.
+
+        From then on nothing but these files can be reached.
+
+        Raises:
+            SavedFileError: see :func:`kanalyze.queries.saved.attach_saved`.
+        """
+        folder = str(self._folder.path)
+        self.headers, self.attached = attach_saved(self._connection, files, folder)
+        for table in self.attached:
+            self._connection.execute(view_of(table, shown_columns(table)))
 
     def __enter__(self) -> Self:
         return self
@@ -91,28 +138,84 @@ class Database:
     def close(self) -> None:
         """Forget all tables, and remove all files; a second time changes nothing."""
         self._connection.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     def create(self, table: str, schema: pa.Schema) -> None:
-        """Make an empty table, with the columns of a schema, and the views of it."""
+        """Make an empty table, with the columns of a schema."""
         import pyarrow as pa
 
         if table == "requests":
-            schema = schema.insert(0, pa.field(_REQUEST_ID, pa.int64(), nullable=False))
+            schema = schema.insert(0, pa.field(REQUEST_ID, pa.int64(), nullable=False))
         self._schemas[table] = schema
-        self._waiting[table] = []
-        self._run_with(schema.empty_table(), f"CREATE TABLE {table} AS FROM {_INCOMING}")
-        for view in _VIEWS.get(table, ()):
-            self._connection.execute(f"CREATE VIEW {view} AS {built_in('tables')[view].sql}")
+        self._waiting[table] = _Waiting()
+        # Not schema.empty_table(), which loads pandas wherever that is installed.
+        empty = pa.Table.from_batches([], schema)
+        self._run_with(empty, f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
+        columns = [(field.name, _time_beside(field)) for field in schema]
+        self._connection.execute(view_of(table, columns))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that were made, without those of views."""
+        return frozenset((*self._schemas, *self.attached))
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""
         if table == "requests":
             batch = self._numbered(batch)
+        self._forget_derived()
         waiting = self._waiting[table]
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _LEAST_ROWS_AT_ONCE:
+        waiting.add(batch)
+        if waiting.rows >= _ROWS_AT_ONCE or waiting.bytes >= _BYTES_AT_ONCE:
             self._insert_waiting(table)
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Give some columns of all rows of a table, in their order, in batches.
+
+        Raises:
+            QueryError: they cannot be read.
+        """
+        self._insert_all()
+        names = ", ".join(map(quoted, columns))
+        try:
+            found = self._connection.sql(f"SELECT {names} FROM {ROWS}.{table}")
+            yield from found.to_arrow_reader(_READ_ROWS)
+        except self._error as error:
+            raise QueryError(_one_line(error)) from None
+
+    def values(self, sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Return the lines that answer a statement of ours.
+
+        Raises:
+            QueryError: it cannot be answered.
+        """
+        self._insert_all()
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except self._error as error:
+            raise QueryError(_one_line(error)) from None
+
+    def finish(self, header: Mapping[str, Any]) -> None:
+        """Write everything to the file, with a header of plain values.
+
+        Raises:
+            KanalyzeError: it cannot be written.
+        """
+        self._insert_all()
+        try:
+            if self._is_in_transaction:
+                self._connection.execute("COMMIT")
+            for view in _SAVED_VIEWS:
+                self._connection.execute(
+                    f"CREATE VIEW main.{view} AS {built_in('tables')[view].sql}"
+                )
+            self._connection.execute(f"CREATE TABLE {ROWS}.header (name VARCHAR, value VARCHAR)")
+            self._connection.executemany(
+                f"INSERT INTO {ROWS}.header VALUES (?, ?)", header_lines(header)
+            )
+            self._connection.execute("CHECKPOINT")
+        except self._error as error:
+            raise KanalyzeError(_one_line(error)) from None
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Return the answer to one statement of SQL.
@@ -124,9 +227,9 @@ class Database:
         Raises:
             QueryError: it is no SQL, or names what is not there.
         """
-        self._insert_all()
         try:
             self._check(sql)
+            self._derive(sql)
             answer = self._connection.sql(sql, params=dict(parameters or {}))
             return answer.to_arrow_table()
         except self._error as error:
@@ -146,10 +249,10 @@ class Database:
         Raises:
             QueryError: as :meth:`ask`.
         """
-        self._insert_all()
-        path = Path(self._folder.name, "answer")
+        path = self._folder.path / "answer"
         try:
             self._check(sql)
+            self._derive(sql)
             copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
             self._connection.execute(copy, dict(parameters))
         except self._error as error:
@@ -162,10 +265,10 @@ class Database:
 
     def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the lines that answer a query, which takes the parameters that it has of these."""
-        self._insert_all()
         taken = {name: parameters[name] for name in query.parameters}
         # Not by way of a relation, which is planned twice.
         try:
+            self._derive(query.sql)
             found = self._connection.execute(query.sql, taken)
         except self._error as error:
             raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
@@ -180,6 +283,24 @@ class Database:
     def forget(self, table: str) -> None:
         """Remove a table that was kept."""
         self._connection.execute(f"DROP TABLE {table}")
+
+    def _derive(self, sql: str) -> None:
+        """Insert all rows, and make those of the derived tables that a statement may name."""
+        self._insert_all()
+        if "requests" not in (*self._schemas, *self.attached):
+            return
+        tables = built_in("tables")
+        for name in sorted(words_of(sql) & tables.keys()):
+            if name not in self._derived:
+                kind = self._derived[name] = "TABLE" if tables[name].is_kept else "VIEW"
+                self._derive(tables[name].sql)
+                self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
+
+    def _forget_derived(self) -> None:
+        """Remove what was derived of rows: there are more of them now."""
+        for name, kind in self._derived.items():
+            self._connection.execute(f"DROP {kind} {name}")
+        self._derived.clear()
 
     def _check(self, sql: str) -> None:
         """Raise QueryError for anything but one query: statements that change something."""
@@ -202,25 +323,46 @@ class Database:
         )
 
     def _insert_all(self) -> None:
-        for table in self._waiting:
-            self._insert_waiting(table)
+        for table, waiting in self._waiting.items():
+            if waiting.batches:
+                self._begin()
+                self._insert_waiting(table)
+
+    def _begin(self) -> None:
+        """Write nothing to the file from now on."""
+        if not self._is_in_transaction:
+            self._connection.execute("BEGIN")
+            self._is_in_transaction = True
 
     def _insert_waiting(self, table: str) -> None:
         import pyarrow as pa
 
-        waiting, self._waiting[table] = self._waiting[table], []
-        if waiting:
-            self._run_with(pa.Table.from_batches(waiting), f"INSERT INTO {table} FROM {_INCOMING}")
+        waiting, self._waiting[table] = self._waiting[table], _Waiting()
+        rows = pa.Table.from_batches(waiting.batches)
+        self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
         self._connection.register(_INCOMING, incoming)
         try:
             self._connection.execute(sql)
+            self._connection.unregister(_INCOMING)
         except self._error as error:
             raise KanalyzeError(_one_line(error)) from None
-        finally:
-            self._connection.unregister(_INCOMING)
+
+
+class _Waiting:
+    """Rows that wait until there are enough."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+        self.bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
 
 
 def _questions() -> frozenset[object]:
@@ -228,6 +370,12 @@ def _questions() -> frozenset[object]:
     from duckdb import StatementType
 
     return frozenset({StatementType.SELECT, StatementType.EXPLAIN, StatementType.MULTI})
+
+
+def _time_beside(field: pa.Field) -> str | None:
+    """Return the name of the timestamps beside a column, where it is a point in time."""
+    name = (field.metadata or {}).get(b"timestamp")
+    return None if name is None else name.decode("utf-8")
 
 
 def _one_line(error: Exception) -> str:

@@ -3,7 +3,8 @@
 In: a folder. Out: :class:`Query`. This module must not know who runs them.
 
 A file is named as its query, and begins with comment lines: the first is the title, the others are
-the description. A parameter is written ``$name``.
+the description. A parameter is written ``$name``. Where a line of the description of a table begins
+with ``kept:``, its lines are computed once, and kept for those who ask for them again.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from pathlib import Path
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
-__all__ = ["Query", "built_in", "find_query", "questions", "read_queries"]
+__all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "words_of"]
 
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
 _PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")
+_KEPT = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """What holds no parameters: texts and comments."""
+_WORD = re.compile(r"\w+")
 _LARGEST_BYTES = 1 << 20
 
 
@@ -34,6 +37,11 @@ class Query(NamedTuple):
     parameters: tuple[str, ...]
     """Names of what the one who asks has to give, sorted."""
     sql: str
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the answer is kept, as a table."""
+        return _KEPT.search(self.description) is not None
 
 
 def read_queries(folder: Path) -> dict[str, Query]:
@@ -65,6 +73,11 @@ def find_query(name: str, *folders: Path) -> Query:
     if name not in known:
         raise UsageError(f"unknown query: {name!r}; there are {', '.join(sorted(known))}")
     return known[name]
+
+
+def words_of(sql: str) -> frozenset[str]:
+    """Return the words of SQL in lower case, among them the names of all tables that it asks."""
+    return frozenset(_WORD.findall(_TEXT.sub("", sql).lower()))
 
 
 def _read(file: Path) -> Query:

@@ -4,7 +4,9 @@ In: a database with the tables of a run. Out: :class:`Finding`. This module must
 there are: those are the files of ``sql/findings/``, and of a user's folder.
 
 The comment at the head of such a file says, each on a line of its own, ``severity:`` (0 to 100),
-``sure:``, ``why:``, ``repair:``, and its thresholds: ``parameter NAME = NUMBER: meaning``. What it
+``sure:``, ``why:``, ``repair:``, perhaps ``show:`` (the command that shows the rows: ``requests``
+where nothing is said, or ``connections`` or ``anomalies``) and ``tables:`` (those that it asks and
+that are made for who asks alone), and its thresholds: ``parameter NAME = NUMBER: meaning``. What it
 answers has the columns ``what`` (the figures, as a sentence) and ``weight`` (more is worse, among
 those of one kind), and of the others those that apply: ``client_id client_ip broker_ip broker_port
 api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
@@ -18,19 +20,22 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.files import built_in, read_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
 
-__all__ = ["Finding", "FindingKind", "findings_of", "kind_of_finding"]
+__all__ = ["Finding", "FindingKind", "finding_kinds", "findings_of", "kind_of_finding"]
 
 MOST_OF_A_KIND = 20
 """Findings of one kind that are given; those of less weight are left out."""
 
-_FIELD = re.compile(r"(severity|sure|why|repair): (.+)")
+_FIELD = re.compile(r"(severity|sure|why|repair|show|tables): (.+)")
+_SEVERITY = re.compile(r"^severity: ", re.MULTILINE)
 _PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")
 _GLOB = re.compile(r"[*?\[]")
 _OPTIONS = {
@@ -40,6 +45,12 @@ _OPTIONS = {
     "topic": "--topic",
     "group_id": "--group",
 }
+_TAKEN = {
+    "requests": frozenset({*_OPTIONS, "broker", "error_name"}),
+    "connections": frozenset({"client_id", "client_ip", "broker"}),
+    "anomalies": frozenset({"client_ip", "broker"}),
+}
+"""Which of what a finding concerns the options of a command can say."""
 _IS_GLOB = ("client_id", "topic", "group_id")
 
 
@@ -52,8 +63,14 @@ class FindingKind(NamedTuple):
     sure: str
     why: str
     repair: str
+    command: str
+    """Which shows the rows: ``requests``, ``connections`` or ``anomalies``."""
+    tables: frozenset[str]
+    """That it asks, of those that are made for who asks for them alone."""
     thresholds: dict[str, float]
     """What the query takes, and the values that hold where nobody gives others."""
+    meanings: dict[str, str]
+    """What each of them is."""
 
 
 class Finding(NamedTuple):
@@ -76,8 +93,10 @@ class Finding(NamedTuple):
     first_time_ns: int | None
     last_time_ns: int | None
     first_packet: int | None
+    command: str
+    """Of kanalyze: which shows the rows."""
     options: tuple[str, ...]
-    """Of ``kanalyze requests``: what shows the rows."""
+    """Of that command."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the report has it."""
@@ -92,7 +111,8 @@ def findings_of(
     """Return what is wrong, the worst first.
 
     Args:
-        database: with the tables that the queries ask.
+        database: with the tables that the queries ask; what asks others that are not made in every
+            run is not looked for.
         kinds: what to look for.
         thresholds: values of parameters that replace those of the queries, by ``NAME`` of the
             kind and of the parameter: ``{"tiny_batches.least_per_s": 10}``.
@@ -105,14 +125,31 @@ def findings_of(
     given = dict(thresholds or {})
     for kind in kinds:
         values = {
-            name: given.pop(f"{kind.query.name}.{name}", value)
+            name: float(given.pop(f"{kind.query.name}.{name}", value))
             for name, value in kind.thresholds.items()
         }
-        lines = database.answer(kind.query, values)
-        found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+        if kind.tables <= database.tables:
+            lines = database.answer(kind.query, values)
+            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
     if given:
         raise UsageError(f"unknown threshold: {next(iter(given))!r}")
     return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+
+
+def finding_kinds(*folders: Path) -> list[FindingKind]:
+    """Return the built-in kinds, and those of a user's folders, of which the last ones count.
+
+    Queries of such a folder whose head says no severity are no findings. Raises UsageError where a
+    folder or a head cannot be read.
+    """
+    queries = dict(built_in("findings"))
+    for folder in folders:
+        queries.update(
+            (name, query)
+            for name, query in read_queries(folder).items()
+            if _SEVERITY.search(query.description)
+        )
+    return [kind_of_finding(query) for query in queries.values()]
 
 
 def kind_of_finding(query: Query) -> FindingKind:
@@ -121,11 +158,23 @@ def kind_of_finding(query: Query) -> FindingKind:
     missing = [name for name in ("severity", "sure", "why", "repair") if name not in fields]
     if missing or not fields["severity"].isdecimal():
         raise UsageError(f"query {query.name!r}: its comment does not say {missing or 'severity'}")
-    values = {name: float(value) for name, value, _ in _PARAMETER.findall(query.description)}
+    parameters = _PARAMETER.findall(query.description)
+    values = {name: float(value) for name, value, _ in parameters}
     if set(values) != set(query.parameters):
         raise UsageError(f"query {query.name!r}: its comment does not say all parameters")
+    command = fields.get("show", "requests")
+    if command not in _TAKEN:
+        raise UsageError(f"query {query.name!r}: no command shows {command!r}")
     return FindingKind(
-        query, int(fields["severity"]), fields["sure"], fields["why"], fields["repair"], values
+        query,
+        int(fields["severity"]),
+        fields["sure"],
+        fields["why"],
+        fields["repair"],
+        command,
+        frozenset(fields.get("tables", "").split()),
+        values,
+        {name: meaning for name, _, meaning in parameters},
     )
 
 
@@ -148,19 +197,20 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
         first_time_ns=line.get("first_time_ns"),
         last_time_ns=line.get("last_time_ns"),
         first_packet=line.get("first_packet"),
-        options=_options(concerns),
+        command=kind.command,
+        options=_options(concerns, _TAKEN[kind.command]),
     )
 
 
-def _options(concerns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what ``kanalyze requests`` is given to show the rows."""
+def _options(concerns: Mapping[str, Any], taken: Collection[str]) -> tuple[str, ...]:
+    """Return what the command is given to show the rows."""
     words: list[str] = []
     for name, option in _OPTIONS.items():
-        if name in concerns:
+        if name in concerns and name in taken:
             value = str(concerns[name])
             words += [option, _GLOB.sub(r"[\g<0>]", value) if name in _IS_GLOB else value]
     if "broker" in concerns:
         words += ["--broker", concerns["broker"]]
-    if "error_name" in concerns:
+    if "error_name" in concerns and "error_name" in taken:
         words.append("--errors")
     return tuple(words)

@@ -7,16 +7,14 @@ values. This module must not know how a report is shown. Each table of the repor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.bounded_text import bounded_text
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
-from kanalyze.statistics.bounded_counters import bounded_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Self
+    from collections.abc import Iterable, Mapping
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.tables.quality import CaptureQuality
@@ -32,9 +30,12 @@ MOST_TEXTS = 8
 """Client addresses, principals and software versions shown for one client."""
 MOST_SLOWEST = 10
 MOST_SLOWEST_TOPICS = 3
-MOST_BUCKETS = 240
 _FINEST_BUCKET_NS = 1_000_000
-_PLAIN_TABLES = ("client_apis", "client_errors", "topic_latency", "partitions", "codecs")
+_THROUGHPUT = ("requests", "errors", "request_bytes", "response_bytes")
+_LATENCY = ("p50", "p90", "p99", "max")
+_PLAIN_TABLES = (
+    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
+)
 """What the report has as the queries answer it."""
 
 
@@ -56,8 +57,7 @@ def report_of(
         "groups": [bounded_line(line) for line in ask("groups")],
         "brokers": [_broker(line) for line in ask("brokers")],
     }
-    span = ask("time_span")[0]
-    buckets = _Buckets.of(span["first_time_ns"], span["last_time_ns"])
+    spans = ask("time_buckets")
     return {
         "schema": SCHEMA,
         "capture": quality.extent(),
@@ -66,8 +66,8 @@ def report_of(
         "totals": ask("totals")[0],
         **tables,
         **{name: [bounded_line(line) for line in ask(name)] for name in _PLAIN_TABLES},
-        "throughput": _throughput(buckets, ask),
-        "latency": _latency(buckets, ask),
+        "throughput": _series(spans, ask("throughput"), _THROUGHPUT, 0),
+        "latency": _series(spans, ask("latency"), _LATENCY, None),
         "slowest": [_slow(line) for line in ask("slowest", most=MOST_SLOWEST)],
         "limited": [name for name, lines in tables.items() if any(line["other"] for line in lines)],
     }
@@ -182,54 +182,21 @@ def _broker(line: dict[str, Any]) -> dict[str, Any]:
     return {"broker": None if ip is None else str(Endpoint(ip, port)), **line}
 
 
-class _Buckets(NamedTuple):
-    """Spans of time of one width: 1 ms, 2 ms, ..., the narrowest of which there are not too many.
-
-    They begin at multiples of their width since 1970.
-    """
-
-    start_ns: int | None
-    """Where the first begins; None where there are none."""
-    width_ns: int
-    many: int
-    """How many there are."""
-
-    @classmethod
-    def of(cls, first_ns: int | None, last_ns: int | None) -> Self:
-        """Return those from the first event to the last."""
-        width_ns = _FINEST_BUCKET_NS
-        if first_ns is None or last_ns is None:
-            return cls(None, width_ns, 0)
-        while last_ns // width_ns - first_ns // width_ns >= MOST_BUCKETS:
-            width_ns *= 2
-        first = first_ns // width_ns
-        return cls(first * width_ns, width_ns, last_ns // width_ns - first + 1)
-
-    def series(
-        self, lines: Iterable[Mapping[str, Any]], names: Iterable[str], nothing: int | None
-    ) -> dict[str, Any]:
-        """Return columns of lines, each with a value for each bucket, and where they begin."""
-        series = {name: [nothing] * self.many for name in names}
-        for line in lines:
-            bucket = (line["start_ns"] - (self.start_ns or 0)) // self.width_ns
-            for name, values in series.items():
-                values[bucket] = line[name]
-        return {"start_ns": self.start_ns, "bucket_ns": self.width_ns, **series}
-
-
-_Ask: TypeAlias = "Callable[..., list[dict[str, Any]]]"
-
-
-def _throughput(buckets: _Buckets, ask: _Ask) -> dict[str, Any]:
-    names = ("requests", "errors", "request_bytes", "response_bytes")
-    return buckets.series(ask("throughput", bucket_ns=buckets.width_ns), names, 0)
-
-
-def _latency(buckets: _Buckets, ask: _Ask) -> dict[str, Any]:
-    """Return latencies over time; null where no request began that was answered."""
-    lines = ask("latency", bucket_ns=buckets.width_ns)
-    flat = [{"start_ns": line["start_ns"], **line["latency_ns"]} for line in lines]
-    return buckets.series(flat, ("p50", "p90", "p99", "max"), None)
+def _series(
+    spans: list[dict[str, Any]],
+    lines: Iterable[Mapping[str, Any]],
+    names: Iterable[str],
+    nothing: int | None,
+) -> dict[str, Any]:
+    """Return columns of lines, each with a value for each span of time, and where they begin."""
+    if not spans:
+        return {"start_ns": None, "bucket_ns": _FINEST_BUCKET_NS, **{name: [] for name in names}}
+    start_ns, bucket_ns, many = (spans[0][name] for name in ("start_ns", "bucket_ns", "buckets"))
+    series = {name: [nothing] * many for name in names}
+    for line in lines:
+        for name, values in series.items():
+            values[(line["start_ns"] - start_ns) // bucket_ns] = line[name]
+    return {"start_ns": start_ns, "bucket_ns": bucket_ns, **series}
 
 
 def _slow(line: dict[str, Any]) -> dict[str, Any]:

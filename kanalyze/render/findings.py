@@ -6,6 +6,7 @@ from the wire are escaped.
 
 from __future__ import annotations
 
+import re
 import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -36,25 +37,35 @@ def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
         yield Line(first["title"], style="bold red")
         for finding in of_kind[:_MOST_OF_A_KIND]:
             yield Line(f"  {_seen(finding)}")
-            yield Line(f"    kanalyze requests CAPTURE {_options(finding)}", style="dim")
+            yield Line(
+                f"    kanalyze {finding['command']} CAPTURE {_options(finding)}", style="dim"
+            )
         if len(of_kind) > _MOST_OF_A_KIND:
             yield Line(f"  and {count_text(len(of_kind) - _MOST_OF_A_KIND)} more", style="dim")
-        yield Line(f"  {first['why']}")
-        yield Line(f"  {first['repair']}")
+        yield Line(f"  why: {first['why']}")
+        yield Line(f"  repair: {first['repair']}")
+        yield Line(f"  sure: {first['sure']}", style="dim")
 
 
 def _seen(finding: dict[str, Any]) -> str:
     """Return the figures, whom they concern, and from when on."""
-    whom = ", ".join(
+    told = finding["what"]
+    whom = [
         f"{name.replace('_', ' ')} {shown(str(value))}"
         for name, value in finding["concerns"].items()
-    )
-    parts = [shown(finding["what"], _TEXT_LIMIT), whom]
+        if not _names(told, str(value))
+    ]
+    parts = [shown(told, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
         parts.append(f"since {clock_text(finding['first_time_ns'])}")
     if finding["first_packet"] is not None:
         parts.append(f"packet {finding['first_packet']}")
-    return "; ".join(filter(None, parts))
+    return "; ".join(parts)
+
+
+def _names(told: str, name: str) -> bool:
+    """Return whether a text has a name as a word of its own."""
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told) is not None
 
 
 def _options(finding: dict[str, Any]) -> str:

@@ -158,6 +158,8 @@ def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
 
 
 def _condition(name: str, value: Any) -> str:
+    if name == "saved":
+        return f"as saved: {'; '.join(_condition(*each) for each in value.items())}"
     if name == "errors":
         return "with errors"
     if name == "slower_than_ns":

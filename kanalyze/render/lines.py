@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "table_line"]
 
+_HANGING = 2
 _WORD = re.compile(r"\s*\S+\s*")
 
 
@@ -51,14 +52,19 @@ class Line:
         """Give the line as lines that take at most ``width``.
 
         One of a single part, which is prose, is broken between words, or within a word that has
-        no room in a line of its own. Of others, whose parts stand in columns, the end is cut off.
+        no room in a line of its own; where it begins with spaces, the lines that follow begin with
+        two more. Of others, whose parts stand in columns, the end is cut off.
         """
         if cell_width(self.plain) <= width:
             yield self
         elif len(self.parts) == 1:
             ((text, style),) = self.parts
-            for piece in _broken(text, width):
-                yield Line(piece, style)
+            indent = len(text) - len(text.lstrip(" "))
+            room = max(width - indent - _HANGING, 1) if indent else width
+            margin = " " * indent
+            for piece in _broken(text[indent:], room):
+                yield Line(margin + piece, style)
+                margin = " " * (indent + _HANGING) if indent else ""
         else:
             yield self._cut(width)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
-from kanalyze.statistics.in_flight import InFlight, in_flight
+from kanalyze.runtime.in_flight import InFlight, in_flight
 from kanalyze.tables.quality import DOUBTS, CaptureQuality
 from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back
 

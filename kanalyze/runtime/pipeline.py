@@ -36,7 +36,7 @@ from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.resumable_run import ResumableRun
     from kanalyze.runtime.stages import Captures
-    from kanalyze.runtime.table_run import TableRows, TableRun
+    from kanalyze.runtime.table_run import TableRows, TableRun, Tables
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
@@ -153,30 +153,37 @@ class Analysis:
         """Which rows are given; times of day are those of the day of the first packet."""
         return self._context.row_filter
 
-    def start(self, *, every_table: bool = False) -> None:
+    @property
+    def first_time_ns(self) -> int | None:
+        """Unix time in ns of the first packet; None where there is none, or it is not read yet."""
+        return self._context.first_time_ns
+
+    def start(self, tables: Tables | None = None) -> None:
         """Open the captures for :meth:`batches`, which does it itself where nobody did before.
 
-        With ``every_table`` for :meth:`table_rows`.
-
-        Where there are to be workers they begin to read now.
+        With ``tables`` for :meth:`table_rows`. Where there are to be workers they begin to read
+        now; records are read in one process.
 
         Raises:
             CaptureError: an input is missing.
             OSError: the system does not give as many processes.
         """
         context = self._context
+        if tables is not None:
+            context.settings = context.settings.with_tables(tables.more)
         captures = context.open()
         total_bytes = captures.progress[1] if captures.can_be_read_again else None
-        count = usable_workers(self._jobs, total_bytes)
+        jobs = 1 if tables is not None and "records" in tables.more else self._jobs
+        count = usable_workers(jobs, total_bytes)
         if count > 1:
             inputs = context.inputs
-            task = WorkerTask(inputs.found, inputs.stores, context.settings, every_table)
+            task = WorkerTask(inputs.found, inputs.stores, context.settings, tables)
             self._workers = Workers(task, count, context.names, context.quality)
             self._started = self._workers
-        elif every_table:
+        elif tables is not None:
             from kanalyze.runtime.table_run import TableRun  # large tables
 
-            self._started = TableRun(context, captures)
+            self._started = TableRun(context, captures, tables, self.monitor, self._on_tokens)
         else:
             self._started = RequestRun(context, captures, self.monitor, self._on_tokens)
 
@@ -197,26 +204,37 @@ class Analysis:
         assert isinstance(run, RequestRun | Workers)
         yield from self._context.matching(run.blocks())
 
-    def table_rows(self) -> Iterator[TableRows]:
-        """Give the rows of requests, connections and anomalies in one pass, as they come.
+    def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
+        """Give the rows of several tables in one pass, as they come.
 
-        Of the filter, conditions on clients, brokers and times hold for connections and anomalies.
+        Of requests and, with ``others``, of connections and anomalies: of the filter, conditions on
+        clients, brokers and times hold for these. ``more`` names tables whose lines belong to
+        requests (``groups``, ``metadata``, ``records``): a line comes where its request does.
         Raises as :meth:`batches`.
         """
         from kanalyze.runtime.anomaly_run import anomaly_rows  # as above
-        from kanalyze.runtime.table_run import TableRows, TableRun, matching_rows
+        from kanalyze.runtime.table_run import SelectedRows, TableRows, TableRun, Tables
 
+        tables = Tables(others, frozenset(more))
         if self._started is None:
-            self.start(every_table=True)
+            self.start(tables)
         run, self._started = self._started, None
         assert isinstance(run, TableRun | Workers)
         context = self._context
-        left_out = anomaly_rows(
-            context.inputs.left_out, context.settings, context.inputs.opened, lambda _: None
-        )
-        yield matching_rows(context, TableRows([], [], left_out))
+        selected = SelectedRows(context, tables)
+        if others:
+            left_out = anomaly_rows(
+                context.inputs.left_out, context.settings, context.inputs.opened, lambda _: None
+            )
+            yield selected.of(TableRows([], [], left_out))
         for rows in run.rows():
-            yield matching_rows(context, rows)
+            yield selected.of(rows)
+
+    def line_blocks(self, table: str) -> Iterator[RowBlock]:
+        """Give the lines of one table that belong to requests, and nothing else."""
+        for rows in self.table_rows([table], others=False):
+            for _, block in rows.lines:
+                yield block
 
     def row_batches(self) -> Iterator[list[Row]]:
         """Give the rows as objects; otherwise as :meth:`batches`."""

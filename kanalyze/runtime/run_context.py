@@ -73,11 +73,16 @@ class RunContext:
     def row_filter(self) -> RowFilter:
         """Which rows are selected; times of day are those of the day of the first packet."""
         if self._filter.needs_day:
-            are_files = self.inputs.are_files
-            first_ns = self.inputs.first_time_ns() if are_files else self.quality.first_time_ns
+            first_ns = self.first_time_ns
             if first_ns is not None:
                 self._filter = self._filter.on_day_of(first_ns)
         return self._filter
+
+    @property
+    def first_time_ns(self) -> int | None:
+        """Unix time in ns of the first packet, as far as it is known; None where there is none."""
+        are_files = self.inputs.are_files
+        return self.inputs.first_time_ns() if are_files else self.quality.first_time_ns
 
     def matching(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
         """Give the rows that pass the filter; no block is empty."""

@@ -14,19 +14,21 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.runtime.stages import Stages
 from kanalyze.tables.filters import parse_broker
+from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Self
 
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.net.shard import Shard
     from kanalyze.runtime.stages import MemoryBounds
-    from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.name_search import NameReader
     from kanalyze.tables.requests.topic_names import TopicNames
+    from kanalyze.tables.told.reader import ToldReader
 
 __all__ = ["AnalysisSettings", "broker_side"]
 
@@ -63,6 +65,26 @@ class AnalysisSettings(NamedTuple):
             shard=shard,
             idle_ns=self.idle_ns,
         )
+
+    def with_tables(self, tables: Collection[str]) -> Self:
+        """Return settings that read what some tables need, whose lines belong to requests."""
+        if not tables:
+            return self
+        from kanalyze.tables.records.rows import has_records  # not for requests alone
+        from kanalyze.tables.told.reader import fields_of
+
+        keep = self.keep
+        if "records" in tables:
+            given = self.keep
+            keep = has_records if given is None else lambda key: has_records(key) or given(key)
+        extractors = Extractors(self.catalog, fields_of(tables))
+        return self._replace(keep=keep, extractors=extractors)
+
+    def told_reader(self, tables: Collection[str]) -> ToldReader:
+        """Return what reads of exchanges what some tables need."""
+        from kanalyze.tables.told.reader import ToldReader  # not for requests alone
+
+        return ToldReader(self.catalog, self.extractors, tables)
 
     def name_stages(self, names: NameReader) -> Stages:
         """Return new stages that read nothing of messages but the names of topics."""

@@ -1,7 +1,10 @@
-"""The run that gives the rows of every table at once: requests, connections, anomalies.
+"""The run that gives the rows of every table at once: requests, connections, anomalies, and others.
 
 In: the context of an analysis. Out: rows, as they come. This module must not know what is asked of
 them.
+
+The lines of some tables belong to rows of requests: what messages tell (``groups``, ``metadata``),
+and the records in them. They are made of the requests that pass the filter, after it.
 """
 
 from __future__ import annotations
@@ -12,19 +15,41 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.runtime.anomaly_run import anomaly_rows
 from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.told.reader import LineMaker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.model.streams import TokenBytes
     from kanalyze.net.shard import Shard
+    from kanalyze.runtime.monitor import RunMonitor
     from kanalyze.runtime.run_context import RunContext
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.records.rows import RecordReader
+    from kanalyze.tables.row import AnyRow, Column
+    from kanalyze.tables.told.reader import Told
 
-__all__ = ["OtherRows", "TableRows", "TableRun", "matching_rows"]
+__all__ = ["RECORDS", "OtherRows", "SelectedRows", "TableRows", "TableRun", "Tables"]
+
+
+RECORDS = "records"
+"""The table of records, for which messages keep their bytes."""
+
+
+class Tables(NamedTuple):
+    """Which tables a run gives, beside that of requests."""
+
+    others: bool
+    """Connections and anomalies."""
+    more: frozenset[str]
+    """Tables whose lines belong to requests."""
 
 
 class TableRows(NamedTuple):
@@ -33,26 +58,63 @@ class TableRows(NamedTuple):
     requests: list[RowBlock]
     connections: list[ConnectionRow]
     anomalies: list[AnomalyRow]
+    told: Sequence[Told] = ()
+    """What the requests tell, of which there is one block then; lines are made of it."""
+    exchanges: Sequence[Exchange] = ()
+    """Of the requests, of which there is one block then; their records become lines."""
+    lines: Sequence[tuple[str, RowBlock]] = ()
+    """Rows of other tables, by name."""
+
+    def blocks(self) -> Iterator[tuple[str, RowBlock]]:
+        """Give the rows by column, each block with the name of its table; none is empty."""
+        for block in self.requests:
+            yield "requests", block
+        if self.connections:
+            yield "connections", _block_of(self.connections, CONNECTION_COLUMNS)
+        if self.anomalies:
+            yield "anomalies", _block_of(self.anomalies, ANOMALY_COLUMNS)
+        yield from self.lines
 
 
 class TableRun:
     """Rows of all tables, read by this process."""
 
-    def __init__(self, context: RunContext, captures: Captures) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        captures: Captures,
+        tables: Tables,
+        monitor: RunMonitor,
+        on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
+    ) -> None:
+        """Begin; ``monitor`` sees the stages while they run, ``on_tokens`` as in ``Analysis``."""
         self._context = context
         self._captures = captures
+        self._tables = tables
+        self._monitor = monitor
+        self._on_tokens = on_tokens
 
     def rows(self) -> Iterator[TableRows]:
         """Give all rows, once; those of files that are left out are not among them."""
-        context, captures = self._context, self._captures
+        context, captures, tables = self._context, self._captures, self._tables
         settings = context.settings
         assembler = context.row_assembler(captures)
-        stages = settings.stages(connections=True, every_anomaly=True)
-        others = OtherRows(settings, stages, captures, settings.shard)
+        reader = settings.told_reader(tables.more)
+        stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
+        others = OtherRows(settings, stages, captures, settings.shard) if tables.others else None
+        self._monitor.begin(stages)
         for step in context.steps(stages, captures):
+            first = 0
+            if self._on_tokens is not None and step.token_bytes:
+                self._on_tokens(step.token_bytes)
             for block in step_blocks(step, assembler):
-                yield TableRows([block], [], [])
-            yield TableRows([], *others.of(step))
+                exchanges = step.exchanges[first : first + len(block)]
+                first += len(block)
+                kept = exchanges if RECORDS in tables.more else ()
+                yield TableRows([block], [], [], reader.read(exchanges, block), kept)
+            if others is not None:
+                yield TableRows([], *others.of(step))
+        self._monitor.end()
 
 
 class OtherRows:
@@ -79,11 +141,62 @@ class OtherRows:
         )
 
 
-def matching_rows(context: RunContext, rows: TableRows) -> TableRows:
-    """Return the rows that pass the filter of an analysis."""
-    row_filter = context.row_filter
-    return TableRows(
-        list(context.matching(rows.requests)),
-        [row for row in rows.connections if row_filter.matches_connection(row)],
-        [row for row in rows.anomalies if row_filter.matches_anomaly(row)],
-    )
+class SelectedRows:
+    """The rows that pass the filter of an analysis, with the lines that belong to them."""
+
+    def __init__(self, context: RunContext, tables: Tables) -> None:
+        self._context = context
+        self._makes = LineMaker(context.names)
+        self._records: RecordReader | None = None
+        if RECORDS in tables.more:
+            self._records = _record_reader(context)
+        self._next_id = 1
+
+    def of(self, rows: TableRows) -> TableRows:
+        """Return those of some rows; blocks of requests come in the order of their numbers."""
+        row_filter = self._context.row_filter
+        blocks: list[RowBlock] = []
+        lines: list[tuple[str, RowBlock]] = []
+        for block in rows.requests:
+            numbers: Sequence[int] = range(len(block))
+            if not row_filter.passes_all:
+                numbers = row_filter.numbers(block)
+            if not numbers:
+                continue
+            selected = block if len(numbers) == len(block) else block.take(numbers)
+            blocks.append(selected)
+            lines += self._lines(selected, numbers, rows)
+            self._next_id += len(selected)
+        return TableRows(
+            blocks,
+            [row for row in rows.connections if row_filter.matches_connection(row)],
+            [row for row in rows.anomalies if row_filter.matches_anomaly(row)],
+            lines=lines,
+        )
+
+    def _lines(
+        self, selected: RowBlock, numbers: Sequence[int], rows: TableRows
+    ) -> Iterator[tuple[str, RowBlock]]:
+        told = rows.told
+        if told and len(selected) != len(rows.requests[0]):
+            places = {number: place for place, number in enumerate(numbers)}
+            told = [each._replace(row=places[each.row]) for each in told if each.row in places]
+        if told:
+            yield from self._makes.blocks(selected, told, self._next_id)
+        if self._records is not None and rows.exchanges:
+            exchanges = [rows.exchanges[number] for number in numbers]
+            for block in self._records.blocks(exchanges, selected):
+                yield RECORDS, block
+
+
+def _record_reader(context: RunContext) -> RecordReader:
+    from kanalyze.kafka.codec.compiler import Decoders
+    from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.tables.records.rows import RecordReader  # a large module
+
+    catalog, limits = context.settings.catalog, DecompressionLimits()
+    return RecordReader(catalog, Decoders(catalog), limits=limits, topics=context.row_filter.topics)
+
+
+def _block_of(rows: Sequence[AnyRow], columns: Sequence[Column]) -> RowBlock:
+    return RowBlock(len(rows), columns_of_rows(rows, columns))

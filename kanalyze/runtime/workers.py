@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import MergeInput
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import Stages
-    from kanalyze.runtime.table_run import OtherRows, TableRows
+    from kanalyze.runtime.table_run import OtherRows, TableRows, Tables
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.told.reader import Told
 
 __all__ = ["WorkerTask", "Workers", "usable_workers"]
 
@@ -69,8 +70,8 @@ class WorkerTask(NamedTuple):
     """Captures, all of which can be read more than once."""
     stores: Stores
     settings: AnalysisSettings
-    every_table: bool = False
-    """Rows of connections and anomalies are sent too."""
+    tables: Tables | None = None
+    """Which rows are sent beside those of requests; None: no others."""
 
 
 class _RowsSent(NamedTuple):
@@ -81,6 +82,8 @@ class _RowsSent(NamedTuple):
     """For each row, the packet that completed its exchange. Rises."""
     names: list[tuple[bytes, str]]
     """Ids and names of topics that were learned with the rows."""
+    told: list[Told]
+    """What the requests tell, by their rows."""
 
 
 class _BatchEnd(NamedTuple):
@@ -155,15 +158,16 @@ class Workers:
             MemoryError: a worker had not enough memory.
         """
         for batch in self._batches():
-            yield from batch.blocks()
+            for rows in batch.merged():
+                yield rows.block
 
     def rows(self) -> Iterator[TableRows]:
         """Give the rows of all tables and workers, merged, once; raises as :meth:`blocks`."""
         from kanalyze.runtime.table_run import TableRows  # large tables
 
         for batch in self._batches():
-            for block in batch.blocks():
-                yield TableRows([block], [], [])
+            for rows in batch.merged():
+                yield TableRows([rows.block], [], [], rows.told)
             yield TableRows([], batch.connections, batch.anomalies)
 
     def _batches(self) -> Iterator[_BatchMerge]:
@@ -203,7 +207,7 @@ class _BatchMerge:
         self.qualities: list[CaptureQuality] = []
         """What workers sent in place of a batch: there are no more batches."""
 
-    def blocks(self) -> Iterator[RowBlock]:
+    def merged(self) -> Iterator[_RowsSent]:
         """Give the rows in the order of the packets that completed them, with topics named."""
         for index in range(len(self._pipes)):
             self._receive(index)
@@ -220,7 +224,9 @@ class _BatchMerge:
                 else:
                     del self._unmerged[index]
                     self._receive(index)
-            yield with_names(_merged(complete), self._names)
+            rows = _merged(complete)
+            with_names(rows.block, self._names)
+            yield rows
 
     def _receive(self, index: int) -> None:
         sent = _received(self._pipes[index])
@@ -254,17 +260,30 @@ def _received(pipe: Connection) -> _Sent:
 def _slice(rows: _RowsSent, first: int, end: int) -> _RowsSent:
     if (first, end) == (0, len(rows.latest)):
         return rows
-    return _RowsSent(rows.block.part(first, end), rows.latest[first:end], [])
+    told = [each._replace(row=each.row - first) for each in rows.told if first <= each.row < end]
+    return _RowsSent(rows.block.part(first, end), rows.latest[first:end], [], told)
 
 
-def _merged(rows: list[_RowsSent]) -> RowBlock:
+def _merged(rows: list[_RowsSent]) -> _RowsSent:
     """Return the rows of several workers, in the order of the packets that completed them."""
-    block = RowBlock.joined([each.block for each in rows])
     if len(rows) == 1:
-        return block
+        return rows[0]
+    block = RowBlock.joined([each.block for each in rows])
     latest = [packet for each in rows for packet in each.latest]
     # All that one packet completed is of one connection, and so of one worker.
-    return block.take(sorted(range(len(latest)), key=latest.__getitem__))
+    order = sorted(range(len(latest)), key=latest.__getitem__)
+    told, first = [], 0
+    for part in rows:
+        told += [each._replace(row=first + each.row) for each in part.told]
+        first += len(part.latest)
+    if told:
+        places = {number: place for place, number in enumerate(order)}
+        told = sorted([each._replace(row=places[each.row]) for each in told], key=_row_of)
+    return _RowsSent(block.take(order), array("q", sorted(latest)), [], told)
+
+
+def _row_of(told: Told) -> int:
+    return told.row
 
 
 def _enlarge(descriptor: int) -> None:
@@ -322,15 +341,19 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     # With the buffer that one process has: the order of some rows depends on where batches end.
     captures = MergedCaptures(task.inputs, stores=task.stores)
     assembler = settings.row_assembler(captures.place, names)
-    every_table = task.every_table
-    stages = settings.stages(shard, connections=every_table, every_anomaly=every_table)
-    others = _other_rows(settings, stages, captures, shard) if every_table else None
+    tables = task.tables
+    has_others = tables is not None and tables.others
+    stages = settings.stages(shard, connections=has_others, every_anomaly=has_others)
+    others = _other_rows(settings, stages, captures, shard) if has_others else None
+    reader = settings.told_reader(tables.more) if tables is not None and tables.more else None
     for step in read_steps(stages, captures, quality, shard):
         first = 0
         while first < len(step.exchanges):
             last = assembler.add_until_full(step.exchanges, first)
             latest = array("q", step.completion_packets[first:last])
-            _send(pipe, _RowsSent(assembler.drain(with_ids=True), latest, names.drain()))
+            block = assembler.drain(with_ids=True)
+            told = [] if reader is None else reader.read(step.exchanges[first:last], block)
+            _send(pipe, _RowsSent(block, latest, names.drain(), told))
             first = last
         rows = ([], []) if others is None else others.of(step)
         _send(pipe, _BatchEnd(captures.progress, *rows))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from kanalyze.common.bounded_text import bounded_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["BoundedCounters", "Key", "SmallestTexts", "bounded_text"]
 
 Key: TypeAlias = tuple[str | int | None, ...]
-
-_TEXT_LIMIT = 256
 
 
 class Mergeable(Protocol):
@@ -136,10 +136,3 @@ class SmallestTexts:
     def to_list(self) -> list[str]:
         """Return the texts, sorted."""
         return sorted(self._texts)
-
-
-def bounded_text(text: str) -> str:
-    """Return a text, or its beginning and its length when it has over 256 characters."""
-    if len(text) <= _TEXT_LIMIT:
-        return text
-    return f"{text[:_TEXT_LIMIT]}... ({len(text)} characters)"

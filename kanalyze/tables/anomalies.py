@@ -43,7 +43,9 @@ class AnomalyRow(NamedTuple):
             nullable=True,
         ),
     ]
-    time_ns: Annotated[int | None, Meaning("int64", "time of that packet", "ns", nullable=True)]
+    time_ns: Annotated[
+        int | None, Meaning("int64", "time of that packet", "ns", nullable=True, is_time=True)
+    ]
     connection: Annotated[
         str | None,
         Meaning(

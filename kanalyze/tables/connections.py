@@ -37,6 +37,10 @@ def _number(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit)
 
 
+def _moment(text: str) -> Meaning:
+    return Meaning("int64", text, "ns", is_time=True)
+
+
 def _perhaps(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit, nullable=True)
 
@@ -73,8 +77,8 @@ class ConnectionRow(NamedTuple):
         int | None,
         _perhaps("number in the capture, from 1, of the first packet; null where it has none"),
     ]
-    start_ns: Annotated[int, _number("time of the first packet", "ns")]
-    end_ns: Annotated[int, _number("time of the last packet", "ns")]
+    start_ns: Annotated[int, _moment("time of the first packet")]
+    end_ns: Annotated[int, _moment("time of the last packet")]
     duration_ns: Annotated[int, _number("end_ns - start_ns", "ns")]
     opened_by: Annotated[
         End | None,
@@ -91,6 +95,9 @@ class ConnectionRow(NamedTuple):
             "client or broker: whose FIN or RST came first; null when none was seen",
             nullable=True,
         ),
+    ]
+    closed_ns: Annotated[
+        int | None, _perhaps("time of the first FIN or RST; null when none was seen", "ns")
     ]
     end: Annotated[
         ConnectionEnd,
@@ -318,6 +325,7 @@ def connection_row(
         duration_ns=tcp.last_time_ns - tcp.first_time_ns,
         opened_by=_end_name(tcp.opened_by, client_index),
         closed_by=_end_name(tcp.closed_by, client_index),
+        closed_ns=None if tcp.measures is None else tcp.measures.closed_time_ns,
         end=tcp.end or "open",
         **figures,
         decoded_bytes=decoded_bytes,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.times import format_time
 from kanalyze.kafka.session.connection_summary import UnknownTotal
+from kanalyze.model.anomalies import AnomalyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.kafka.session.connection_summary import ConnectionCounts
-    from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
 
@@ -337,6 +337,98 @@ class CaptureQuality:
             for kind, total in sorted(self.anomalies.items())
         }
         return result
+
+    def to_values(self) -> dict[str, Any]:
+        """Return every counter as plain values, as JSON has them, for :meth:`from_values`."""
+        values: dict[str, Any] = dict(vars(self))
+        values["unknown_ports"] = {p: list(each.state()) for p, each in self.unknown_ports.items()}
+        values["anomalies"] = {
+            kind.value: [total.count, total.bytes] for kind, total in self.anomalies.items()
+        }
+        return values
+
+    @classmethod
+    def from_values(cls, values: object) -> CaptureQuality:
+        """Make one of what :meth:`to_values` gave.
+
+        Raises KeyError, TypeError or ValueError where it is none of that.
+
+        A counter that is not there is as in a fresh one.
+        """
+        made = cls()
+        given = _object_of(values)
+        for name, fresh in vars(made).items():
+            if name not in given:
+                continue
+            value = given[name]
+            if name == "captures":
+                made.captures = _texts_of(value)
+            elif name == "anomalies":
+                for kind, total in _object_of(value).items():
+                    count, size = _counts_of(total, 2)
+                    made.count_anomaly(_KINDS[kind], size, count)
+            elif name == "unknown_ports":
+                for port, total in _object_of(value).items():
+                    made.unknown_ports[_port_of(port)] = UnknownTotal.from_state(
+                        tuple(_counts_of(total, 3))
+                    )
+            elif name == "kafka_ports":
+                made.kafka_ports = {_port_of(p): n for p, n in _counters_of(value).items()}
+            elif isinstance(fresh, dict):
+                setattr(made, name, _counters_of(value))
+            else:
+                setattr(made, name, _time_of(value) if name in _TIMES else _count_of(value, fresh))
+        return made
+
+
+_KINDS = {kind.value: kind for kind in AnomalyKind}
+_TIMES = ("first_time_ns", "last_time_ns")
+_MOST = (1 << 63) - 1
+
+
+def _object_of(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("no JSON object")
+    return value
+
+
+def _texts_of(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("no list of texts")
+    return list(value)
+
+
+def _counts_of(value: object, many: int) -> list[int]:
+    if not isinstance(value, list) or len(value) != many:
+        raise ValueError(f"not {many} numbers")
+    return [_count_of(each, 0) or 0 for each in value]
+
+
+def _counters_of(value: object) -> dict[str, int]:
+    return {name: _count_of(count, 0) or 0 for name, count in _object_of(value).items()}
+
+
+def _count_of(value: object, fresh: int | None) -> int | None:
+    """Return a number from 0 on; or None, where that is what is there before anything is known."""
+    if value is None and fresh is None:
+        return None
+    if type(value) is not int or not 0 <= value <= _MOST:
+        raise ValueError("no number")
+    return value
+
+
+def _time_of(value: object) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not -_MOST <= value <= _MOST:
+        raise ValueError("no time")
+    return value
+
+
+def _port_of(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5):
+        raise ValueError("no port")
+    return text
 
 
 _NOTHING = [0, 0]

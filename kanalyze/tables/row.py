@@ -31,6 +31,8 @@ __all__ = [
     "Row",
     "Status",
     "columns_of",
+    "time_name",
+    "with_times",
 ]
 
 AnyRow: TypeAlias = tuple[typing.Any, ...]
@@ -46,13 +48,20 @@ class Meaning(NamedTuple):
     text: str
     unit: str = ""
     nullable: bool = False
+    is_time: bool = False
+
+
+def _moment(text: str) -> Meaning:
+    return Meaning("int64", text, "ns", nullable=True, is_time=True)
 
 
 class Column(NamedTuple):
     """One column of a table.
 
     ``type`` is one of ``string int16 int32 int64 bool``, ``list<string>``, or ``list<struct>``
-    with the struct's columns in ``fields``.
+    with the struct's columns in ``fields``. A column with ``is_time`` is a point in time: Unix
+    time in ns, its name ends in ``_ns``. Beside these Arrow and Parquet have columns of type
+    ``timestamp``, each made of the column in ``source`` (see :func:`with_times`).
     """
 
     name: str
@@ -61,6 +70,8 @@ class Column(NamedTuple):
     nullable: bool
     meaning: str
     fields: "tuple[Column, ...]" = ()
+    is_time: bool = False
+    source: str = ""
 
 
 CAPTURE = Meaning("string", "the input as given; live:IFACE for an interface")
@@ -172,19 +183,19 @@ class Row(NamedTuple):
     client_id: Annotated[str | None, CLIENT_ID]
     request_start_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the request's first byte", "ns", nullable=True),
+        _moment("time of the packet with the request's first byte"),
     ]
     request_end_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the request's last byte", "ns", nullable=True),
+        _moment("time of the packet with the request's last byte"),
     ]
     response_start_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the response's first byte", "ns", nullable=True),
+        _moment("time of the packet with the response's first byte"),
     ]
     response_end_ns: Annotated[
         int | None,
-        Meaning("int64", "time of the packet with the response's last byte", "ns", nullable=True),
+        _moment("time of the packet with the response's last byte"),
     ]
     latency_ns: Annotated[
         int | None, Meaning("int64", "response_start_ns - request_end_ns", "ns", nullable=True)
@@ -269,6 +280,90 @@ class Row(NamedTuple):
         str | None, Meaning("string", "of a transactional producer", nullable=True)
     ]
     anomalies: Annotated[list[str], Meaning("list<string>", "kinds seen in this exchange")]
+    capture_point: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "where the capture was taken, by the round trips to both ends: client or broker "
+            "(there, or less than 1 ms away), between; host: both ends have one address; null "
+            "where the round trips do not tell",
+            nullable=True,
+        ),
+    ]
+    request_send_ns: Annotated[
+        int | None,
+        Meaning("int64", "request_end_ns - request_start_ns: sending the request", "ns", True),
+    ]
+    broker_network_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: network from the capture point to the broker and back, the "
+            "least round trip of the connection so far; null where none was measured",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    retransmission_wait_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: until bytes of the request were sent again for the last time",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    pipeline_wait_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "part of latency_ns: for the response before it on the same connection, which a "
+            "broker sends first",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    broker_time_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "rest of latency_ns: in the broker, what it waited for on purpose too (waited); "
+            "its own RequestQueueTime, LocalTime, RemoteTime and ResponseQueueTime",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    response_send_ns: Annotated[
+        int | None,
+        Meaning("int64", "response_end_ns - response_start_ns: sending the response", "ns", True),
+    ]
+    client_network_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "network from the capture point to the client and back, the least round trip of the "
+            "connection so far: what the client waits beyond total_time_ns",
+            "ns",
+            nullable=True,
+        ),
+    ]
+    retransmitted_packets: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "packets of the connection sent again, by either end, from the first packet of the "
+            "request to the last of the response",
+            nullable=True,
+        ),
+    ]
+    zero_windows: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "packets of the connection that say: send no more for now; as retransmitted_packets",
+            nullable=True,
+        ),
+    ]
 
 
 def columns_of(row_type: type[NamedTuple]) -> tuple[Column, ...]:
@@ -282,7 +377,32 @@ def _column(name: str, hint: typing.Any) -> Column:
     fields: tuple[Column, ...] = ()
     if meaning.type == "list<struct>":
         fields = columns_of(typing.get_args(python_type)[0])
-    return Column(name, meaning.type, meaning.unit, meaning.nullable, meaning.text, fields)
+    return Column(
+        name, meaning.type, meaning.unit, meaning.nullable, meaning.text, fields, meaning.is_time
+    )
+
+
+def time_name(name: str) -> str:
+    """Return the name of the timestamps beside the points in time of a column ``name``.
+
+    ``_time`` stands in place of ``_ns``, once: ``request_start_time``, ``time``, ``first_time``.
+    """
+    stem = name.removesuffix("_ns")
+    return stem if stem.split("_")[-1] == "time" else f"{stem}_time"
+
+
+def with_times(columns: "typing.Iterable[Column]") -> tuple[Column, ...]:
+    """Return columns, and behind each point in time the same as a timestamp with nanoseconds."""
+    found = []
+    for column in columns:
+        found.append(column)
+        if column.is_time:
+            meaning = f"{column.name} as a timestamp, in UTC"
+            name = time_name(column.name)
+            found.append(
+                Column(name, "timestamp", "", column.nullable, meaning, source=column.name)
+            )
+    return tuple(found)
 
 
 COLUMNS: tuple[Column, ...] = columns_of(Row)

@@ -8,8 +8,11 @@ import pytest
 
 import kanalyze
 from kanalyze.api.filters import make_filter
-from kanalyze.api.tables import fill
+from kanalyze.api.saved import SavedAnalysis
+from kanalyze.api.tables import fill, opened_tables
+from kanalyze.errors import UsageError
 from kanalyze.queries.database import Database
+from kanalyze.queries.report import report_of
 from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import NAMES, path
@@ -25,7 +28,7 @@ def tables(*captures: str | Path, **settings: Any) -> dict[str, list[tuple[Any, 
         fill(database, Analysis(captures, **settings))
         found = {}
         for table in TABLES:
-            lines = database.ask(f"FROM {table}").to_pylist()
+            lines = database.ask(f"FROM stored.{table}").to_pylist()
             found[table] = [tuple(plain(x) for x in line.values()) for line in lines]
     found["requests"] = [line[1:] for line in found["requests"]]
     return found
@@ -68,3 +71,32 @@ def test_a_file_that_is_left_out_is_an_anomaly(tmp_path: Path) -> None:
     found = tables(str(tmp_path))["anomalies"]
     assert [line[0] for line in found].count("capture_unreadable") == 1
     assert sorted(map(repr, found)) == sorted(map(repr, expected(tmp_path)["anomalies"]))
+
+
+@pytest.mark.parametrize("options", [{}, {"apis": ("Fetch",)}])
+def test_tables_are_opened_of_a_capture_as_of_a_saved_file(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    target = tmp_path / "a.duckdb"
+    kanalyze.save(path("groups"), output=target)
+    row_filter = make_filter(**options)
+    reports = []
+    for analysis in (
+        Analysis([str(path("groups"))], row_filter=row_filter),
+        SavedAnalysis([str(target)], row_filter=row_filter),
+    ):
+        with opened_tables(analysis, ["groups"]) as opened:
+            (groups,) = opened.database.ask("SELECT count(*) AS n FROM groups").to_pylist()
+            report = report_of(opened.database, opened.quality, opened.conditions)
+            reports.append((groups, report))
+    assert reports[0] == reports[1]
+
+
+def test_a_table_that_was_not_saved_is_said_to_be_missing(tmp_path: Path) -> None:
+    target = tmp_path / "a.duckdb"
+    kanalyze.save(path("groups"), output=target)
+    with (
+        pytest.raises(UsageError, match="has no table records"),
+        opened_tables(SavedAnalysis([str(target)]), ["records"]),
+    ):
+        raise AssertionError

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.cli import analyze
+from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.registry import TABLES
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, failed, fetch, row
 
@@ -48,6 +50,11 @@ class FakeAnalysis:
             yield self.row_filter.matching(RowBlock.of_rows(rows))
         if self.error is not None:
             raise self.error
+
+    def table_rows(self, tables=()):
+        assert not set(tables) - TABLES.keys()
+        for block in self.batches():
+            yield TableRows([block], [], [])
 
 
 @pytest.fixture

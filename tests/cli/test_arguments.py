@@ -23,7 +23,7 @@ def test_both_commands_take_the_same_filters():
     ]
     report = vars(parser().parse_args(["report", *filters]))
     requests = vars(parser().parse_args(["requests", *filters]))
-    for own in ("command", "html", "json"):
+    for own in ("command", "html", "json", "queries", "threshold"):
         report.pop(own)
     for own in ("command", "output", "format", "columns"):
         requests.pop(own)

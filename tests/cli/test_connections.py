@@ -5,7 +5,8 @@ import json
 import pyarrow.parquet as pq
 
 from kanalyze.cli.main import main
-from kanalyze.tables.connections import ConnectionRow
+from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.row import with_times
 from tests.support.captures import analysis, path
 
 
@@ -46,5 +47,5 @@ def test_a_table_and_parquet_are_written(tmp_path, capsys) -> None:
     target = tmp_path / "connections.parquet"
     assert main(["connections", str(path("basics")), "-o", str(target)]) == 0
     table = pq.read_table(target)
-    assert table.column_names == list(ConnectionRow._fields)
+    assert table.column_names == [column.name for column in with_times(CONNECTION_COLUMNS)]
     assert table.num_rows == analysis("basics")[1].connections

@@ -325,7 +325,8 @@ def test_rows_of_a_pipe_are_those_of_the_file(name, tmp_path):
     done = run_live(*argv, data=path(name).read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     assert in_order(done.stdout.splitlines()) == rows_of(name)
-    assert told_in(report) == nameless(kanalyze.report(path(name)))
+    expected = nameless(kanalyze.report(path(name)))
+    assert expected.items() <= told_in(report).items()
 
 
 def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path):
@@ -335,7 +336,8 @@ def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path):
     done = run_live("-", "--json", str(report), data=data)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "capture_truncated" in repr(told_in(report)["quality"])
-    assert told_in(report) == nameless(kanalyze.report(cut))
+    expected = nameless(kanalyze.report(cut))
+    assert expected.items() <= told_in(report).items()
 
 
 def test_lines_of_rates_count_all_rows_in_the_end():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.capture.live.libpcap import load_libpcap
@@ -142,3 +143,42 @@ def test_ports_and_hosts_are_seen_through_what_is_around_them(label):
     found = rows_in(run(*words, data=pcap_file(packets), before=WITHOUT_LIBPCAP))
     assert found == rows_in(run(*words, data=path("cluster").read_bytes()))
     assert len(found) > 5
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        ("basics", ("--api", "Fetch", "--api", "Metadata")),
+        ("basics", ("--client-id", "*-consumer*", "--slower-than", "1ms")),
+        ("basics", ("--client-ip", "127.0.0.0/8", "--topic", "b*")),
+        ("basics", ("--group", "*", "--api", "OffsetCommit")),
+        ("errors", ("--errors", "--broker", "127.0.0.1")),
+    ],
+)
+def test_requests_are_filtered_as_by_every_command(name, argv, tmp_path: Path):
+    expected = rows_in(run("requests", "--format", "jsonl", *argv, str(path(name))))
+    report, rows = tmp_path / "report.json", tmp_path / "rows"
+    words = ["live", "-", "--format", "rows", "--json", str(report), "--write", str(rows), *argv]
+    found = rows_in(run(*words, data=path(name).read_bytes()))
+    assert found == expected != []
+    wanted = json.loads(run("report", "--json", "-", *argv, str(path(name))).stdout)
+    made = json.loads(report.read_bytes())
+    for part in ("totals", "filter", "apis", "clients"):
+        assert made[part] == wanted[part]
+    written = sum(pq.read_metadata(file).num_rows for file in rows.glob("*.parquet"))
+    assert written == len(expected)
+
+
+def test_the_lines_of_rates_are_of_what_was_filtered():
+    data = path("basics").read_bytes()
+    done = run("live", "-", "--format", "jsonl", "--api", "Metadata", data=data)
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert {api["api_name"] for api in last["apis"]} == {"Metadata"}
+
+
+def test_an_unknown_api_is_told_before_anything_is_read(capsys):
+    assert main(["live", "-", "--api", "Fetsch"]) == 2
+    assert "unknown API: 'Fetsch'; did you mean Fetch" in capsys.readouterr().err

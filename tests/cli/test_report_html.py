@@ -23,9 +23,9 @@ def test_a_page_is_written_beside_the_report(
     assert page.read_text().startswith("<!doctype html>")
     assert page.stat().st_size < 1 << 20
     findings = json.loads(report.read_text())["findings"]
-    assert {finding["name"] for finding in findings} == {"refused_work"}
+    assert {finding["name"] for finding in findings} == {"too_large"}
     out = capsys.readouterr().out
-    assert "MESSAGE_TOO_LARGE to Produce on errors-small" in out
+    assert "1 of 1 Produce requests refused; client id aiokafka-too-large" in out
     assert "kanalyze requests CAPTURE --client-id aiokafka-too-large" in out
 
 

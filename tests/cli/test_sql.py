@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.cli.main import main
+from kanalyze.queries.files import words_of
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -49,6 +50,37 @@ def test_queries_are_listed_with_those_of_a_folder(
     out = capsys.readouterr().out
     assert "mine --param what=...            How many?" in out
     assert "rebalances " in out
+
+
+def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "--tables"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
+        *("requests", "connections", "anomalies", "groups", "metadata", "records"),
+        *("capture_quality", "partitions", "errors"),
+    ]
+    assert any(line.startswith("  committed_offset ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM groups WHERE event = 'join'",
+        "SELECT count(*) AS n FROM Groups JOIN requests USING (request_id) WHERE event = 'join'",
+        "WITH g AS (FROM groups) SELECT count(*) AS n FROM g WHERE event IN ('join')",
+        "SELECT (SELECT count(*) FROM \"groups\" WHERE event = 'join') AS n -- metadata",
+    ],
+)
+def test_a_table_is_filled_where_a_query_names_it(
+    query: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", "--format", "csv", CAPTURE, query]) == 0
+    assert capsys.readouterr().out == "n\n7\n"
+
+
+def test_a_table_is_named_by_a_word_that_is_no_text_and_no_comment() -> None:
+    assert not words_of("SELECT 'groups' FROM requests -- metadata\n") & {"groups", "metadata"}
+    assert {"groups", "metadata"} <= words_of("FROM groups, main.METADATA")
 
 
 def test_a_parameter_is_a_value(capsys: pytest.CaptureFixture[str]) -> None:

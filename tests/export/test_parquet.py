@@ -5,6 +5,7 @@ import subprocess
 import sys
 from random import Random
 
+import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from kanalyze.export import parquet
 from kanalyze.export.arrow import record_batch
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.export.schema import arrow_schema, choose_columns
+from kanalyze.tables.row import COLUMNS, with_times
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import failed, fetch, orphan, plain_traffic, row, unanswered
 
@@ -27,8 +29,8 @@ def test_what_is_read_back_equals_what_was_written(tmp_path):
         writer.write([])
         writer.write(MIXED[2:])
     table = pq.read_table(target)
-    assert table.to_pylist() == record_batch(MIXED).to_pylist()
-    assert table.schema.equals(arrow_schema(), check_metadata=True)
+    assert table.to_pylist() == record_batch(MIXED, with_times(COLUMNS)).to_pylist()
+    assert table.schema.equals(arrow_schema(with_times(COLUMNS)), check_metadata=True)
 
 
 def test_pandas_reads_it(tmp_path):
@@ -38,6 +40,53 @@ def test_pandas_reads_it(tmp_path):
         writer.write(traffic)
     frame = pd.read_parquet(target)
     assert frame["latency_ns"].to_list() == [item.latency_ns for item in traffic]
+
+
+TIMED = [
+    row(request_start_ns=1_700_000_000_123_456_789, response_start_ns=None),
+    row(request_start_ns=None, throttle_time_ms=None, waited=None, request_packet=2**53 + 1),
+]
+TIMES = ["request_start", "request_end", "response_start", "response_end"]
+
+
+def test_pandas_reads_times_as_timestamps_and_never_floats(tmp_path):
+    target = tmp_path / "out.parquet"
+    with ParquetWriter(str(target)) as writer:
+        writer.write(TIMED)
+    frame = pd.read_parquet(target)
+    for name in TIMES:
+        assert str(frame.dtypes[f"{name}_time"]) == "datetime64[ns, UTC]"
+        expected = [getattr(each, f"{name}_ns") for each in TIMED]
+        times = frame[f"{name}_time"]
+        assert [None if x is pd.NaT else x.value for x in times] == expected
+        assert [None if x is pd.NA else x for x in frame[f"{name}_ns"]] == expected
+    assert not [name for name, kind in frame.dtypes.items() if str(kind).startswith("float")]
+    numbers = [column.name for column in COLUMNS if column.nullable and column.type[:3] == "int"]
+    assert {str(frame.dtypes[name]) for name in numbers} == {"Int64"}
+    assert str(frame.dtypes["waited"]) == "boolean"
+    assert frame["request_packet"][1] == 2**53 + 1
+
+
+def test_duckdb_rounds_no_time(tmp_path):
+    target = tmp_path / "out.parquet"
+    with ParquetWriter(str(target)) as writer:
+        writer.write(TIMED)
+    for name in TIMES:
+        sql = f"SELECT {name}_ns, epoch_ns({name}_time), typeof({name}_time) FROM '{target}'"
+        for ns, time_ns, kind in duckdb.sql(sql).fetchall():
+            assert (time_ns, kind) == (ns, "TIMESTAMPTZ_NS")
+
+
+def test_timestamps_are_columns_to_be_chosen(tmp_path):
+    columns = choose_columns(["request_start_time", "client_id"], with_times(COLUMNS))
+    with ParquetWriter(str(tmp_path / "out.parquet"), columns) as writer:
+        writer.write(TIMED)
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.column_names == ["request_start_time", "client_id"]
+    assert table["request_start_time"].cast("int64").to_pylist() == [
+        1_700_000_000_123_456_789,
+        None,
+    ]
 
 
 def test_it_is_compressed_with_zstandard(tmp_path):
@@ -126,7 +175,9 @@ def test_pandas_is_not_loaded_to_write_a_file(tmp_path):
 
 def test_no_rows_make_a_file_with_all_columns(tmp_path):
     ParquetWriter(str(tmp_path / "out.parquet")).close()
-    assert pq.read_table(tmp_path / "out.parquet").schema.names == arrow_schema().names
+    assert pq.read_table(tmp_path / "out.parquet").schema.names == [
+        column.name for column in with_times(COLUMNS)
+    ]
 
 
 def test_columns_can_be_chosen(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
@@ -19,7 +19,7 @@ HOSTILE = "\x1b[31mred[bold]x[/]\u202egnp\n:smile:"
 CAPTURE = CaptureState("eth0", 84_000, 65_000_000, 0, 37, 3_725_000_000_000)
 
 
-def usual_windows(**arguments: int) -> tuple[Windows, int]:
+def usual_windows(**arguments: Any) -> tuple[Windows, int]:
     """Return windows of ten seconds of traffic, and when it ends."""
     windows = Windows(**arguments)
     windows.tick(START_NS)

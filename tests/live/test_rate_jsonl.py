@@ -9,6 +9,7 @@ import pytest
 from kanalyze.live import rate_jsonl
 from kanalyze.live.rate_jsonl import MOST, RatesWriter, rates
 from kanalyze.live.window.windows import Windows
+from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual, usual_windows
 from tests.support.rows import START_NS, row
@@ -64,6 +65,19 @@ def test_the_capture_is_told_as_it_was_handed_in():
         0,
     )
     assert rates(hostile())["capture"]["dropped_packets"] is None
+
+
+def test_clients_and_brokers_are_told_with_their_latencies():
+    windows = Windows()
+    windows.tick(START_NS)
+    windows.add(RowBlock.of_rows([row()] * 6), START_NS + 4 * SECOND_NS)
+    line = rates(windows.snapshot(START_NS + 4 * SECOND_NS))
+    figures = {"other": False, "requests_per_s": 1.5, "errors_per_s": 0.0, "p50_ns": 2_000_000}
+    for table in ("clients", "brokers"):
+        (entry,) = line[table]
+        assert entry.items() >= figures.items()
+        assert entry["p99_ns"] == 2_000_000
+    assert line["brokers"][0]["broker"] == str(Endpoint(row().broker_ip, row().broker_port))
 
 
 def test_groups_and_slowest_are_told():

@@ -37,12 +37,14 @@ CHOSEN = ("any", "basics", "ipv6", "large", "loopback", "snaplen", "transactions
 EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 FIELDS = (
     "frame.number",
+    "frame.time_epoch",
     "tcp.stream",
     "ip.src",
     "ipv6.src",
     "tcp.srcport",
     "tcp.len",
     "tcp.seq_raw",
+    "tcp.flags.fin",
     "tcp.flags.reset",
     "tcp.analysis.ack_rtt",
     "tcp.analysis.acks_frame",
@@ -59,6 +61,7 @@ class Stream:
     """What tshark says of a connection; pairs by sender, the first sender first."""
 
     handshake_ns: int | None = None
+    closed_time_ns: int | None = None
     counts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     samples: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
 
@@ -93,9 +96,11 @@ def streams(file: Path) -> list[Stream]:
         stream.counts["out_of_order"][side] += bool(row["tcp.analysis.out_of_order"])
         stream.counts["zero_window"][side] += bool(row["tcp.analysis.zero_window"])
         stream.counts["keep_alive"][side] += bool(row["tcp.analysis.keep_alive"])
+        if stream.closed_time_ns is None and (is_set(row, "fin") or is_set(row, "reset")):
+            stream.closed_time_ns = nanoseconds(row["frame.time_epoch"])
         if row["tcp.analysis.initial_rtt"]:
             stream.handshake_ns = nanoseconds(row["tcp.analysis.initial_rtt"])
-        if row["tcp.analysis.acks_frame"] and row["tcp.flags.reset"] not in ("1", "True"):
+        if row["tcp.analysis.acks_frame"] and not is_set(row, "reset"):
             data = frames[row["tcp.analysis.acks_frame"]]
             if int(data["tcp.len"]) and not sent_again(data, row, sent[sender_of(data)]):
                 stream.samples[1 - side].append(nanoseconds(row["tcp.analysis.ack_rtt"]))
@@ -105,6 +110,10 @@ def streams(file: Path) -> list[Stream]:
 def nanoseconds(seconds: str) -> int:
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def is_set(row: dict[str, str], flag: str) -> bool:
+    return row[f"tcp.flags.{flag}"] in ("1", "True")
 
 
 def sender_of(row: dict[str, str]) -> tuple[str, ...]:
@@ -179,6 +188,17 @@ def test_tshark_measures_the_same_handshakes(name: str) -> None:
             assert handshake_ns == theirs.handshake_ns
             known += 1
     assert known > 0
+
+
+@pytest.mark.parametrize("name", [*EVERY, "fault-killed", "fault-idle", "fault-network"])
+def test_tshark_sees_the_same_first_fin_or_rst(name: str) -> None:
+    closed = 0
+    for theirs, connection in both(name):
+        assert connection.measures is not None
+        assert connection.measures.closed_time_ns == theirs.closed_time_ns
+        assert (connection.closed_by is None) == (theirs.closed_time_ns is None)
+        closed += theirs.closed_time_ns is not None
+    assert closed > 0
 
 
 @pytest.mark.parametrize("name", EVERY)

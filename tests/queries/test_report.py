@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TABLES = (
     *("totals", "apis", "errors", "clients", "topics", "groups", "brokers"),
     *("client_apis", "client_errors", "topic_latency", "partitions", "codecs"),
-    *("throughput", "latency", "slowest"),
+    *("latency_parts", "throughput", "latency", "slowest"),
 )
 
 

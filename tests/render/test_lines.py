@@ -49,6 +49,7 @@ def test_what_has_room_stays_as_it_is():
         ("one abcdefgh two", 4, ["one", "abcd", "efgh", "two"]),
         ("abcdefghi two", 4, ["abcd", "efgh", "i", "two"]),
         ("\u6f22\u5b57\u6f22 a", 5, ["\u6f22\u5b57", "\u6f22 a"]),
+        ("  one two three", 9, ["  one", "    two", "    three"]),
     ],
 )
 def test_prose_is_broken_between_words_and_long_words_within(text, width, expected):

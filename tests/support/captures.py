@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "captures"
-NAMES = sorted(path.name.removesuffix(".truth.json") for path in FOLDER.glob("*.truth.json"))
+_TRUTHS = {
+    file.name.removesuffix(".truth.json"): json.loads(file.read_text())
+    for file in sorted(FOLDER.glob("*.truth.json"))
+}
+WHOLE = [name for name, told in _TRUTHS.items() if told.get("whole", True)]
+"""Those in which is all that broker and clients counted, and nothing more."""
+TROUBLED = [name for name in _TRUTHS if name not in WHOLE]
+"""The others: network, broker or capture did not do what they should."""
+NAMES = [name for name in WHOLE if "fault" not in _TRUTHS[name]]
+"""Of those that are whole the ones that were not made for a finding: what everything is tried with.
+The others hold little else than their fault, and are for findings and for what was counted."""
 
 
 def truth(name: str) -> dict[str, Any]:

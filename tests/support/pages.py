@@ -11,8 +11,8 @@ from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_of
-from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.registry import TABLES
 from tests.support.captures import analysis
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def report_and_cube(
         database.create("requests", maker.schema)
         for first in range(0, len(rows), ROWS_AT_ONCE):
             database.insert("requests", maker.of_rows(rows[first : first + ROWS_AT_ONCE]))
-        database.create("connections", BatchMaker(CONNECTION_COLUMNS).schema)
+        for table in ("connections", "anomalies"):
+            database.create(table, BatchMaker(TABLES[table].columns).schema)
         report = report_of(database, quality or CaptureQuality())
         kinds = [kind_of_finding(query) for query in built_in("findings").values()]
         report["findings"] = [each.to_dict() for each in findings_of(database, kinds)]

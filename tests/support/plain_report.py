@@ -59,6 +59,7 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
         "topic_latency": topic_latency(rows),
         "partitions": partitions(rows),
         "codecs": codecs(rows),
+        "latency_parts": latency_parts(rows),
         "throughput": throughput(rows),
         "latency": latency(rows),
         "slowest": slowest(rows),
@@ -93,14 +94,28 @@ def by_requests(
     )
 
 
+def bin_of(value: int) -> int:
+    """Bins are e^(1/252) wide."""
+    size = math.floor(math.log(abs(value) + 1) * 252)
+    return size if value >= 0 else -size
+
+
 def durations(values: Iterable[int | None]) -> dict[str, Any]:
-    """Count, smallest, quantiles by nearest rank, largest, mean."""
+    """Count, smallest, quantiles, largest, mean."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return {"count": 0, **dict.fromkeys(("min", "p50", "p90", "p99", "max", "mean"))}
 
     def percentile(percent: int) -> int:
-        return known[math.ceil(len(known) * percent / 100) - 1]
+        """By nearest rank; of three and more in a bin, those within stand for their middle."""
+        exact = known[math.ceil(len(known) * percent / 100) - 1]
+        alike = [value for value in known if bin_of(value) == bin_of(exact)]
+        place = math.ceil(len(known) * percent / 100) - 1 - known.index(alike[0])
+        if place in (0, len(alike) - 1):
+            return exact
+        middle = alike[0] + (alike[-1] - alike[0]) // 2
+        assert abs(middle - exact) <= 0.004 * abs(exact)
+        return middle
 
     return {
         "count": len(known),
@@ -421,6 +436,46 @@ def latency(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+PARTS = (
+    *("request_send_ns", "broker_network_ns", "retransmission_wait_ns", "pipeline_wait_ns"),
+    *("broker_time_ns", "response_send_ns"),
+)
+
+
+def latency_parts(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    known = [
+        row
+        for row in rows
+        if None not in (row.total_time_ns, row.broker_time_ns, row.response_send_ns)
+        and not row.waited
+    ]
+    found = []
+    for key, of_key in by_requests(
+        known, lambda row: (row.api_name, row.broker_ip, row.broker_port, row.capture_point)
+    ):
+        whole = total(row.total_time_ns for row in of_key) // 1000
+        line = {
+            **dict(
+                zip(("api_name", "broker_ip", "broker_port", "capture_point"), key, strict=True)
+            ),
+            "requests": len(of_key),
+            "with_retransmissions": sum(bool(row.retransmitted_packets) for row in of_key),
+            "with_zero_windows": sum(bool(row.zero_windows) for row in of_key),
+            "total_time_ns": {"mean": durations(row.total_time_ns for row in of_key)["mean"]},
+            "client_network_ns": {
+                "mean": durations(row.client_network_ns for row in of_key)["mean"]
+            },
+        }
+        for name in PARTS:
+            values = [getattr(row, name) for row in of_key]
+            line[name] = {
+                "mean": durations(values)["mean"],
+                "per_mille": total(values) // whole if whole else None,
+            }
+        found.append(line)
+    return found
+
+
 def slowest(rows: Iterable[Row]) -> list[dict[str, Any]]:
     timed = [row for row in rows if row.latency_ns is not None and not row.waited]
     timed.sort(
@@ -438,7 +493,8 @@ def slowest(rows: Iterable[Row]) -> list[dict[str, Any]]:
         *("client_ip", "broker_ip", "client_port", "broker_port", "client_software_name"),
         *("client_software_version", "principal", "wire", "error_code", "errors", "partitions"),
         *("record_count", "record_bytes", "acks", "max_wait_ms", "min_bytes", "waited"),
-        *("group_id", "member_id", "transactional_id", "anomalies"),
+        *("group_id", "member_id", "transactional_id", "anomalies", "capture_point"),
+        *("client_network_ns", "retransmitted_packets", "zero_windows", *PARTS),
     }
     found = []
     for row in timed[:10]:

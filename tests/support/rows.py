@@ -72,6 +72,16 @@ def row(**changes: Any) -> Row:
         member_id=None,
         transactional_id=None,
         anomalies=[],
+        capture_point="client",
+        request_send_ns=1_000,
+        broker_network_ns=400_000,
+        retransmission_wait_ns=0,
+        pipeline_wait_ns=100_000,
+        broker_time_ns=1_500_000,
+        response_send_ns=1_000,
+        client_network_ns=20_000,
+        retransmitted_packets=0,
+        zero_windows=0,
     )
     return made._replace(**changes)
 

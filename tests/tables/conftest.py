@@ -21,10 +21,11 @@ _MODULES = (
 )
 _EXCHANGE = (
     *("api_key", "api_version", "client_id", "correlation", "key", "key_version", "lost_ns"),
-    *("malformed", "one_way", "peers", "wire"),
+    *("malformed", "one_way", "peers", "previous_ns", "wire"),
 )
 _MESSAGE = (
     *("start_ns", "start_packet", "last_ns", "last_packet", "length", "read_as", "taped", "values"),
+    "stream_offset",
 )
 _BESIDES = ("kanalyze.tables.columns.block", "kanalyze.tables.requests.kafka07")
 

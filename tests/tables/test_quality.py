@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.capture.file_metadata import CaptureInterface, FileMetadata
+from kanalyze.kafka.session.connection_summary import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.quality import MOST_TEXTS, AnomalyTotal, CaptureQuality
 from tests.support.quality import capture_quality
@@ -30,6 +31,47 @@ QUALITIES = st.builds(
     decoded_bytes=st.integers(0, 99),
     anomalies=st.dictionaries(st.sampled_from(AnomalyKind), TOTALS, max_size=3),
 )
+
+
+@given(QUALITIES)
+def test_what_is_kept_as_json_comes_back(quality):
+    quality.unknown_ports["9092"] = UnknownTotal.from_state((1, 2, 3))
+    quality.kafka_ports["9092"] = 4
+    quality.interfaces["eth0 \ud800"] = 5
+    values = json.loads(json.dumps(quality.to_values()))
+    found = CaptureQuality.from_values(values)
+    assert found.to_values() == quality.to_values()
+    assert found.to_dict() == quality.to_dict()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        None,
+        [],
+        {"packets": -1},
+        {"packets": None},
+        {"packets": "1"},
+        {"packets": True},
+        {"packets": 2**63},
+        {"captures": "a"},
+        {"captures": [1]},
+        {"first_time_ns": 1.5},
+        {"first_time_ns": 2**64},
+        {"anomalies": {"no such kind": [1, 1]}},
+        {"anomalies": {"lost_bytes": [1]}},
+        {"anomalies": {"lost_bytes": 1}},
+        {"kafka_ports": {"x": 1}},
+        {"kafka_ports": {"9092": "1"}},
+        {"unknown_ports": {"9092": [1, 2]}},
+        {"unknown_ports": {"-1": [1, 2, 3]}},
+        {"interfaces": {"a": -1}},
+        {"interfaces": [1]},
+    ],
+)
+def test_what_nobody_kept_is_refused(values):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        CaptureQuality.from_values(values)
 
 
 def merged(*parts: CaptureQuality) -> CaptureQuality:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row
+import pytest
+
+from kanalyze.tables.registry import TABLES
+from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem, Row, time_name, with_times
 
 CONTRACT = """
 capture string
@@ -47,6 +50,16 @@ group_id string
 member_id string
 transactional_id string
 anomalies list<string>
+capture_point string
+request_send_ns int64
+broker_network_ns int64
+retransmission_wait_ns int64
+pipeline_wait_ns int64
+broker_time_ns int64
+response_send_ns int64
+client_network_ns int64
+retransmitted_packets int64
+zero_windows int64
 """
 
 
@@ -66,3 +79,24 @@ def test_every_time_and_every_size_has_its_unit_and_every_column_its_meaning() -
         assert column.meaning
         for ending, unit in (("_ns", "ns"), ("_ms", "ms"), ("_bytes", "B")):
             assert (column.unit == unit) == column.name.endswith(ending), column.name
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_points_in_time_have_timestamps_and_durations_have_none(table):
+    for column in table.columns:
+        assert column.is_time == column.meaning.startswith("time of ")
+        assert not column.is_time or (column.type, column.unit) == ("int64", "ns")
+        assert not column.is_time or column.name.endswith("_ns")
+    names = [column.name for column in with_times(table.columns)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_timestamp_stands_behind_its_integers():
+    names = [column.name for column in with_times(COLUMNS)]
+    assert names[names.index("request_start_ns") + 1] == "request_start_time"
+    assert [name for name in names if name.endswith("_time")] == [
+        *("request_start_time", "request_end_time", "response_start_time", "response_end_time")
+    ]
+    assert [time_name(name) for name in ("time_ns", "start_ns", "first_time_ns")] == [
+        *("time", "start_time", "first_time")
+    ]

@@ -235,6 +235,16 @@ def test_every_column_stands_in_its_place(rows_of: RowsOf) -> None:
         "member_id": None,
         "transactional_id": None,
         "anomalies": [],
+        "capture_point": None,
+        "request_send_ns": 0,
+        "broker_network_ns": None,
+        "retransmission_wait_ns": None,
+        "pipeline_wait_ns": None,
+        "broker_time_ns": None,
+        "response_send_ns": 0,
+        "client_network_ns": None,
+        "retransmitted_packets": 0,
+        "zero_windows": 0,
     }
     assert row.client_software_name != row.client_software_version
 

@@ -28,6 +28,7 @@ cdef class Message:
     cdef public long long last_ns
     cdef public long long last_packet
     cdef public long long length
+    cdef public long long stream_offset
     cdef public Taped taped
     cdef object _values
     cdef public int read_as
@@ -49,6 +50,7 @@ cdef class Exchange:
     cdef public bint malformed
     cdef list _anomalies
     cdef public object lost_ns
+    cdef public long long previous_ns
     cdef readonly long long settled
     cdef public object wire
 

@@ -117,6 +117,7 @@ class Message:
         last_ns, last_packet: of the packet with the last byte; if that one was lost,
             ``last_packet`` is ``NO_PACKET``. For Python: ``end_ns``, ``end_packet``.
         length: bytes with the 4-byte size prefix.
+        stream_offset: of the first byte.
         taped: the selected fields as they were decoded; None when the body was not decoded, or its
             values were set.
         read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. For
@@ -133,6 +134,7 @@ class Message:
         "read_as",
         "start_ns",
         "start_packet",
+        "stream_offset",
         "taped",
     )
     _LEFT_OUT = ("_values", "taped")
@@ -146,6 +148,7 @@ class Message:
         self.last_ns = frame.last_time_ns
         self.last_packet = frame.last_packet
         self.length = frame.length
+        self.stream_offset = frame.stream_offset
         self.taped: Taped | None = None
         self._values: Any = None
         self.read_as = NO_VERSION
@@ -161,6 +164,7 @@ class Message:
         length: int,
         values: Any,
         version: int | None,
+        stream_offset: int = 0,
     ) -> Message:
         """Make one from its parts; raises ValueError for half an end."""
         if (end_ns is None) != (end_packet is None):
@@ -169,7 +173,7 @@ class Message:
         made.start_ns, made.start_packet = start_ns, start_packet
         made.last_ns = 0 if end_ns is None else end_ns
         made.last_packet = NO_PACKET if end_packet is None else end_packet
-        made.length = length
+        made.length, made.stream_offset = length, stream_offset
         made.taped, made.version, made.data = None, version, None
         made.values = values
         return made
@@ -211,13 +215,17 @@ class Message:
             *(self.start_ns, self.start_packet),
             *((self.last_ns, self.last_packet) if is_ended else (None, None)),
             *(self.length, None if self.read_as == NO_VERSION else self.read_as, self.data),
+            self.stream_offset,
         )
 
     @classmethod
     def from_state(cls, state: object) -> Message:
         """Make one from a state; raises ValueError for any other value."""
-        start_ns, start_packet, end_ns, end_packet, length, version, data = fields(state, "inINnNY")
-        made = cls.read(start_ns, start_packet, end_ns, end_packet, length, None, version)
+        start_ns, start_packet, end_ns, end_packet, *rest = fields(state, "inINnNYi")
+        length, version, data, stream_offset = rest
+        made = cls.read(
+            *(start_ns, start_packet, end_ns, end_packet, length, None, version, stream_offset)
+        )
         made.data = data
         return made
 
@@ -234,6 +242,7 @@ class Exchange:
     is None while there are none; ``anomalies`` makes the list when first used.
     """
 
+    _LEFT_OUT = ("previous_ns",)
     __slots__ = (
         "_anomalies",
         "client_id",
@@ -244,6 +253,7 @@ class Exchange:
         "malformed",
         "one_way",
         "peers",
+        "previous_ns",
         "request",
         "response",
         "settled",
@@ -300,6 +310,9 @@ class Exchange:
         self.lost_ns: int | None = None
         """When bytes of the connection were last found missing before; None if none were."""
         self.settled = NO_PACKET
+        self.previous_ns = 0
+        """When the response before this one ended; 0 where there was none, or it is not known
+        (``lost_ns`` tells since when)."""
         self.wire = "kafka"
 
     @property

@@ -1,7 +1,7 @@
 # The C types of exchange_builder.py.
 cimport cython
 
-from kanalyze.kafka.framing.frame cimport Frame
+from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
 from kanalyze.kafka.framing.headers cimport RequestHeader
 from kanalyze.kafka.session.connection_anomalies cimport frame_anomaly
 from kanalyze.kafka.session.completion cimport ExchangeCompletion
@@ -30,6 +30,7 @@ cdef class ExchangeBuilder:
     cdef ExchangeCompletion _completion
     cdef public OneWayRequests _one_way
     cdef public EarlyResponses _early
+    cdef public long long _previous_ns
     cdef readonly Correlator correlator
     cdef readonly TokenRanges tokens
     cdef readonly SyncLosses losses
@@ -42,7 +43,9 @@ cdef class ExchangeBuilder:
     @cython.locals(header=RequestHeader)
     cdef RequestHeader _header_of(self, Frame frame, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
-    @cython.locals(correlation_id=cython.longlong, exchange=Exchange)
+    @cython.locals(
+        correlation_id=cython.longlong, previous_ns=cython.longlong, exchange=Exchange
+    )
     cpdef add_response(self, Frame frame, ConnectionEvents events)
     cdef Exchange _match(self, Frame frame, long long correlation_id, ConnectionEvents events)
 

@@ -31,6 +31,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.kafka.framing.frame import NO_PACKET
     from kanalyze.kafka.session.exchange import exchange_of, message_of
     from kanalyze.kafka.session.message_reader import (
         API_VERSIONS,
@@ -67,6 +68,7 @@ class ExchangeBuilder:
         "_completion",
         "_early",
         "_one_way",
+        "_previous_ns",
         "_reader",
         "bodies",
         "correlator",
@@ -91,6 +93,8 @@ class ExchangeBuilder:
         self._client_side = client_side
         self._reader = reader
         self._one_way = OneWayRequests()
+        self._previous_ns = 0
+        """When the last response ended; 0 where there was none, or its end was lost."""
         self._early = EarlyResponses()
         self.correlator = Correlator(from_start=from_start)
         self.tokens = TokenRanges(peers.tcp)
@@ -113,12 +117,13 @@ class ExchangeBuilder:
         return (
             *(self.login.state(), self.bodies.state(), self.tokens.state()),
             *(self.losses.state(), self._early.state()),
-            *(self.correlator.state(reader), self._one_way.state(reader)),
+            *(self.correlator.state(reader), self._one_way.state(reader), self._previous_ns),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        login, bodies, tokens, losses, early, correlator, one_way = fields(state, "ttttttt")
+        *parts, self._previous_ns = fields(state, "ttttttti")
+        login, bodies, tokens, losses, early, correlator, one_way = parts
         self.login.load_state(login)
         self.bodies.load_state(bodies)
         self.tokens.load_state(tokens)
@@ -232,6 +237,8 @@ class ExchangeBuilder:
         """Take in a frame of the broker."""
         side = 1 - self._client_side
         self._add_readable(frame, side, events)
+        previous_ns = self._previous_ns
+        self._previous_ns = 0 if frame.last_packet == NO_PACKET else frame.last_time_ns
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
@@ -242,6 +249,7 @@ class ExchangeBuilder:
         if exchange is None and self._one_way.has_any():
             exchange = self._one_way.match(frame, correlation_id, self._reader.checks)
         if exchange is not None:
+            exchange.previous_ns = previous_ns
             if self._early.has_any():
                 for earlier in self._early.drop_before(frame.stream_offset):
                     self._completion.orphan(earlier, events)

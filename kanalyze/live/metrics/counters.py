@@ -24,9 +24,9 @@ from prometheus_client.registry import CollectorRegistry
 from kanalyze.errors import UsageError
 from kanalyze.live.metrics.label_counts import CounterTable, HistogramTable, LabelValues, label_text
 from kanalyze.live.window.rebalances import are_assignments
+from kanalyze.live.window.row_measures import RowMeasures, rows_of_items
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
-from kanalyze.statistics.aggregation_inputs import AggregationInputs, rows_of_items
 from kanalyze.tables.columns.numpy_arrays import WordArray
 from kanalyze.version import __version__
 
@@ -116,7 +116,7 @@ class Metrics:
         """Count rows."""
         if not len(block):
             return
-        measures = AggregationInputs(block.columns)
+        measures = RowMeasures(block.columns)
         with self._lock:
             self._rows.add(measures)
 
@@ -267,7 +267,7 @@ class _RowMetrics:
         self.topic_bytes = CounterTable(topic, record_flow)
         self.group_events = CounterTable(group, event)
 
-    def add(self, rows: AggregationInputs) -> None:
+    def add(self, rows: RowMeasures) -> None:
         """Count rows."""
         api = self.api.slots(rows.words("api_name"))
         broker = self.broker.slots(_brokers(rows))
@@ -286,13 +286,13 @@ class _RowMetrics:
         self._add_topics(rows)
         self._add_groups(rows)
 
-    def _add_errors(self, rows: AggregationInputs, api: NDArray[np.int64]) -> None:
+    def _add_errors(self, rows: RowMeasures, api: NDArray[np.int64]) -> None:
         errors = rows.lists("errors")
         names = errors.fields["name"]
         assert isinstance(names, WordArray)
         self.errors.add([api[rows_of_items(errors)], self.error.slots(names)])
 
-    def _add_histograms(self, rows: AggregationInputs, api: NDArray[np.int64]) -> None:
+    def _add_histograms(self, rows: RowMeasures, api: NDArray[np.int64]) -> None:
         for table, name, is_counted in (
             (self.latency, "latency_ns", rows.has_broker_latency),
             (self.wait, "latency_ns", rows.known("latency_ns") & rows.is_held_back),
@@ -301,7 +301,7 @@ class _RowMetrics:
         ):
             table.add(api[is_counted], rows.ints(name).values[is_counted])
 
-    def _add_clients(self, rows: AggregationInputs) -> None:
+    def _add_clients(self, rows: RowMeasures) -> None:
         is_request = rows.is_request
         clients = rows.words("client_id")
         client = self.client.slots(WordArray(clients.codes[is_request], clients.words))
@@ -314,7 +314,7 @@ class _RowMetrics:
         self.client_throttled.add([client], (throttle_ms > 0).astype(np.int64))
         self.client_throttle_ms.add([client], throttle_ms)
 
-    def _add_topics(self, rows: AggregationInputs) -> None:
+    def _add_topics(self, rows: RowMeasures) -> None:
         parts = rows.partitions
         if parts is None:
             return
@@ -335,7 +335,7 @@ class _RowMetrics:
             # Counts in headers may be wrong, and negative.
             table.add([slots[has_data], flow[has_data]], np.maximum(amounts[has_data], 0))
 
-    def _add_groups(self, rows: AggregationInputs) -> None:
+    def _add_groups(self, rows: RowMeasures) -> None:
         groups = rows.words("group_id")
         apis, errors = rows.words("api_name"), rows.words("error_name")
         of_api = [self._event(_REBALANCE_APIS.get(name)) for name in apis.words]
@@ -443,7 +443,7 @@ def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> Co
     return family
 
 
-def _brokers(rows: AggregationInputs) -> WordArray:
+def _brokers(rows: RowMeasures) -> WordArray:
     """Return the address of each row's broker."""
     ips = rows.words("broker_ip")
     keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values

@@ -14,9 +14,9 @@ import numpy as np
 from kanalyze.common.escaping import escape
 from kanalyze.errors import UsageError
 from kanalyze.live.recorder.packet_ring import EndpointHashes, PacketRing
+from kanalyze.live.window.row_measures import held_back_on_purpose
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.units import duration_text
-from kanalyze.statistics.aggregation_inputs import held_back_on_purpose
 from kanalyze.tables.columns.numpy_arrays import ints_of, lists_of, words_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from kanalyze.live.recorder.numbered_files import (
     sync_file,
     sync_folder,
 )
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import COLUMNS, with_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +183,7 @@ class RollingParquet:
         self._begun_ns, self._begun_clock_ns = now_ns, clock_ns
         # A symbolic link of that name would be followed.
         self._partial.unlink(missing_ok=True)
-        self._writer = ParquetWriter(str(self._partial), self._columns)
+        self._writer = ParquetWriter(str(self._partial), with_times(self._columns))
         return self._writer
 
     def _discard(self) -> None:

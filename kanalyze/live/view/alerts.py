@@ -3,9 +3,10 @@
 In: a snapshot. Out: short texts with a style, the most severe first. Must not know: how much room
 there is. Texts from the wire are escaped.
 
-There are two kinds: problems of the capture, which make the figures wrong (packets lost, nothing
-captured, no Kafka in it), and problems of the traffic (requests without a response, errors,
-latency, rebalances).
+There are three kinds: problems of the capture, which make the figures wrong (packets lost, nothing
+captured, no Kafka in it); findings, the same as in a report, with its words and thresholds
+(``kanalyze/queries/sql/findings/``); and what only a moment has, which no query over rows can say:
+a request that hangs now, the share of errors and the latency against those just before.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.escaping import escape
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.view.tables import finding_text
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import discarded_texts, refused_texts, unread_texts
@@ -49,7 +51,8 @@ _USUAL_STEPS = 15
 """The usual latency needs so many steps before the window."""
 _MANY_REQUESTS = 100
 """With fewer requests, p99 is the slowest one."""
-_MANY_REBALANCES = 3
+_BAD_SEVERITY = 70
+"""Findings from here on are red."""
 _NAME_LIMIT = 48
 
 
@@ -64,9 +67,9 @@ def alerts(snapshot: Snapshot) -> Iterator[Alert]:
     """Yield the alerts, the most severe first."""
     yield from _of_capture(snapshot)
     yield from _unanswered(snapshot)
+    yield from _findings(snapshot)
     yield from _errors(snapshot)
     yield from _latency(snapshot)
-    yield from _groups(snapshot)
     yield from _doubts(snapshot)
 
 
@@ -117,6 +120,8 @@ def _nothing(capture: CaptureState, idle_ns: int) -> Alert:
 
 
 def _no_requests(snapshot: Snapshot) -> Alert:
+    if snapshot.filters:
+        return Alert(f"packets, but no requests with {snapshot.filters}", _WARNING)
     if snapshot.traffic.response_bytes:
         return Alert("responses without requests: is one direction captured elsewhere?", _WARNING)
     if snapshot.rows:
@@ -179,19 +184,15 @@ def _latency(snapshot: Snapshot) -> Iterator[Alert]:
         yield Alert(text, _BAD)
 
 
-def _groups(snapshot: Snapshot) -> Iterator[Alert]:
-    rebalancing = [
-        group
-        for group in snapshot.groups
-        if (group.rebalances or 0) >= _MANY_REBALANCES and not group.other
-    ]
-    if rebalancing:
-        worst = max(rebalancing, key=lambda group: (group.rebalances or 0, group.last_time_ns or 0))
-        text = f"group {_name(worst.group_id)} rebalanced {count_text(worst.rebalances)} times"
-        text += f" in {duration_text(snapshot.recent_ns)}"
-        if len(rebalancing) > 1:
-            text += f", and {count_text(len(rebalancing) - 1)} more often too"
-        yield Alert(text, _WARNING)
+def _findings(snapshot: Snapshot) -> Iterator[Alert]:
+    """Yield what queries found, as far as it goes on."""
+    if snapshot.findings is None:
+        return
+    for finding in snapshot.findings.findings:
+        last_ns = finding.last_time_ns
+        if last_ns is None or last_ns >= snapshot.time_ns - snapshot.recent_ns:
+            style = _BAD if finding.severity >= _BAD_SEVERITY else _WARNING
+            yield Alert(finding_text(finding), style)
 
 
 def _name(text: str | None) -> str:

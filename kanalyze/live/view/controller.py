@@ -6,19 +6,27 @@ not know: where rows come from. It has no clock and does not wait.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.live.view.view import render, view_of
+from kanalyze.live.view.tables import TABLES
+from kanalyze.live.view.view import filters_text, render, view_of
 from kanalyze.live.view.view_state import Effect, ViewState
+from kanalyze.live.window.filtered_windows import FilteredWindows
+from kanalyze.live.window.row_choice import RowChoice
+from kanalyze.live.window.snapshot import OpenedRows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import RenderableType
 
-    from kanalyze.live.window.snapshot import Snapshot
+    from kanalyze.live.window.snapshot import LatestFindings, Snapshot
     from kanalyze.live.window.windows import Windows
 
 __all__ = ["REFRESH_NS", "ViewController"]
 
+MOST_REQUESTS = 200
+"""Requests shown of a line."""
 REFRESH_NS = 500_000_000
 """The view is drawn at this interval, and at once after a key."""
 
@@ -38,9 +46,17 @@ class ViewController:
     """Shows windows on a terminal, which is open already."""
 
     def __init__(
-        self, windows: Windows, terminal: _Screen, *, refresh_ns: int = REFRESH_NS
+        self,
+        windows: Windows,
+        terminal: _Screen,
+        *,
+        refresh_ns: int = REFRESH_NS,
+        filters: Mapping[str, Any] | None = None,
     ) -> None:
-        """Show ``windows`` at intervals of ``refresh_ns``."""
+        """Show ``windows`` at intervals of ``refresh_ns``; ``filters`` are those of all rows.
+
+        If the windows keep rows a pattern that is typed selects among them, and lines open.
+        """
         self._windows = windows
         self._terminal = terminal
         self._refresh_ns = refresh_ns
@@ -48,6 +64,13 @@ class ViewController:
         self._snapshot: Snapshot | None = None
         self._drawn_ns: int | None = None
         self._drawn_size = (0, 0)
+        self._filters = filters_text(filters or {})
+        self._asked: tuple[Any, ...] = ()
+        """What the snapshot is of: pattern, opened entry, order."""
+        self._filtered: tuple[str, FilteredWindows] | None = None
+        """The pattern, and the sums over what it matches."""
+        self.findings: LatestFindings | None = None
+        """What was found last."""
 
     @property
     def state(self) -> ViewState:
@@ -60,6 +83,8 @@ class ViewController:
         Call it a few times a second; it does not wait. ``now_ns`` is the time of the packets,
         ``clock_ns`` that of a monotonic clock. Raises OSError.
         """
+        if self._filtered is not None:
+            self._filtered[1].follow()
         keys = self._terminal.keys()
         size = self._terminal.size
         for key in keys:
@@ -81,7 +106,42 @@ class ViewController:
         return self._drawn_ns is None or clock_ns - self._drawn_ns >= self._refresh_ns
 
     def _draw(self, now_ns: int, size: tuple[int, int]) -> None:
-        if self._snapshot is None or not self._state.paused:
-            self._snapshot = self._windows.snapshot(now_ns)
+        asked = (self._state.shown_pattern(), self._state.opened, self._state.latest)
+        # What is paused stays as it is until something else is asked for.
+        if self._snapshot is None or not self._state.paused or asked != self._asked:
+            self._snapshot, self._asked = self._taken(now_ns), asked
         lines, self._state = view_of(self._snapshot, self._state, *size)
         self._terminal.show(render(lines))
+
+    def _taken(self, now_ns: int) -> Snapshot:
+        whole = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
+        if whole is None or not self._state.paused:
+            whole = self._windows.snapshot(now_ns)
+            whole = whole._replace(findings=self.findings, filters=self._filters)
+        return self._opened(self._matching(whole))
+
+    def _matching(self, whole: Snapshot) -> Snapshot:
+        """Return the snapshot of the requests that match the pattern, or of all."""
+        rows, pattern = self._windows.recent_rows, self._state.shown_pattern()
+        if not pattern or rows is None:
+            self._filtered = None
+            return whole
+        if self._filtered is None or self._filtered[0] != pattern:
+            self._filtered = pattern, FilteredWindows(rows, RowChoice(naming=pattern))
+        return self._filtered[1].snapshot(whole)
+
+    def _opened(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with the requests of the entry that is opened."""
+        rows, state = self._windows.recent_rows, self._state
+        line = None if state.opened is None else TABLES[state.table].opened(state.opened)
+        if rows is None or line is None or state.request is not None:
+            return snapshot._replace(opened=None)
+        naming = RowChoice(naming=state.shown_pattern())
+        span_ns = snapshot.recent_ns if line.is_recent else snapshot.window_ns
+        found, count = rows.find(
+            lambda block: line.choice(block) & naming(block),
+            since_ns=snapshot.time_ns - span_ns,
+            most=MOST_REQUESTS,
+            slowest=not state.latest,
+        )
+        return snapshot._replace(opened=OpenedRows(tuple(found), count))

@@ -6,30 +6,44 @@ Texts from the wire are escaped.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.row_choice import RowChoice, text_matches
+from kanalyze.model.tcp import Endpoint
 from kanalyze.render.layout import GAP, TableColumn, cell_width, fitted, natural_widths
 from kanalyze.render.lines import Line, table_line
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text
-from kanalyze.render.units import at_least, count_text, duration_text, rate_text
+from kanalyze.render.units import at_least, bytes_text, count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from kanalyze.live.window.snapshot import (
         ApiEntry,
+        BrokerEntry,
         ClientEntry,
         ErrorEntry,
         GroupEntry,
         Snapshot,
         TopicEntry,
     )
+    from kanalyze.queries.findings import Finding
+    from kanalyze.tables.row import Row
 
-__all__ = ["TABLES", "LiveColumn", "LiveTable", "matches", "sorted_entries", "table_lines"]
+__all__ = [
+    "REQUESTS",
+    "TABLES",
+    "LiveColumn",
+    "LiveTable",
+    "OpenedLine",
+    "finding_text",
+    "sorted_entries",
+    "table_lines",
+]
 
 _SlowEntry: TypeAlias = dict[str, Any]
 _Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
@@ -47,6 +61,16 @@ class LiveColumn(NamedTuple):
     """The width that it has at least, if there is room: so columns do not move."""
 
 
+class OpenedLine(NamedTuple):
+    """What a line of a table opens: its requests."""
+
+    name: str
+    """Whose requests they are; escaped."""
+    choice: RowChoice
+    is_recent: bool = False
+    """They are those of the last minute, as the line; otherwise those of the window."""
+
+
 class LiveTable(NamedTuple):
     """A table of the view."""
 
@@ -61,28 +85,28 @@ class LiveTable(NamedTuple):
     """The texts that a filter searches."""
     key: Callable[[Any], Hashable]
     """The identity of an entry, which finds it in the next snapshot."""
-
-
-def matches(pattern: str, texts: Sequence[str | None]) -> bool:
-    """Return whether a text contains a pattern, or matches it if it has ``*``, ``?`` or ``[``.
-
-    Case is ignored. An empty pattern matches everything.
-    """
-    if not pattern:
-        return True
-    lowered = pattern.lower()
-    known = (text.lower() for text in texts if text is not None)
-    if any(char in lowered for char in "*?["):
-        return any(fnmatchcase(text, lowered) for text in known)
-    return any(lowered in text for text in known)
+    opened: Callable[[Any], OpenedLine | None]
+    """What the entry with an identity opens; None for that of all others."""
+    names_items: bool = False
+    """Its entries are not of requests but of what requests name: one names several of them."""
+    finds: bool = False
+    """Its entries are findings."""
 
 
 def sorted_entries(
     table: LiveTable, snapshot: Snapshot, *, pattern: str = "", by: int, reverse: bool = False
 ) -> list[Any]:
-    """Return the entries that match a filter, sorted by a column, with ``other`` at the end."""
+    """Return the entries that match a filter, sorted by a column, with ``other`` at the end.
+
+    Where the snapshot is of the requests that match, so are its entries. A request that names a
+    topic may name others too: those that match come alone, if there are any.
+    """
     order = table.columns[by].order
-    found = [entry for entry in table.entries(snapshot) if matches(pattern, table.texts(entry))]
+    found = [
+        entry for entry in table.entries(snapshot) if text_matches(pattern, table.texts(entry))
+    ]
+    if snapshot.unfiltered is not None and not (found and table.names_items):
+        found = list(table.entries(snapshot))
     # Equal entries keep the order of the snapshot.
     down = bool(found) and not isinstance(order(found[0]), str)
     found.sort(key=order, reverse=down != reverse)
@@ -138,7 +162,7 @@ def _fit(widths: Sequence[int], width: int) -> bool:
 
 
 def _is_other(entry: Any) -> bool:
-    return not isinstance(entry, dict) and bool(entry.other)
+    return bool(getattr(entry, "other", False))
 
 
 _ARROWS = ("\u2193", "\u2191")
@@ -209,6 +233,8 @@ def _lowest_if_null(number: int | None) -> int:
 _REQUESTS = _rate("requests", lambda entry: entry.requests)
 _ERRORS = _rate("errors", lambda entry: entry.errors, red=True)
 _SENT = _rate("sent", lambda entry: entry.request_bytes, "B", rank=3)
+_P50 = _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1)
+_P99 = _number("p99", lambda entry: entry.p99_ns, duration_text)
 _RECEIVED = _rate("received", lambda entry: entry.response_bytes, "B", rank=2)
 
 
@@ -226,6 +252,15 @@ def _api(entry: ApiEntry) -> str:
     return f"{name} (waited)" if entry.waited else name
 
 
+def _opened_api(key: tuple[Any, ...]) -> OpenedLine | None:
+    wire, api_key, api_name, waited, other = key
+    if other:
+        return None
+    columns = {"wire": wire, "api_key": api_key, "api_name": api_name, "waited": int(waited)}
+    name = shown(api_name) if api_name or api_key is None else f"key {api_key}"
+    return OpenedLine(f"{name} (waited)" if waited else name, RowChoice(columns))
+
+
 _APIS = LiveTable(
     "APIs",
     "Requests by API",
@@ -236,12 +271,13 @@ _APIS = LiveTable(
         _ERRORS,
         _SENT,
         _RECEIVED,
-        _number("p50", lambda entry: entry.p50_ns, duration_text, rank=1),
-        _number("p99", lambda entry: entry.p99_ns, duration_text),
+        _P50,
+        _P99,
     ),
     1,
     lambda entry: (entry.api_name,),
     itemgetter(slice(5)),
+    _opened_api,
 )
 
 
@@ -250,6 +286,14 @@ _APIS = LiveTable(
 
 def _client(entry: ClientEntry) -> str:
     return "(other clients)" if entry.other else _name(entry.client_id)
+
+
+def _opened_client(key: tuple[Any, ...]) -> OpenedLine | None:
+    client_id, client_ip, other = key
+    if other:
+        return None
+    choice = RowChoice({"client_id": client_id, "client_ip": client_ip}, requests_only=True)
+    return OpenedLine(f"{shown(client_id)} from {shown(client_ip)}", choice)
 
 
 _CLIENTS = LiveTable(
@@ -263,10 +307,47 @@ _CLIENTS = LiveTable(
         _ERRORS,
         _SENT,
         _RECEIVED,
+        _P50,
+        _P99,
     ),
     2,
     lambda entry: (entry.client_id, entry.client_ip),
     itemgetter(slice(3)),
+    _opened_client,
+)
+
+
+def _broker(entry: BrokerEntry) -> str:
+    return "(other brokers)" if entry.other else shown(entry.broker)
+
+
+def _broker_columns(broker: str) -> dict[str, str | int | None]:
+    ip, _, port = broker.rpartition(":")
+    return {"broker_ip": ip.strip("[]"), "broker_port": int(port)}
+
+
+def _opened_broker(key: tuple[Any, ...]) -> OpenedLine | None:
+    broker, other = key
+    return None if other else OpenedLine(shown(broker), RowChoice(_broker_columns(broker)))
+
+
+_BROKERS = LiveTable(
+    "brokers",
+    "Requests by broker",
+    lambda snapshot: snapshot.brokers,
+    (
+        _text("broker", 16, _broker, style="bold"),
+        _REQUESTS,
+        _ERRORS,
+        _SENT,
+        _RECEIVED,
+        _P50,
+        _P99,
+    ),
+    1,
+    lambda entry: (entry.broker,),
+    itemgetter(slice(2)),
+    _opened_broker,
 )
 
 
@@ -289,6 +370,14 @@ def _records(title: str, amount: Callable[[TopicEntry], int], rank: int = 0) -> 
     )
 
 
+def _opened_topic(key: tuple[Any, ...]) -> OpenedLine | None:
+    topic, topic_id, other = key
+    if other:
+        return None
+    name = shown(topic if topic is not None else topic_id)
+    return OpenedLine(name, RowChoice(topic=(topic, topic_id)))
+
+
 _TOPICS = LiveTable(
     "topics",
     "Busiest topics",
@@ -304,6 +393,8 @@ _TOPICS = LiveTable(
     1,
     lambda entry: (entry.topic, entry.topic_id),
     itemgetter(slice(3)),
+    _opened_topic,
+    names_items=True,
 )
 
 
@@ -328,6 +419,11 @@ def _slow_status(entry: _SlowEntry) -> str:
     return shown(entry["error_name"]) if entry["status"] == "error" else shown(entry["status"])
 
 
+def _opened_slow(key: tuple[Any, ...]) -> OpenedLine | None:
+    columns = dict(zip(("connection", "request_start_ns", "request_packet"), key, strict=True))
+    return OpenedLine(shown(key[0]), RowChoice(columns), is_recent=True)
+
+
 _SLOWEST = LiveTable(
     "slowest",
     "Slowest requests of the last minute",
@@ -344,6 +440,7 @@ _SLOWEST = LiveTable(
     0,
     lambda entry: (entry["api_name"], entry["client_id"], entry["connection"], *entry["topics"]),
     itemgetter("connection", "request_start_ns", "request_packet"),
+    _opened_slow,
 )
 
 
@@ -374,6 +471,13 @@ def _group_members(entry: GroupEntry, _: Snapshot) -> str:
     return at_least(count_text(entry.members or None), known=entry.members_known)
 
 
+def _opened_group(key: tuple[Any, ...]) -> OpenedLine | None:
+    group_id, other = key
+    if other:
+        return None
+    return OpenedLine(shown(group_id), RowChoice({"group_id": group_id}), is_recent=True)
+
+
 _GROUPS = LiveTable(
     "groups",
     "Groups that rebalanced in the last minute",
@@ -401,11 +505,22 @@ _GROUPS = LiveTable(
     10,
     lambda entry: (entry.group_id, entry.last_error_name),
     itemgetter(slice(2)),
+    _opened_group,
 )
 
 
 def _error(entry: ErrorEntry) -> str:
     return "(other errors)" if entry.other else f"{_name(entry.error_name)} {entry.error_code}"
+
+
+def _opened_error(key: tuple[Any, ...]) -> OpenedLine | None:
+    api_name, code, name, topic, other = key
+    if other:
+        return None
+    error = {"code": code, "name": name, "topic": topic}
+    return OpenedLine(
+        f"{shown(name)} to {shown(api_name)}", RowChoice({"api_name": api_name}, error=error)
+    )
 
 
 _ERROR_CODES = LiveTable(
@@ -422,8 +537,114 @@ _ERROR_CODES = LiveTable(
     3,
     lambda entry: (entry.api_name, entry.topic, entry.error_name),
     itemgetter(slice(5)),
+    _opened_error,
+    names_items=True,
 )
 
 
-TABLES: tuple[LiveTable, ...] = (_APIS, _CLIENTS, _TOPICS, _SLOWEST, _GROUPS, _ERROR_CODES)
+# -- findings -------------------------------------------------------------------------------------
+
+
+def finding_text(finding: Finding) -> str:
+    """Return what was found, whom it concerns and the figures; escaped."""
+    return f"{finding.title}: {_whom(finding)}: {shown(finding.what, _WORDS)}"
+
+
+_WORDS = 400
+"""Characters of a sentence."""
+
+
+def _whom(finding: Finding) -> str:
+    return ", ".join(shown(str(value), 48) for value in finding.concerns.values()) or MISSING
+
+
+def _finding_key(finding: Finding) -> tuple[Any, ...]:
+    return finding.name, *finding.concerns.items()
+
+
+def _opened_finding(key: tuple[Any, ...]) -> OpenedLine:
+    name, *items = key
+    concerns = {what: bounded_text(str(value)) for what, value in items}
+    columns: dict[str, str | int | None] = {
+        what: concerns[what]
+        for what in ("client_id", "client_ip", "api_name", "group_id")
+        if what in concerns
+    }
+    if "broker" in concerns:
+        columns |= _broker_columns(concerns["broker"])
+    topic = concerns.get("topic")
+    error = {"name": concerns["error_name"]} if "error_name" in concerns else None
+    choice = RowChoice(columns, topic=None if topic is None else (topic, None), error=error)
+    return OpenedLine(name.replace("_", " "), choice, is_recent=True)
+
+
+_FINDINGS = LiveTable(
+    "findings",
+    "Findings",
+    lambda snapshot: () if snapshot.findings is None else snapshot.findings.findings,
+    (
+        _number("severity", lambda entry: entry.severity, count_text, rank=3),
+        _text("finding", 14, lambda entry: entry.title, style="bold", rank=2),
+        _text("whom", 10, _whom),
+        _text("what", 16, lambda entry: shown(entry.what, _WORDS)),
+        _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=1),
+    ),
+    0,
+    lambda entry: (entry.title, entry.what, *map(str, entry.concerns.values())),
+    _finding_key,
+    _opened_finding,
+    finds=True,
+)
+
+
+# -- requests of a line ---------------------------------------------------------------------------
+
+
+def _row_api(row: Row) -> str:
+    return _slow_api(row._asdict())
+
+
+def _row_status(row: Row) -> str:
+    return _slow_status(row._asdict())
+
+
+def _row_broker(row: Row) -> str:
+    return str(Endpoint(row.broker_ip, row.broker_port))
+
+
+def _row_topics(row: Row) -> str:
+    names = {item.topic or item.topic_id for item in row.partitions}
+    names |= {item.topic for item in row.errors}
+    some = sorted(name for name in names if name is not None)
+    return ", ".join(shown(name) for name in some[:3]) + (", \u2026" * (len(some) > 3)) or MISSING
+
+
+REQUESTS = LiveTable(
+    "requests",
+    "Requests",
+    lambda snapshot: () if snapshot.opened is None else snapshot.opened.rows,
+    (
+        _number("latency", lambda row: row.latency_ns, duration_text),
+        _text("API", 12, _row_api, style="bold"),
+        _text("status", 10, _row_status),
+        _number("at (UTC)", lambda row: row.request_start_ns or row.response_start_ns, clock_text),
+        _text("client", 10, lambda row: shown(row.client_id), rank=1),
+        _text("broker", 14, _row_broker, rank=2),
+        _text("topics", 10, _row_topics, rank=3),
+        _text("group", 10, lambda row: shown(row.group_id), rank=6),
+        _number("sent", lambda row: row.request_bytes, bytes_text, rank=5),
+        _number("received", lambda row: row.response_bytes, bytes_text, rank=4),
+    ),
+    0,
+    lambda row: (row.api_name, row.client_id),
+    lambda row: row,
+    lambda _: None,
+)
+"""Those of a line that was opened."""
+
+
+TABLES: tuple[LiveTable, ...] = (
+    *(_APIS, _CLIENTS, _TOPICS, _SLOWEST, _GROUPS, _ERROR_CODES, _BROKERS),
+    _FINDINGS,
+)
 """In the order of their tabs."""

@@ -10,33 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.view.alerts import alerts
-from kanalyze.live.view.tables import TABLES, sorted_entries, table_lines
+from kanalyze.live.view.request_fields import request_fields
+from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_entries, table_lines
 from kanalyze.live.window.snapshot import PIPE
+from kanalyze.queries.findings import Finding
 from kanalyze.render.chart import bar_lines
 from kanalyze.render.layout import cell_width, padded
 from kanalyze.render.lines import Line
-from kanalyze.render.text import shown
+from kanalyze.render.text import MISSING, shown
 from kanalyze.render.units import count_text, duration_text, percent_text, rate_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.text import Text
 
+    from kanalyze.live.view.tables import LiveTable
     from kanalyze.live.view.view_state import ViewState
     from kanalyze.live.window.snapshot import Snapshot
+    from kanalyze.tables.row import Row
 
-__all__ = ["View", "render", "view_of"]
+__all__ = ["View", "filters_text", "render", "view_of"]
 
 
 _HELP_KEYS = 14
 _HELP = (
-    ("tab, 1 to 6", "choose the table"),
+    ("tab, 1 to 8", "choose the table"),
     ("up, down", "select a line, and follow it; also j, k, page up, page down, end; home: none"),
-    ("s", "sort by the next column"),
+    ("enter", "show the requests of the selected line; again: the fields of one"),
+    ("escape", "go back; clear the filter and the selection"),
+    ("s", "sort by the next column; requests: the slowest first, or the latest"),
     ("r", "reverse the order"),
-    ("/", "filter by name: a part of it, or a glob (* ? [])"),
-    ("escape", "clear the filter and the selection"),
+    ("/", "only requests that name this anywhere: a part of a name, or a glob (* ? [])"),
     ("p, space", "pause the view; counting goes on"),
     ("c", "clear the counts"),
     ("q, ctrl-c", "quit"),
@@ -69,11 +74,17 @@ def view_of(snapshot: Snapshot, state: ViewState, width: int, height: int) -> Vi
     """
     head = [_capture(snapshot, state, width), _rates(snapshot, width)]
     head += _alerts(snapshot, width, _max_alerts(height))
-    head += _charts(snapshot, width, _chart_height(height))
-    head.append(_tabs(state, width))
+    if state.request is None:
+        head += _charts(snapshot, width, _chart_height(height))
+    head.append(_tabs(snapshot, state, width))
     foot = [_foot(state, width)]
     room = max(height - len(head) - len(foot), 0)
-    body, state = _tables(snapshot, state, width, room)
+    if state.request is not None:
+        body, state = _fields(state.request, state, width, room)
+    elif state.opened is not None:
+        body, state = _requests(snapshot, state, width, room)
+    else:
+        body, state = _tables(snapshot, state, width, room)
     if state.helping:
         body = _help(width)
     body = body[:room]
@@ -91,7 +102,22 @@ def _max_alerts(height: int) -> int:
     return 1 if height < 18 else 3 if height < 30 else 6
 
 
+def filters_text(filters: Mapping[str, Any]) -> str:
+    """Return the conditions on all rows as they are typed; escaped."""
+    words = []
+    for name, value in filters.items():
+        if name == "slower_than_ns":
+            words.append(f"--slower-than {duration_text(value).replace(' ', '')}")
+        elif value is True:
+            words.append(f"--{name}")
+        else:
+            words += [f"--{name.replace('_', '-')} {shown(str(each))}" for each in value]
+    return " ".join(words)
+
+
 def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
+    # Packets are those of all requests.
+    snapshot = snapshot.unfiltered or snapshot
     capture = snapshot.capture
     line = Line()
     if state.paused:
@@ -134,7 +160,8 @@ def _rounded_up(number: int, unit: int) -> int:
 
 
 def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
-    lines = [Line(padded(alert.text, width).rstrip(), alert.style) for alert in alerts(snapshot)]
+    found = alerts(snapshot.unfiltered or snapshot)
+    lines = [Line(padded(alert.text, width).rstrip(), alert.style) for alert in found]
     if len(lines) > most:
         lines[most - 1].append(f" (+{len(lines) - most} more)", "bold yellow")
     return lines[:most]
@@ -187,16 +214,24 @@ def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
             yield line
 
 
-def _tabs(state: ViewState, width: int) -> Line:
+def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
+    """Return the tabs, and behind them what is filtered: the more room that takes, the shorter."""
+    only = [snapshot.filters]
+    if state.typed is None:
+        only.append(shown(state.pattern) if state.pattern else "")
+    text = " ".join(filter(None, only))
+    room = width - min(cell_width(f" only {text}"), width // 3) * bool(text)
+    names = sum(len(table.name) for table in TABLES)
+    is_wide, is_narrow = names + 5 * len(TABLES) <= room, names + 3 * len(TABLES) > room
+    pad = " " * is_wide
     line = Line()
-    narrow = sum(len(table.name) + 5 for table in TABLES) > width
     for number, table in enumerate(TABLES):
         chosen = number == state.table
-        text = f" {number + 1} {table.name} " if chosen or not narrow else f" {number + 1} "
-        line.append(text, "bold reverse" if chosen else "dim")
+        name = f"{number + 1} {table.name}" if chosen or not is_narrow else f"{number + 1}"
+        line.append(f"{pad}{name}{pad}", "bold reverse" if chosen else "dim")
         line.append(" ")
-    if state.shown_pattern() and state.typed is None:
-        line.append(f"only {shown(state.pattern)}", "yellow")
+    if text:
+        line.append(padded(f"only {text}", max(width - cell_width(line.plain), 0)), "yellow")
     line.rstrip()
     return line
 
@@ -232,6 +267,7 @@ _FOOT = (
     ("q", "quit"),
     ("?", "help"),
     ("tab", "table"),
+    ("enter", "open"),
     ("s", "sort"),
     ("r", "reverse"),
     ("/", "filter"),
@@ -277,6 +313,67 @@ def _tables(
     return [*lines, *others], state
 
 
+def _requests(
+    snapshot: Snapshot, state: ViewState, width: int, room: int
+) -> tuple[list[Line], ViewState]:
+    """Return the requests of the entry that is opened, below what they are."""
+    table, opened = TABLES[state.table], snapshot.opened
+    line = table.opened(state.opened)
+    rows = () if opened is None else opened.rows
+    count = 0 if opened is None else opened.found
+    span_ns = snapshot.recent_ns if line is not None and line.is_recent else snapshot.window_ns
+    span = duration_text(_rounded_up(span_ns, snapshot.step_ns))
+    order = "latest" if state.latest else "slowest"
+    name = MISSING if line is None else line.name
+    title = f"{table.name}: {name}: {count_text(count)} requests in {span}, {order} first"
+    about = [Line(part.plain, "bold") for part in Line(title).fitted(width)]
+    about += _about_finding(snapshot, state, width)[: max(room // 2 - 1, 0)]
+    room = max(room - len(about), 0)
+    state = state.settled(rows, max(room - 1, 0))
+    some = rows[state.first : state.first + max(room - 1, 0)]
+    if not some:
+        return [*about, Line("none any more, or none yet", style="dim")], state
+    selected = state.index - state.first if state.index >= 0 else None
+    by = _TIME_COLUMN if state.latest else 0
+    return [*about, *table_lines(REQUESTS, some, snapshot, width, by=by, selected=selected)], state
+
+
+_TIME_COLUMN = 3
+
+
+def _about_finding(snapshot: Snapshot, state: ViewState, width: int) -> list[Line]:
+    """Return the words on a finding that is opened."""
+    table = TABLES[state.table]
+    found = [each for each in table.entries(snapshot) if table.key(each) == state.opened]
+    if not found or not isinstance(found[0], Finding):
+        return []
+    finding = found[0]
+    command = " ".join(("kanalyze requests", *map(shown, finding.options)))
+    texts = (
+        ("what", finding_text(finding)),
+        ("why", finding.why),
+        ("repair", finding.repair),
+        ("sure", finding.sure),
+        ("rows", command),
+    )
+    return [line for name, text in texts for line in Line(f"{name}: {text}").fitted(width)]
+
+
+def _fields(request: Row, state: ViewState, width: int, room: int) -> tuple[list[Line], ViewState]:
+    """Return the fields of a request that are not null, a line for each."""
+    fields = list(request_fields(request))
+    state = state.settled(range(len(fields)), room)
+    name_width = max(len(name) for name, _ in fields)
+    lines = []
+    for number, (name, text) in enumerate(fields[state.first : state.first + room], state.first):
+        line = Line()
+        marked = " reverse" * (number == state.index)
+        line.append(padded(name, name_width + 2), f"dim{marked}")
+        line.append(padded(text, max(width - name_width - 2, 1)).rstrip(), marked.lstrip())
+        lines.append(line)
+    return lines, state
+
+
 def _shown(entries: int, room: int) -> int:
     """Return how many entries fit between the titles and the line with their count."""
     most = max(room - 1, 0)
@@ -300,8 +397,7 @@ def _chosen(
     """Return the chosen table: titles, entries, and their count if not all fit."""
     table, order = TABLES[state.table], state.orders[state.table]
     if not entries:
-        word = "nothing matches" if state.shown_pattern() else "nothing yet"
-        return [Line(f"{table.title}: {word}", style="dim")]
+        return [Line(f"{table.title}: {_nothing(table, snapshot, state)}", style="dim")]
     some = entries[state.first : state.first + _shown(len(entries), room)]
     lines = list(
         table_lines(
@@ -319,6 +415,15 @@ def _chosen(
         text = f"{state.first + 1} to {last} of {count_text(len(entries))}"
         lines.append(Line(text, style="dim"))
     return lines
+
+
+def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
+    """Return why a table is empty."""
+    found = snapshot.findings
+    if table.finds and found is not None and found.requests and not found.findings:
+        span = duration_text(_rounded_up(found.span_ns, snapshot.step_ns))
+        return f"none in the last {count_text(found.requests)} requests, of {span}"
+    return "nothing matches" if state.shown_pattern() else "nothing yet"
 
 
 def _other(number: int, snapshot: Snapshot, state: ViewState, width: int) -> list[Line]:

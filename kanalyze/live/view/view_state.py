@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.view.tables import TABLES
+from kanalyze.tables.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -43,6 +44,14 @@ class Order(NamedTuple):
 _FIRST_ORDERS = tuple(Order(table.sorted_by) for table in TABLES)
 
 
+class _Place(NamedTuple):
+    """What is selected, and what is shown around it; as in :class:`ViewState`."""
+
+    at: int
+    selected: Hashable
+    first: int
+
+
 @dataclass(frozen=True)
 class ViewState:
     """What the user chose: a table, its order, an entry, a filter."""
@@ -52,7 +61,7 @@ class ViewState:
     orders: tuple[Order, ...] = _FIRST_ORDERS
     """The order of each table."""
     index: int = _NONE
-    """The selected entry of the table, from 0; -1 if none is selected."""
+    """The selected entry of what is shown, from 0; -1 if none is selected."""
     selected: Hashable = None
     """The identity of the selected entry, which finds it in the next snapshot; None if unknown."""
     first: int = 0
@@ -65,6 +74,14 @@ class ViewState:
     """The filter while it is typed; None otherwise."""
     paused: bool = False
     helping: bool = False
+    opened: Hashable = None
+    """The identity of the entry whose requests are shown; None for the tables."""
+    latest: bool = False
+    """Its requests are sorted by time, the latest first; otherwise by latency."""
+    request: Row | None = None
+    """The request whose fields are shown."""
+    outer: tuple[_Place, ...] = ()
+    """What was selected where this was opened from, the tables first."""
 
     def key(self, key: str) -> tuple[ViewState, Effect]:
         """Return the state after a key, and what the key asks for."""
@@ -107,18 +124,28 @@ class ViewState:
                 return self._at_table((self.table + 1) % len(TABLES))
             case "shift-tab" | "left":
                 return self._at_table((self.table - 1) % len(TABLES))
+            case "p" | " ":
+                return replace(self, paused=not self.paused)
+            case "h" | "?":
+                return replace(self, helping=True)
+            case "enter":
+                return self._inside()
+            case "escape" if self.outer:
+                return self._outside()
+            case "s" if self.opened is not None and self.request is None:
+                return replace(self._unselected(), latest=not self.latest)
+        return self._moved(key) if self.outer else self._changed_table(key)
+
+    def _changed_table(self, key: str) -> ViewState:
+        match key:
             case "s":
                 columns = len(TABLES[self.table].columns)
                 return self._sorted(Order((self.orders[self.table].by + 1) % columns))
             case "r":
                 order = self.orders[self.table]
                 return self._sorted(order._replace(reverse=not order.reverse))
-            case "p" | " ":
-                return replace(self, paused=not self.paused)
             case "/":
                 return replace(self, typed=self.pattern)
-            case "h" | "?":
-                return replace(self, helping=True)
             case "escape":
                 return replace(self._unselected(), pattern="")
         return self._moved(key)
@@ -146,7 +173,33 @@ class ViewState:
         return replace(self, index=_NONE, selected=None, first=0)
 
     def _at_table(self, table: int) -> ViewState:
-        return replace(self._unselected(), table=table)
+        return replace(self._unselected(), table=table, opened=None, request=None, outer=())
+
+    def _inside(self) -> ViewState:
+        """Open the selected entry, or request; where nothing is selected or opens, do nothing."""
+        place = _Place(self.index, self.selected, self.first)
+        inside = replace(self._unselected(), outer=(*self.outer, place))
+        if self.index == _NONE or self.selected is None or self.request is not None:
+            return self
+        if self.opened is not None:
+            assert isinstance(self.selected, Row)
+            return replace(inside, request=self.selected)
+        if TABLES[self.table].opened(self.selected) is None:
+            return self
+        return replace(inside, opened=self.selected, latest=False)
+
+    def _outside(self) -> ViewState:
+        """Go back to where this was opened from."""
+        *outer, (index, selected, first) = self.outer
+        return replace(
+            self,
+            index=index,
+            selected=selected,
+            first=first,
+            outer=tuple(outer),
+            request=None,
+            opened=self.opened if outer else None,
+        )
 
     def _sorted(self, order: Order) -> ViewState:
         orders = (*self.orders[: self.table], order, *self.orders[self.table + 1 :])

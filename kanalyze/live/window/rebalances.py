@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.statistics.aggregation_inputs import rows_of_items
-from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
+from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
+from kanalyze.live.window.row_measures import rows_of_items
 from kanalyze.tables.columns.numpy_arrays import WordArray
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.statistics.aggregation_inputs import AggregationInputs
-    from kanalyze.statistics.bounded_counters import BoundedCounters
+    from kanalyze.live.window.keyed_sums import KeyedSums
+    from kanalyze.live.window.row_measures import RowMeasures
 
 __all__ = ["MEMBER_LIMIT", "RebalanceTotals", "add_groups", "are_assignments"]
 
@@ -172,7 +172,7 @@ class RebalanceTotals:
 class _RebalanceRows:
     """The rows that show a rebalance, and what each row shows."""
 
-    def __init__(self, rows: AggregationInputs) -> None:
+    def __init__(self, rows: RowMeasures) -> None:
         names = rows.words("api_name")
         is_of_group = (rows.words("group_id").codes >= 0) & rows.is_request
         is_membership = _is_one_of(names, _PROTOCOLS)
@@ -191,21 +191,21 @@ class _RebalanceRows:
         self.indices = np.flatnonzero(is_of_group & shows)
 
 
-def are_assignments(rows: AggregationInputs) -> NDArray[np.bool_]:
+def are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:
     """Return for each row whether a member got an assignment with it."""
     names = rows.words("api_name")
     is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
     return is_sync | _has_assignment(rows, names)
 
 
-def add_groups(groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs) -> None:
+def add_groups(groups: KeyedSums[RebalanceTotals], rows: RowMeasures) -> None:
     """Add the rebalances that rows show, by ``(group_id,)``."""
     found = _RebalanceRows(rows)
     indices = found.indices
     if not len(indices):
         return
     group_ids, names = rows.words("group_id"), rows.words("api_name")
-    by_group = SortedGroups(key_of(group_ids)[indices])
+    by_group = GroupedRows(key_of(group_ids)[indices])
     masks = (found.is_join, found.is_sync, found.is_leave, found.is_rejoin, found.is_failed)
     counts = by_group.sums(*(mask[indices].astype(np.int64) for mask in masks))
     latencies = rows.ints("latency_ns").values[indices]
@@ -231,12 +231,12 @@ def add_groups(groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs
 
 
 def _add_protocols(
-    groups: BoundedCounters[RebalanceTotals],
+    groups: KeyedSums[RebalanceTotals],
     group_ids: WordArray,
     names: WordArray,
     indices: NDArray[np.int64],
 ) -> None:
-    pairs = SortedGroups(key_of(group_ids)[indices], key_of(names)[indices])
+    pairs = GroupedRows(key_of(group_ids)[indices], key_of(names)[indices])
     for first in pairs.firsts:
         name = value_at(names, indices[first])
         if protocol := _PROTOCOLS.get(str(name)):
@@ -245,13 +245,13 @@ def _add_protocols(
 
 
 def _add_assignments(
-    groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs, found: _RebalanceRows
+    groups: KeyedSums[RebalanceTotals], rows: RowMeasures, found: _RebalanceRows
 ) -> None:
     group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
     indices = found.indices[member_ids.codes[found.indices] >= 0]
     if not len(indices):
         return
-    pairs = SortedGroups(key_of(group_ids)[indices], key_of(member_ids)[indices])
+    pairs = GroupedRows(key_of(group_ids)[indices], key_of(member_ids)[indices])
     counts = pairs.sums(found.is_assigned[indices].astype(np.int64))
     for first, (count,) in zip(pairs.firsts, counts, strict=True):
         if member_id := value_at(member_ids, indices[first]):
@@ -260,13 +260,13 @@ def _add_assignments(
 
 
 def _add_failures(
-    groups: BoundedCounters[RebalanceTotals], rows: AggregationInputs, indices: NDArray[np.int64]
+    groups: KeyedSums[RebalanceTotals], rows: RowMeasures, indices: NDArray[np.int64]
 ) -> None:
     if not len(indices):
         return
     group_ids, failures = rows.words("group_id"), rows.words("error_name")
     times_ns = rows.ints("response_start_ns").values[indices]
-    pairs = SortedGroups(key_of(group_ids)[indices], key_of(failures)[indices])
+    pairs = GroupedRows(key_of(group_ids)[indices], key_of(failures)[indices])
     for first, times in zip(pairs.firsts, pairs.values(times_ns), strict=True):
         group = groups.of((value_at(group_ids, indices[first]),))
         name = str(value_at(failures, indices[first]))
@@ -278,7 +278,7 @@ def _member_hash(member_id: str) -> int:
     return zlib.crc32(member_id.encode("utf-8", "surrogatepass"))
 
 
-def _has_assignment(rows: AggregationInputs, names: WordArray) -> NDArray[np.bool_]:
+def _has_assignment(rows: RowMeasures, names: WordArray) -> NDArray[np.bool_]:
     """Return which heartbeat responses have an assignment."""
     versions = rows.ints("api_version")
     is_known = (versions.values >= 0) & (versions.values <= _ASSIGNING_VERSIONS)
@@ -308,7 +308,7 @@ def _is_one_of(
     return found
 
 
-def _has_error(rows: AggregationInputs, error_name: str) -> NDArray[np.bool_]:
+def _has_error(rows: RowMeasures, error_name: str) -> NDArray[np.bool_]:
     """Return which rows have an error of this name."""
     lists = rows.lists("errors")
     names = lists.fields["name"]

@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
     from kanalyze.live.window.step_sums import Amounts
     from kanalyze.model.anomalies import AnomalyKind
-    from kanalyze.statistics.in_flight import InFlight
+    from kanalyze.queries.findings import Finding
+    from kanalyze.runtime.in_flight import InFlight
+    from kanalyze.tables.row import Row
 
 __all__ = [
     "PIPE",
     "ApiEntry",
+    "BrokerEntry",
     "CaptureState",
     "ClientEntry",
     "ErrorEntry",
     "GroupEntry",
+    "LatestFindings",
+    "OpenedRows",
     "Snapshot",
     "TopicEntry",
 ]
@@ -35,6 +40,28 @@ PIPE = "-"
 """The source of a capture from a pipe."""
 
 _SECOND_NS = 1_000_000_000
+
+
+class LatestFindings(NamedTuple):
+    """What the queries for findings answered last."""
+
+    time_ns: int
+    """The time of the packets when they were asked."""
+    requests: int
+    """How many they were asked about: the latest ones."""
+    span_ns: int
+    """The time from the first of them to the last."""
+    findings: tuple[Finding, ...]
+    """The worst first."""
+
+
+class OpenedRows(NamedTuple):
+    """Requests of a line of a table."""
+
+    rows: tuple[Row, ...]
+    """The first ones."""
+    found: int
+    """How many there are."""
 
 
 class CaptureState(NamedTuple):
@@ -95,6 +122,24 @@ class ClientEntry(NamedTuple):
     errors: int
     request_bytes: int
     response_bytes: int
+    p50_ns: int | None
+    p99_ns: int | None
+    """Of latencies without requests that were held back on purpose, as ``p50_ns``."""
+
+
+class BrokerEntry(NamedTuple):
+    """Requests to a broker."""
+
+    broker: str | None
+    """Its address and port."""
+    other: bool
+    requests: int
+    errors: int
+    request_bytes: int
+    response_bytes: int
+    p50_ns: int | None
+    p99_ns: int | None
+    """As of clients."""
 
 
 class TopicEntry(NamedTuple):
@@ -193,16 +238,25 @@ class Snapshot(NamedTuple):
     p99_history: tuple[int | None, ...]
     """``p99_ns`` of each of these steps."""
     apis: tuple[ApiEntry, ...]
-    """Most requests first, as ``clients``."""
+    """Most requests first, as ``clients`` and ``brokers``."""
     clients: tuple[ClientEntry, ...]
+    brokers: tuple[BrokerEntry, ...]
     topics: tuple[TopicEntry, ...]
     """Most bytes first."""
     slowest: tuple[dict[str, Any], ...]
-    """Up to 20, slowest first, as :class:`.SlowestRequests` gives them."""
+    """Up to 20, slowest first, as :class:`.SlowestRows` gives them."""
     groups: tuple[GroupEntry, ...]
     """The latest rebalance first."""
     errors: tuple[ErrorEntry, ...]
     """Most frequent first."""
+    findings: LatestFindings | None = None
+    """None before the first round of queries."""
+    opened: OpenedRows | None = None
+    """The requests of a line that was opened."""
+    filters: str = ""
+    """The conditions on the rows of the run."""
+    unfiltered: Snapshot | None = None
+    """That of all rows, where this one is of some of them."""
 
     def per_second(self, amount: int) -> float:
         """Return the rate per second of an amount."""

@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.grouped_rows import GroupedRows, key_of, value_at
+from kanalyze.live.window.keyed_sums import KeyedSums
+from kanalyze.live.window.latency_sketch import LatencySketch
 from kanalyze.live.window.rebalances import RebalanceTotals, add_groups
-from kanalyze.statistics.bounded_counters import BoundedCounters
-from kanalyze.statistics.group_by import SortedGroups, key_of, value_at
-from kanalyze.statistics.quantile_sketch import QuantileSketch
-from kanalyze.statistics.summary import add_errors, add_topics
-from kanalyze.statistics.totals import (
-    EndpointSums,
-    EndpointTotals,
-    ErrorTotals,
-    SlowestRequests,
-    TopicTotals,
+from kanalyze.live.window.row_measures import rows_of_items
+from kanalyze.live.window.sums import (
+    EndSums,
+    EndTotals,
+    ErrorSums,
+    RecordSums,
+    SlowestRows,
+    TopicSums,
 )
 
 if TYPE_CHECKING:
-    from kanalyze.statistics.aggregation_inputs import AggregationInputs
+    from numpy.typing import NDArray
+
+    from kanalyze.live.window.row_measures import RowMeasures
     from kanalyze.tables.columns.block import RowBlock
 
 __all__ = [
@@ -98,33 +101,40 @@ class CaptureSums:
 
 
 class StepSums:
-    """Sums over the rows of a step: in all, by API, client, topic and error."""
+    """Sums over the rows of a step: in all, by API, client, broker, topic and error."""
 
-    __slots__ = ("_p99_ns", "apis", "captured", "clients", "errors", "topics", "traffic")
+    __slots__ = (
+        *("_p99_ns", "apis", "brokers", "captured", "clients", "errors", "topics"),
+        "traffic",
+    )
 
     def __init__(self, key_limit: int) -> None:
-        """Start at 0; ``key_limit`` limits clients, topics and errors, each."""
+        """Start at 0; ``key_limit`` limits clients, brokers, topics and errors, each."""
         self.traffic = Traffic()
         self.captured = CaptureSums()
-        self.apis: BoundedCounters[EndpointTotals] = BoundedCounters(EndpointTotals, API_LIMIT)
-        """By ``(wire, api_key, api_name, waited)``."""
-        self.clients: BoundedCounters[Traffic] = BoundedCounters(Traffic, key_limit)
-        """By ``(client_id, client_ip)``."""
-        self.topics: BoundedCounters[TopicTotals] = BoundedCounters(TopicTotals, key_limit)
+        self.apis: KeyedSums[EndTotals] = KeyedSums(EndTotals, API_LIMIT)
+        """By ``(wire, api_key, api_name, waited)``, with all latencies."""
+        self.clients: KeyedSums[EndTotals] = KeyedSums(EndTotals, key_limit)
+        """By ``(client_id, client_ip)``; latencies of what was not held back, as of brokers."""
+        self.brokers: KeyedSums[EndTotals] = KeyedSums(EndTotals, key_limit)
+        """By ``(broker_ip, broker_port)``."""
+        self.topics: KeyedSums[TopicSums] = KeyedSums(TopicSums, key_limit)
         """By ``(topic, topic_id)``."""
-        self.errors: BoundedCounters[ErrorTotals] = BoundedCounters(ErrorTotals, key_limit)
+        self.errors: KeyedSums[ErrorSums] = KeyedSums(ErrorSums, key_limit)
         """By ``(api_name, error_code, error_name, topic)``."""
         self._p99_ns: int | None = None
 
-    def add(self, rows: AggregationInputs) -> Amounts:
+    def add(self, rows: RowMeasures) -> Amounts:
         """Add rows, at least one; return their amounts."""
-        amounts = Amounts(*SortedGroups(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
+        amounts = Amounts(*GroupedRows(np.zeros(len(rows), dtype=np.int64)).sums(*rows.traffic)[0])
         self.traffic.add(amounts)
         self._p99_ns = None
         self._add_apis(rows)
-        self._add_clients(rows)
-        add_topics(self.topics, rows)
-        add_errors(self.errors, self.topics, rows)
+        # A response without its request has no client id.
+        self._add_ends(self.clients, ("client_id", "client_ip"), rows, rows.is_request)
+        self._add_ends(self.brokers, ("broker_ip", "broker_port"), rows, None)
+        _add_topics(self.topics, rows)
+        _add_errors(self.errors, self.topics, rows)
         return amounts
 
     def merge(self, other: StepSums) -> None:
@@ -133,6 +143,7 @@ class StepSums:
         self.captured.merge(other.captured)
         self.apis.merge(other.apis)
         self.clients.merge(other.clients)
+        self.brokers.merge(other.brokers)
         self.topics.merge(other.topics)
         self.errors.merge(other.errors)
         self._p99_ns = None
@@ -144,37 +155,45 @@ class StepSums:
             self._p99_ns = self.latency().quantile(0.99)
         return self._p99_ns
 
-    def latency(self) -> QuantileSketch:
+    def latency(self) -> LatencySketch:
         """Return the latencies of all requests that were not held back on purpose."""
-        sketch = QuantileSketch()
+        sketch = LatencySketch()
         for (*_, waited), api in self.apis:
             if not waited:
                 sketch.merge(api.latency)
         return sketch
 
-    def _add_apis(self, rows: AggregationInputs) -> None:
+    def _add_apis(self, rows: RowMeasures) -> None:
         keys = [rows.key(name) for name in ("wire", "api_key", "api_name")]
         waited = rows.is_held_back
-        apis = SortedGroups(*map(key_of, keys), waited.astype(np.int64))
+        apis = GroupedRows(*map(key_of, keys), waited.astype(np.int64))
         sums = apis.sums(*rows.traffic)
         latencies = apis.values(rows.ints("latency_ns").values, rows.known("latency_ns"))
         for first, of_api, latencies_ns in zip(apis.firsts, sums, latencies, strict=True):
             wire, api_key, api_name = (value_at(key, first) for key in keys)
             api = self.apis.of((wire, api_key, api_name, int(waited[first])))
-            requests, errors, request_bytes, response_bytes = of_api
-            api.add(EndpointSums(requests, errors, request_bytes, response_bytes, latencies_ns))
+            api.add(EndSums._make([*of_api, latencies_ns]))
 
-    def _add_clients(self, rows: AggregationInputs) -> None:
-        # A response without its request has no client id.
-        named = np.flatnonzero(rows.is_request)
-        if not len(named):
+    @staticmethod
+    def _add_ends(
+        ends: KeyedSums[EndTotals],
+        names: tuple[str, str],
+        rows: RowMeasures,
+        which: NDArray[np.bool_] | None,
+    ) -> None:
+        """Add rows by two columns; only some of them, unless ``which`` is None."""
+        places = np.arange(len(rows)) if which is None else np.flatnonzero(which)
+        if not len(places):
             return
-        keys = [rows.words("client_id"), rows.words("client_ip")]
-        clients = SortedGroups(*(key_of(key)[named] for key in keys))
-        sums = clients.sums(*(measure[named] for measure in rows.traffic))
-        for first, of_client in zip(clients.firsts, sums, strict=True):
-            client_id, client_ip = (value_at(key, named[first]) for key in keys)
-            self.clients.of((client_id, client_ip)).add(Amounts(*of_client))
+        keys = [rows.key(name) for name in names]
+        groups = GroupedRows(*(key_of(key)[places] for key in keys))
+        sums = groups.sums(*(measure[places] for measure in rows.traffic))
+        latencies = groups.values(
+            rows.ints("latency_ns").values[places], rows.has_broker_latency[places]
+        )
+        for first, of_end, latencies_ns in zip(groups.firsts, sums, latencies, strict=True):
+            end = ends.of(tuple(value_at(key, places[first]) for key in keys))
+            end.add(EndSums._make([*of_end, latencies_ns]))
 
 
 class RecentSums:
@@ -184,16 +203,16 @@ class RecentSums:
 
     def __init__(self, key_limit: int) -> None:
         """Start empty; ``key_limit`` limits the groups."""
-        self.groups: BoundedCounters[RebalanceTotals] = BoundedCounters(RebalanceTotals, key_limit)
+        self.groups: KeyedSums[RebalanceTotals] = KeyedSums(RebalanceTotals, key_limit)
         """By ``(group_id,)``."""
-        self.slowest = SlowestRequests(MAX_SLOWEST)
+        self.slowest = SlowestRows(MAX_SLOWEST)
 
-    def add(self, rows: AggregationInputs, block: RowBlock) -> None:
+    def add(self, rows: RowMeasures, block: RowBlock) -> None:
         """Add the rows of a block, at least one; ``rows`` are its measures."""
         add_groups(self.groups, rows)
         # As in a report: requests that were held back on purpose are not slow.
         known = np.flatnonzero(rows.has_broker_latency)
-        columns = [rows.ints(name).values[known] for name in SlowestRequests.FIRST_BY]
+        columns = [rows.ints(name).values[known] for name in SlowestRows.FIRST_BY]
         indices = self.slowest.candidates(*columns)
         if len(indices):
             self.slowest.add(
@@ -204,3 +223,62 @@ class RecentSums:
         """Add the sums of another."""
         self.groups.merge(other.groups)
         self.slowest.merge(other.slowest)
+
+
+def _add_topics(topics: KeyedSums[TopicSums], rows: RowMeasures) -> None:
+    """Add what rows produced and fetched to the sums by topic: by name, and by id without one."""
+    parts = rows.partitions
+    if parts is None:
+        return
+    is_named = parts.topic.codes >= 0
+    ids = np.where(is_named, 0, key_of(parts.topic_id))
+    is_produce = rows.is_produce[parts.row]
+    count = np.where(parts.is_refused, 0, parts.record_count)
+    size = np.where(parts.is_refused, 0, parts.record_bytes)
+    groups = GroupedRows(is_produce.astype(np.int64), key_of(parts.topic), ids)
+    sums = groups.sums(
+        # A request counts once for each of its topics, whatever its partitions.
+        groups.changes(parts.row),
+        count,
+        size,
+        parts.is_unknown.astype(np.int64),
+    )
+    for first, (requests, *records) in zip(groups.firsts, sums, strict=True):
+        name = value_at(parts.topic, first)
+        topic_id = value_at(parts.topic_id, first) if name is None else None
+        topic = topics.of((name, topic_id))
+        if is_produce[first]:
+            topic.produce_requests += requests
+            topic.produced.merge(RecordSums(*records))
+        else:
+            topic.fetch_requests += requests
+            topic.fetched.merge(RecordSums(*records))
+
+
+def _add_errors(
+    errors: KeyedSums[ErrorSums],
+    topics: KeyedSums[TopicSums],
+    rows: RowMeasures,
+) -> None:
+    """Add the error codes in rows to the sums by error, and to those of the topics concerned."""
+    lists = rows.lists("errors")
+    row = rows_of_items(lists)
+    if not len(row):
+        return
+    api_names = rows.words("api_name")
+    keys = [lists.fields[name] for name in ("code", "name", "topic")]
+    groups = GroupedRows(key_of(api_names)[row], *map(key_of, keys))
+    times = rows.ints("response_start_ns").values[row]
+    is_known = rows.known("response_start_ns")[row]
+    latest = groups.highest(np.where(is_known, times, _EARLIEST_NS))
+    counts = groups.sums(np.ones(len(row), dtype=np.int64))
+    for first, (count,), last_ns in zip(groups.firsts, counts, latest, strict=True):
+        code, name, topic = (value_at(key, first) for key in keys)
+        error = errors.of((value_at(api_names, row[first]), code, name, topic))
+        error.merge(ErrorSums(count, None if last_ns == _EARLIEST_NS else last_ns))
+        if topic is not None:
+            topics.of((topic, None)).errors += count
+
+
+_EARLIEST_NS = -(2**63)
+"""In place of a time that is not known."""

@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from kanalyze.errors import UsageError
+from kanalyze.live.window.recent_rows import RecentRows
+from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.snapshot import (
     ApiEntry,
+    BrokerEntry,
     ClientEntry,
     ErrorEntry,
     GroupEntry,
@@ -30,7 +33,7 @@ from kanalyze.live.window.snapshot import (
 )
 from kanalyze.live.window.step_sums import Amounts, RecentSums, StepSums, Traffic
 from kanalyze.live.window.time_ring import TimeRing
-from kanalyze.statistics.aggregation_inputs import AggregationInputs
+from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
@@ -38,11 +41,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kanalyze.live.window.keyed_sums import Addable, Key, KeyedSums
     from kanalyze.live.window.snapshot import CaptureState
-    from kanalyze.statistics.bounded_counters import BoundedCounters, Key, Mergeable
 
-T = TypeVar("T", bound="Mergeable")
-_E = TypeVar("_E", ApiEntry, ClientEntry, TopicEntry, ErrorEntry, GroupEntry)
+T = TypeVar("T", bound="Addable")
+_E = TypeVar("_E", ApiEntry, ClientEntry, BrokerEntry, TopicEntry, ErrorEntry, GroupEntry)
 
 __all__ = ["HISTORY_STEPS", "KEY_LIMIT", "RECENT_S", "Windows"]
 
@@ -63,12 +66,18 @@ class Windows:
     """Sums over the rows of the last seconds. All times are Unix times in ns."""
 
     def __init__(
-        self, span_s: float = 10, step_s: float = 1, *, key_limit: int = KEY_LIMIT
+        self,
+        span_s: float = 10,
+        step_s: float = 1,
+        *,
+        key_limit: int = KEY_LIMIT,
+        keeps_rows: bool = False,
     ) -> None:
         """Start empty; the window is ``span_s`` long, rounded up to whole steps.
 
-        ``key_limit`` limits the clients, topics, errors and groups with their own sums in a step.
-        Raises UsageError if a step is shorter than a millisecond or longer than the span.
+        ``key_limit`` limits the clients, brokers, topics, errors and groups with their own sums in
+        a step. With ``keeps_rows`` the rows are kept too, within bounds. Raises UsageError if a
+        step is shorter than a millisecond or longer than the span.
         """
         self._step_ns = round(step_s * _SECOND_NS)
         if not 1_000_000 <= self._step_ns <= span_s * _SECOND_NS:
@@ -85,6 +94,10 @@ class Windows:
         self._since_ns = self._packets_ns = 0
         self._rows = self._late_rows = 0
         self._capture: CaptureState | None = None
+        self.recent_rows: RecentRows | None = None
+        """The rows of the last minute, or what their bounds leave of them."""
+        if keeps_rows:
+            self.recent_rows = RecentRows(_RECENT_STEPS * self._recent_step, self._step_ns)
         self._clear_buffer()
 
     def add(self, block: RowBlock, now_ns: int) -> None:
@@ -169,6 +182,7 @@ class Windows:
             p99_history=tuple(self._p99_ns(number) for number in shown),
             apis=_apis(window),
             clients=_clients(window),
+            brokers=_brokers(window),
             topics=_topics(window),
             slowest=tuple(recent.slowest.to_list()),
             groups=_groups(recent),
@@ -180,6 +194,8 @@ class Windows:
         self._clear_buffer()
         self._now_ns = self._since_ns = self._packets_ns = now_ns
         number = now_ns // self._step_ns
+        if self.recent_rows is not None:
+            self.recent_rows.begin()
         self._window.begin(number)
         self._history.begin(number)
         self._recent.begin(number // self._recent_step)
@@ -208,16 +224,18 @@ class Windows:
             self._add_to(number, block.take(np.flatnonzero(numbers == number).tolist()))
 
     def _add_to(self, number: int, block: RowBlock) -> None:
-        rows = AggregationInputs(block.columns)
+        rows = RowMeasures(block.columns)
         amounts = self._window.of(number).add(rows)
         self._history.of(number).add(amounts)
         self._recent.of(number // self._recent_step).add(rows, block)
+        if self.recent_rows is not None:
+            self.recent_rows.add(number, block)
         self._rows += len(block)
 
     def _numbers(self, block: RowBlock) -> NDArray[np.int64]:
         """Return the step of each row, clipped to the window; count late rows."""
         newest, oldest = self._window.newest, self._window.oldest
-        rows = AggregationInputs(block.columns)
+        rows = RowMeasures(block.columns)
         response, request = rows.ints("response_start_ns"), rows.ints("request_start_ns")
         times = np.where(rows.known("response_start_ns"), response.values, request.values)
         is_known = rows.known("response_start_ns") | rows.known("request_start_ns")
@@ -257,7 +275,7 @@ def _more(now: int, before: int | None) -> int:
     return now - before if before is not None and now >= before else now
 
 
-def _all(sums: BoundedCounters[T], names: int) -> Iterator[tuple[Key, bool, T]]:
+def _all(sums: KeyedSums[T], names: int) -> Iterator[tuple[Key, bool, T]]:
     """Yield each key, whether it is that of all others, and its sum."""
     for key, item in sums:
         yield key, False, item
@@ -268,30 +286,25 @@ def _all(sums: BoundedCounters[T], names: int) -> Iterator[tuple[Key, bool, T]]:
 def _apis(window: StepSums) -> tuple[ApiEntry, ...]:
     entries = []
     for (wire, api_key, api_name, waited), other, api in _all(window.apis, 4):
-        entries.append(
-            ApiEntry(
-                wire=_text(wire),
-                api_key=_number(api_key),
-                api_name=_text(api_name),
-                waited=bool(waited),
-                other=other,
-                requests=api.requests,
-                errors=api.errors,
-                request_bytes=api.request_bytes,
-                response_bytes=api.response_bytes,
-                p50_ns=api.latency.quantile(0.5),
-                p99_ns=api.latency.quantile(0.99),
-            )
-        )
+        key = (_text(wire), _number(api_key), _text(api_name), bool(waited))
+        entries.append(ApiEntry._make((*key, other, *api.figures)))
     return _ranked(entries, 4, lambda api: api.requests)
 
 
 def _clients(window: StepSums) -> tuple[ClientEntry, ...]:
     entries = [
-        ClientEntry(_text(client_id), _text(client_ip), other, *client.amounts)
+        ClientEntry(_text(client_id), _text(client_ip), other, *client.figures)
         for (client_id, client_ip), other, client in _all(window.clients, 2)
     ]
     return _ranked(entries, 2, lambda client: client.requests)
+
+
+def _brokers(window: StepSums) -> tuple[BrokerEntry, ...]:
+    entries = [
+        BrokerEntry(_broker(ip, port), other, *broker.figures)
+        for (ip, port), other, broker in _all(window.brokers, 2)
+    ]
+    return _ranked(entries, 1, lambda broker: broker.requests)
 
 
 def _topics(window: StepSums) -> tuple[TopicEntry, ...]:
@@ -363,6 +376,10 @@ def _ranked(entries: list[_E], names: int, rank: Callable[[_E], int]) -> tuple[_
     entries.sort(key=lambda entry: str(entry[:names]))
     entries.sort(key=lambda entry: (entry.other, -rank(entry)))
     return tuple(entries)
+
+
+def _broker(ip: str | int | None, port: str | int | None) -> str | None:
+    return None if ip is None else str(Endpoint(str(ip), int(port or 0)))
 
 
 def _text(part: str | int | None) -> str | None:

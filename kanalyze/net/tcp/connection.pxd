@@ -15,6 +15,7 @@ cdef enum:
     ACK = 16
     CONTROL = 7
     IS_COPY = 1
+    IS_ZERO_WINDOW = 2
 
 cdef long long SEQUENCE_MASK
 

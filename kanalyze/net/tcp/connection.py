@@ -39,6 +39,7 @@ if not cython.compiled:
     FIN, SYN, RST, ACK = 1, 2, 4, 16
     CONTROL = FIN | SYN | RST
     IS_COPY = 1
+    IS_ZERO_WINDOW = 2
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -234,8 +235,8 @@ class OpenConnection:
     def _pass_in_order(self, iterator: SegmentIterator) -> None:
         """Take what comes next in an iterator, up to a segment that needs state.
 
-        That is one with a SYN, FIN or RST, or with payload that does not come next. The iterator is
-        left there, or at its end.
+        That is one with a SYN, FIN or RST, a window of 0, or payload that does not come next. The
+        iterator is left there, or at its end.
         """
         lower, higher = self.lower, self.higher
         if not self.is_in_order():
@@ -251,7 +252,7 @@ class OpenConnection:
             flags, length = iterator.flags[row], iterator.lengths[row]
             from_higher = iterator.from_higher
             mine = higher if from_higher else lower
-            if flags & CONTROL:
+            if flags & CONTROL or not iterator.windows[row]:
                 break
             if length:
                 if iterator.sequences[row] != mine.next_sequence or not mine.started:
@@ -268,12 +269,16 @@ class OpenConnection:
                     )
                 mine.stream_offset += length
                 mine.next_sequence = (mine.next_sequence + length) & SEQUENCE_MASK
+                if not mine.timer.is_timed:
+                    mine.timer.begin(mine.next_sequence, iterator.times[row])
             if flags & ACK:
                 other = lower if from_higher else higher
-                other.has_last_ack = True
-                other.last_ack = iterator.acknowledgments[row]
-                other.last_ack_time_ns = iterator.times[row]
-                other.last_ack_packet = iterator.numbers[row]
+                other.note_ack(
+                    iterator.acknowledgments[row],
+                    length > 0,
+                    iterator.times[row],
+                    iterator.numbers[row],
+                )
             if from_higher:
                 higher_packets += 1
                 higher_bytes += length
@@ -302,8 +307,10 @@ class OpenConnection:
             iterator.advance()
 
     def _may_repeat(self, iterator: SegmentIterator) -> bool:
-        """Tell whether the segment that an iterator is at may hold bytes that were seen before."""
+        """Tell whether the segment that an iterator is at may be a copy that would count."""
         row = iterator.row
+        if not iterator.windows[row]:
+            return True
         mine = self.higher if iterator.from_higher else self.lower
         if not iterator.lengths[row] or not mine.started:
             return False
@@ -317,7 +324,11 @@ class OpenConnection:
         for_lower, for_higher = self.writers(shared)
         writer = for_higher if segment.from_higher else for_lower
         if flags & ACK and not flags & RST:
-            other.note_ack(segment.acknowledgment, segment.time_ns, segment.packet)
+            other.note_ack(
+                segment.acknowledgment, segment.length > 0, segment.time_ns, segment.packet
+            )
+        if segment.marks & IS_ZERO_WINDOW:
+            self.tcp.path.add_zero_window(mine.index, segment.time_ns, segment.packet)
         if not flags & CONTROL and mine.is_in_order() and other.is_in_order():
             if not segment.length:
                 self._count(segment, mine, False)
@@ -345,6 +356,7 @@ class OpenConnection:
             if is_later_syn(segment, mine, other):
                 return False
             note_syn(self.tcp, segment, mine, other)
+            mine.timer.begin_syn(segment.sequence + 1, segment.time_ns)
         is_out_of_window = False
         if (segment.length or flags & FIN) and not flags & RST:
             writer = for_higher if segment.from_higher else for_lower

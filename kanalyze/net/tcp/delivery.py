@@ -49,7 +49,7 @@ class Segment:
         from_higher: 1 when the higher end of the pair sent it (see
             :mod:`kanalyze.net.tcp.segment_groups`), else 0.
         marks: :data:`DUPLICATE` (where payload may repeat, or when measuring) and
-            :data:`ZERO_WINDOW` (when measuring).
+            :data:`ZERO_WINDOW`.
     """
 
     __slots__ = (

@@ -2,13 +2,16 @@
 cimport cython
 
 from kanalyze.net.tcp.delivery cimport BufferedSegment, Segment, StreamWriter
+from kanalyze.net.tcp.path_timer cimport PathTimer
 from kanalyze.net.tcp.reorder_buffer cimport ReorderBuffer
-from kanalyze.net.tcp.sequence_space cimport SequenceSpace
+from kanalyze.net.tcp.sequence_space cimport SequenceSpace, distance
 from kanalyze.net.tcp.stream_anomalies cimport StreamAnomalies
 
 cdef enum:
     CONTROL = 7
     PAST_BYTES = 67108864
+    IS_COPY = 1
+    LEAST_HOLE_NS = 3000000
 
 cdef long long SEQUENCE_MASK
 
@@ -16,6 +19,7 @@ cdef long long SEQUENCE_MASK
 cdef class HalfStream(SequenceSpace):
     cdef public StreamAnomalies anomalies
     cdef public ReorderBuffer buffer
+    cdef public PathTimer timer
     cdef public bint fin_acknowledged
     cdef public long long out_of_window
     cdef public bint has_last_ack
@@ -32,8 +36,12 @@ cdef class HalfStream(SequenceSpace):
         is_probe=cython.bint,
         is_behind=cython.bint,
         repeated=cython.longlong,
+        hole_since_ns=cython.longlong,
     )
     cpdef add(self, Segment segment, long long stream_offset, StreamWriter out)
+    cdef _note_again(
+        self, Segment segment, long long stream_offset, bint is_repeated, long long hole_since_ns
+    )
     cpdef bint is_probe(self, Segment segment, long long stream_offset) except -1
     @cython.locals(
         repeated=cython.longlong,
@@ -52,7 +60,10 @@ cdef class HalfStream(SequenceSpace):
     @cython.locals(before_start=cython.longlong)
     cdef long long _count_old(self, long long begin, long long end, bint is_probe) except -1
     cpdef finish_at(self, long long stream_offset)
-    cpdef note_ack(self, long long acknowledgment, long long time_ns, long long packet)
+    @cython.locals(newly=cython.longlong)
+    cpdef note_ack(
+        self, long long acknowledgment, bint has_payload, long long time_ns, long long packet
+    )
     @cython.locals(stream_offset=cython.longlong)
     cpdef acknowledge(self, long long sequence, long long time_ns)
     cpdef age(self, long long now_ns, StreamWriter out)

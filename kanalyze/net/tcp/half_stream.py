@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.net.tcp.delivery import BufferedSegment
+from kanalyze.net.tcp.path_timer import PathTimer
 from kanalyze.net.tcp.reorder_buffer import ReorderBuffer
 from kanalyze.net.tcp.sequence_space import SequenceSpace
 from kanalyze.net.tcp.stream_anomalies import StreamAnomalies
@@ -25,8 +26,12 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.net.tcp.sequence_space import distance
+
     CONTROL = 1 | 2 | 4  # FIN, SYN, RST
     PAST_BYTES = 64 << 20
+    IS_COPY = 1
+    LEAST_HOLE_NS = 3_000_000  # as Wireshark has it
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -45,7 +50,7 @@ class HalfStream(SequenceSpace):
 
     __slots__ = (
         *("anomalies", "buffer", "fin_acknowledged", "has_last_ack", "last_ack"),
-        *("last_ack_packet", "last_ack_time_ns", "out_of_window"),
+        *("last_ack_packet", "last_ack_time_ns", "out_of_window", "timer"),
     )
     _LEFT_OUT = ()
 
@@ -56,6 +61,8 @@ class HalfStream(SequenceSpace):
         self.anomalies = StreamAnomalies(connection, index, stats)
         self.buffer = ReorderBuffer(limits)
         """What arrived early: all of it beyond :attr:`stream_offset`."""
+        self.timer = PathTimer(connection.path.round_trips[index])
+        """Times what this end sends."""
         self.fin_acknowledged = False
         self.out_of_window = 0
         """Segments out of the window, in a row."""
@@ -68,12 +75,13 @@ class HalfStream(SequenceSpace):
         return (
             *(SequenceSpace.state(self), self.fin_acknowledged, self.out_of_window),
             *(self.has_last_ack, self.last_ack, self.last_ack_time_ns, self.last_ack_packet),
-            *(self.anomalies.state(), self.buffer.state()),
+            *(self.anomalies.state(), self.buffer.state(), self.timer.state()),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError where it is none."""
-        sequences, fin, out_of_window, *last_ack, anomalies, buffer = fields(state, "tbnbnintt")
+        sequences, fin, out_of_window, *rest = fields(state, "tbnbninttt")
+        *last_ack, anomalies, buffer, timer = rest
         SequenceSpace.load_state(self, sequences)
         self.fin_acknowledged, self.out_of_window = fin, out_of_window
         self.has_last_ack, self.last_ack, self.last_ack_time_ns, self.last_ack_packet = last_ack
@@ -81,6 +89,7 @@ class HalfStream(SequenceSpace):
             raise ValueError("a sequence number of more than 32 bits")
         self.anomalies.load_state(anomalies)
         self.buffer.load_state(buffer, self.stream_offset)
+        self.timer.load_state(timer)
 
     def is_in_order(self) -> bool:
         """Tell whether there is no hole and no FIN: what comes next may be delivered at once."""
@@ -102,20 +111,43 @@ class HalfStream(SequenceSpace):
         if stream_offset == self.stream_offset and not buffer.segments:
             out.whole(stream_offset, segment.rank)
             self.advance(segment.length)
+            if not self.timer.is_timed:
+                self.timer.begin(self.next_sequence, segment.time_ns)
             self.anomalies.snapped(
                 stream_offset, segment.length, segment.captured, segment.time_ns, segment.packet
             )
             return
         is_probe = self.is_probe(segment, stream_offset)
         is_behind = bool(buffer.segments) and stream_offset < buffer.last().stream_offset
+        hole_since_ns = buffer.hole_since_ns
         repeated = self._add_out_of_order(segment, stream_offset, end, out, is_probe)
         if repeated:
             self.anomalies.repeated(segment, repeated, is_probe=is_probe)
         elif is_behind and end > 0:
             self.anomalies.out_of_order()
+        if (repeated or is_behind) and not is_probe:
+            self._note_again(segment, stream_offset, repeated > 0, hole_since_ns)
         while buffer.exceeds_limits():
             self._report_limit()
             self.give_up(segment.time_ns, out)
+
+    def _note_again(
+        self, segment: Segment, stream_offset: int, is_repeated: bool, hole_since_ns: int
+    ) -> None:
+        """Note a packet that was sent again: with bytes that were seen, or late for its hole.
+
+        Captured in another order, it would come sooner; the receiver's complaint of the hole takes
+        a round trip.
+        """
+        if segment.marks & IS_COPY:
+            return
+        self.timer.cancel()
+        if is_repeated or segment.time_ns - hole_since_ns > LEAST_HOLE_NS:
+            end = stream_offset + segment.length
+            is_tail = is_repeated and end >= self.furthest()
+            self.connection.path.add_sent_again(
+                self.index, stream_offset, end, is_tail, segment.time_ns, segment.packet
+            )
 
     def is_probe(self, segment: Segment, stream_offset: int) -> bool:
         """Tell a keep-alive probe: one byte or none, just before what comes next.
@@ -176,8 +208,11 @@ class HalfStream(SequenceSpace):
 
     # -- acknowledgments --------------------------------------------------------------------------
 
-    def note_ack(self, acknowledgment: int, time_ns: int, packet: int) -> None:
-        """Remember the receiver's last acknowledgment."""
+    def note_ack(self, acknowledgment: int, has_payload: bool, time_ns: int, packet: int) -> None:
+        """Remember the receiver's last acknowledgment; it may be of what is timed."""
+        if self.timer.is_timed:
+            newly = distance(acknowledgment, self.last_ack) if self.has_last_ack else 0
+            self.timer.acknowledge(acknowledgment, newly, has_payload, time_ns, packet)
         self.has_last_ack = True
         self.last_ack = acknowledgment
         self.last_ack_time_ns = time_ns

@@ -20,6 +20,7 @@ _OPEN_CONNECTION_BYTES: Final = 4608
 _HALF_OPEN_BYTES: Final = 512
 _CLOSED_PAIR_BYTES: Final = 640
 _TIMED_SEGMENT_BYTES: Final = 32
+_EVENT_BYTES: Final = 48
 _LEAST_BYTES: Final = 1 << 20
 _ENDLESS_PAIRS: Final = 16_384
 
@@ -66,6 +67,10 @@ class ReassemblyLimits(NamedTuple):
     timed_segments: int = 1 << 20
     """Segments that wait for their acknowledgment, where round trips are measured, in all;
     beyond, those that wait give no sample. Each takes 24 bytes."""
+    path_events: int = 1 << 18
+    """Packets sent again and windows of 0 that are remembered of open connections, in all; beyond,
+    all are forgotten, and requests that are under way do not tell how many there were. Each takes
+    48 bytes."""
     idle_ns: int | None = None
     """Silence after which an open connection is closed; None for never, where a capture ends."""
     out_of_window_segments: int = 16
@@ -78,7 +83,8 @@ class ReassemblyLimits(NamedTuple):
 
         Half is for buffered payload, a quarter for open connections (4.6 kB each, measured), an
         eighth for closed pairs (640 bytes), a sixteenth for segments that wait for their
-        acknowledgment (32 bytes), half of that for connections with nothing but a SYN (512 bytes;
+        acknowledgment (32 bytes), a 64th for packets that were sent again (48 bytes), a 32nd for
+        connections with nothing but a SYN (512 bytes;
         at the end of a capture they take three times as much, as updates). While a
         batch is worked on, what it adds comes on top; and so do 0.2 MB of headers, by which
         duplicates are found.
@@ -102,5 +108,6 @@ class ReassemblyLimits(NamedTuple):
             half_open=total_bytes // 32 // _HALF_OPEN_BYTES,
             closed_pairs=closed_pairs if idle_ns is None else min(closed_pairs, _ENDLESS_PAIRS),
             timed_segments=total_bytes // 16 // _TIMED_SEGMENT_BYTES,
+            path_events=total_bytes // 64 // _EVENT_BYTES,
             idle_ns=idle_ns,
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
+from kanalyze.model.network_path import KEPT_NS
 from kanalyze.model.segments import Segments
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.anomalies import Anomaly
+    from kanalyze.model.network_path import NetworkPath
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import StreamUpdate
     from kanalyze.model.tcp import TcpConnection
@@ -54,7 +56,7 @@ class ReassembledBatch(NamedTuple):
 class Reassembler:
     """Follows every TCP connection of a capture."""
 
-    _LEFT_OUT = ("_active", "_closed", "_limits", "_shard", "_timed")
+    _LEFT_OUT = ("_active", "_closed", "_eventful", "_limits", "_shard", "_timed")
 
     def __init__(
         self,
@@ -85,6 +87,10 @@ class Reassembler:
         """Last updates of the connections that the present batch closed."""
         self._active: list[OpenConnection] = []
         """Those with something to deliver of the present batch."""
+        self._eventful: dict[int, NetworkPath] = {}
+        """Paths that remember events, by the connection's serial."""
+        self._last_time_ns: int | None = None
+        """The latest time of the batch before."""
 
     @property
     def settings(self) -> State:
@@ -96,7 +102,7 @@ class Reassembler:
         """Return what :meth:`load_state` takes, between two batches."""
         return (
             *(self._stats.state(), self._headers.state(), self._duplicates.state()),
-            self._table.state(),
+            *(self._table.state(), self._last_time_ns),
         )
 
     def load_state(self, state: object) -> None:
@@ -105,11 +111,12 @@ class Reassembler:
         Raises:
             ValueError: it is none; this reassembler cannot be used then.
         """
-        stats, headers, duplicates, table = fields(state, "t*Tt")
+        stats, headers, duplicates, table, self._last_time_ns = fields(state, "t*TtI")
         self._stats.load_state(stats)
         self._headers.load_state(headers)
         self._duplicates.load_state(duplicates)
         self._table.load_state(table)
+        self._eventful = {tcp.serial: tcp.path for tcp in self.open_tcp() if tcp.path.events}
 
     @property
     def counters(self) -> NetCounters:
@@ -145,6 +152,7 @@ class Reassembler:
         """
         if not len(segments):
             return self._end_batch()
+        self._forget_events()
         iterator = SegmentIterator(segments, self._duplicates)
         if self._timed is not None:
             iterator.mark_all()
@@ -162,7 +170,7 @@ class Reassembler:
                 self._feed_pair(pair, table.promote(pair, shared), iterator)
         self._duplicates.remember(segments)
         table.assign_serials()
-        now_ns = iterator.last_time_ns
+        now_ns = self._last_time_ns = iterator.last_time_ns
         self._give_up_old_holes(now_ns, shared)
         self._bound_buffered_bytes(shared)
         self._closed += table.close_excess(shared)
@@ -233,6 +241,21 @@ class Reassembler:
             connection.end_writing()
             self._active.append(connection)
 
+    def _forget_events(self) -> None:
+        """Forget what no request asks about any more, and all of it where it is too much."""
+        if not self._eventful or self._last_time_ns is None:
+            return
+        before_ns, total = self._last_time_ns - KEPT_NS, 0
+        for serial, path in list(self._eventful.items()):
+            path.forget_before(before_ns)
+            total += path.events
+            if not path.events:
+                del self._eventful[serial]
+        if total > self._limits.path_events:
+            for path in self._eventful.values():
+                path.forget_all()
+            self._eventful.clear()
+
     def _bound_timed_segments(self) -> None:
         if self._timed is None or self._timed.count <= self._limits.timed_segments:
             return
@@ -240,10 +263,19 @@ class Reassembler:
             if connection.meter is not None:
                 connection.meter.drop_timed()
 
+    def _note_events(self, tcp: TcpConnection) -> None:
+        """Remember to forget the events of a connection, which closes without being asked."""
+        if tcp.end is not None:
+            self._eventful.pop(tcp.serial, None)
+        elif tcp.path.events:
+            self._eventful[tcp.serial] = tcp.path
+
     def _end_batch(self) -> ReassembledBatch:
         """Return what the batch added, each update once."""
         updates, self._closed = self._closed, []
         for connection in self._active:
+            if connection.tcp.path.has_events:
+                self._note_events(connection.tcp)
             if connection.update is not None:
                 if not connection.update.closed:
                     updates.append(connection.update)

@@ -37,6 +37,7 @@ cdef class SegmentIterator:
     cdef const long long[::1] captured
     cdef const long long[::1] times
     cdef const long long[::1] numbers
+    cdef const long long[::1] windows
     cdef int[::1] ranks
     cdef long long _lower
     cdef long long _lower_end
@@ -55,6 +56,7 @@ cdef class SegmentIterator:
     cpdef advance(self)
     @cython.locals(row=cython.longlong)
     cpdef Segment segment(self)
+    @cython.locals(is_data=cython.bint)
     cdef long long _marks_of(self, long long row) except -1
     @cython.locals(
         orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint

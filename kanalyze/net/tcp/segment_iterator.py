@@ -51,7 +51,7 @@ class SegmentIterator:
         *("at_end", "columns", "duplicates", "from_higher", "groups", "last_time_ns", "rank"),
         *("row", "shared"),
         *("acknowledgments", "captured", "flags", "lengths", "marks", "numbers", "ranks"),
-        *("sequences", "starts", "times"),
+        *("sequences", "starts", "times", "windows"),
         *("_checked", "_higher", "_higher_end", "_higher_rank", "_lookback", "_lower"),
         *("_lower_end", "_lower_rank", "_marked"),
     )
@@ -69,6 +69,7 @@ class SegmentIterator:
         self.captured = memoryview(columns.captured_bytes)
         self.times = memoryview(columns.time_ns)
         self.numbers = memoryview(columns.number)
+        self.windows = memoryview(columns.window)
         self.marks: bytearray | None = None
         self._lookback: DuplicateLookup | None = None
         self._checked = 0
@@ -83,7 +84,7 @@ class SegmentIterator:
         if self.marks is not None:
             return
         if self._checked == MOST_CHECKED:
-            self.marks = self.duplicates.find(self.columns)
+            self.mark_all()
             return
         if self._lookback is None:
             self._lookback = self.duplicates.lookback(self.columns)
@@ -91,7 +92,7 @@ class SegmentIterator:
         self._marked = self.row if self._lookback.is_copy(self.row) else -1
 
     def mark_all(self) -> None:
-        """Mark all segments of the batch; the metrics need it."""
+        """Mark all segments of the batch, as the metrics need it."""
         self.marks = self.duplicates.find(self.columns)
         self._mark_zero_windows()
 
@@ -143,7 +144,10 @@ class SegmentIterator:
     def _marks_of(self, row: int) -> int:
         if self.marks is not None:
             return self.marks[row]
-        return IS_COPY if row == self._marked else 0
+        if row == self._marked:
+            return IS_COPY
+        is_data = not self.flags[row] & (SYN | FIN | RST)
+        return IS_ZERO_WINDOW if is_data and not self.windows[row] else 0
 
     def _select(self) -> None:
         """Select the earlier one of the two ends' next segments."""
@@ -161,7 +165,7 @@ class SegmentIterator:
             self.rank = self._higher_rank
 
     def _mark_zero_windows(self) -> None:
-        windows = memoryview(self.columns.window)
+        windows = self.windows
         marks = memoryview(self.marks or b"")
         for row in range(len(windows)):
             is_data = not self.flags[row] & (SYN | FIN | RST)

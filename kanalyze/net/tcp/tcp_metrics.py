@@ -114,6 +114,8 @@ class Meter:
 
     def _take_control(self, segment: Segment, index: int) -> None:
         flags = segment.flags
+        if flags & (FIN | RST) and self.measures.closed_time_ns is None:
+            self.measures.closed_time_ns = segment.time_ns
         if flags & RST:
             self.measures.reset_packets[index] += 1
         if flags & FIN:

@@ -110,7 +110,7 @@ def _when(finding: Mapping[str, Any]) -> str:
 def _command(finding: Mapping[str, Any], captures: Sequence[str]) -> str:
     """Return the command that shows the rows of a finding, to be pasted into a shell."""
     name = shlex.quote(captures[0]) if len(captures) == 1 else "CAPTURE..."
-    words = ["kanalyze", "requests", name, *map(shlex.quote, finding["options"])]
+    words = ["kanalyze", finding["command"], name, *map(shlex.quote, finding["options"])]
     return harmless(" ".join(words))
 
 

@@ -59,7 +59,10 @@ class RecordRow(NamedTuple):
         ),
     ]
     time_ns: Annotated[
-        int, Meaning("int64", "time of the packet with the first byte of the message", "ns")
+        int,
+        Meaning(
+            "int64", "time of the packet with the first byte of the message", "ns", is_time=True
+        ),
     ]
     api_name: Annotated[
         str, Meaning("string", "Produce or Fetch; in Kafka 0.7 MultiProduce or MultiFetch too")

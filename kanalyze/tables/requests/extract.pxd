@@ -45,6 +45,7 @@ cdef class Extractors:
     cdef PartitionColumns _responded
     cdef PartitionColumns _both
     cdef PartitionColumns _forgotten
+    cdef dict _more
 
     @cython.locals(extractor=_Extractor)
     cpdef wanted_fields(self, api_key, kind)

@@ -45,6 +45,8 @@ if not cython.compiled:
     OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR = 0, 1, 2, 9, 10
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kanalyze.kafka.codec.values import Taped
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.tables.requests.fetch_sessions import SessionPartition
@@ -60,6 +62,7 @@ _HEARTBEATS = frozenset({68, 76})
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
+_NOTHING = Projection.of()
 _PRODUCE_REQUEST = Projection.of(
     "TransactionalId",
     "Acks",
@@ -200,12 +203,19 @@ class Extractors:
 
     __slots__ = (
         *("_responded", "_requested", "_both", "_catalog", "_cursor", "_extractors", "_summary"),
-        "_forgotten",
+        *("_forgotten", "_more"),
     )
 
-    def __init__(self, catalog: Catalog) -> None:
-        """Begin; the definitions of an API are read when it is first met."""
+    def __init__(
+        self, catalog: Catalog, more: Mapping[tuple[int, str], Projection] | None = None
+    ) -> None:
+        """Begin; the definitions of an API are read when it is first met.
+
+        ``more`` are fields that others want of an API's ``request`` or ``response``: they are read
+        too, and change no summary.
+        """
         self._catalog = catalog
+        self._more = dict(more or {})
         self._cursor = TapeCursor()
         self._extractors: dict[int, _Extractor] = {}
         self._summary = ExchangeSummary()
@@ -272,19 +282,19 @@ class Extractors:
         requested, responded = by_hand or (projection_of(request), projection_of(response))
         # A SyncGroup names no topic: what it says is found as of those with no fields by hand.
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
-        walks = [
-            BodyWalk(
-                field_roles(message, wanted, _ROLES.get((api_key, kind))),
-                self._cursor,
-                is_request=kind == "request",
-                by_hand=is_by_hand,
-            )
-            for kind, message, wanted in (
-                ("request", request, requested),
-                ("response", response, responded),
-            )
-        ]
-        return _Extractor(api_key, requested, responded, *walks)
+        walks: list[BodyWalk] = []
+        read: list[Projection] = []
+        for kind, message, wanted in (
+            ("request", request, requested),
+            ("response", response, responded),
+        ):
+            more = self._more.get((api_key, kind), _NOTHING)
+            every = Projection.of(*wanted.paths, *more.paths)
+            read.append(every)
+            roles = field_roles(message, wanted, _ROLES.get((api_key, kind)), every)
+            is_request = kind == "request"
+            walks.append(BodyWalk(roles, self._cursor, is_request=is_request, by_hand=is_by_hand))
+        return _Extractor(api_key, read[0], read[1], walks[0], walks[1])
 
     # -- partitions of both -----------------------------------------------------------------------
 

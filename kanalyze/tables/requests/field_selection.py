@@ -196,7 +196,10 @@ def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool)
 
 
 def field_roles(
-    message: MessageSpec, projection: Projection, by_hand: Mapping[str, str] | None = None
+    message: MessageSpec,
+    projection: Projection,
+    by_hand: Mapping[str, str] | None = None,
+    read: Projection | None = None,
 ) -> FieldRoles:
     """Return the roles of the selected fields of a message.
 
@@ -204,14 +207,18 @@ def field_roles(
         message: the definition.
         projection: the selected fields.
         by_hand: roles by path, of fields whose role does not follow from their definition.
+        read: those that are read, of which others than the selected ones have no role; None where
+            there are no others.
     """
-    selection = select(message, projection)
-    return _level(message.struct.fields, selection, "", by_hand or {}, in_topic=False)
+    selected = select(message, projection)
+    every = selected if read is None else select(message, read)
+    return _level(message.struct.fields, selected, every, "", by_hand or {}, in_topic=False)
 
 
 def _level(
     fields: tuple[Field, ...],
     selection: Selection,
+    read: Selection,
     prefix: str,
     by_hand: Mapping[str, str],
     *,
@@ -221,14 +228,24 @@ def _level(
     found: list[tuple[str | None, FieldRoles | None]] = []
     seen: set[str] = set()
     for definition in fields:
-        if definition.name not in selection:
+        name = definition.name
+        if name not in read:
             continue
-        path = prefix + definition.name
+        if name not in selection:
+            found.append((None, None))
+            continue
+        path = prefix + name
         role = by_hand.get(path) or role_of(definition)
         below = None
         if definition.struct is not None:
-            inner = selection[definition.name]
-            below = _level(definition.struct.fields, inner, path + ".", by_hand, in_topic=in_topic)
+            below = _level(
+                definition.struct.fields,
+                selection[name],
+                read[name],
+                path + ".",
+                by_hand,
+                in_topic=in_topic,
+            )
         # Of two fields of one role the first counts; codes and lists all do.
         elif role in seen and role not in _MANY:
             role = None

@@ -10,6 +10,7 @@ from kanalyze.tables.requests.summaries cimport (
     RECORD_COUNT,
 )
 from kanalyze.tables.requests.fetch_sessions cimport FetchSession, FetchSessions
+from kanalyze.tables.requests.latency_parts cimport PartsWriter
 from kanalyze.tables.requests.long_polls cimport LongPollDetector
 from kanalyze.tables.requests.row_columns cimport (
     ApiDirectory,
@@ -18,6 +19,7 @@ from kanalyze.tables.requests.row_columns cimport (
     PartitionWriter,
     PeersWriter,
     RowApi,
+    RowPeers,
     TopicLookup,
 )
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
@@ -46,6 +48,7 @@ cdef class RowAssembler:
     cdef PartitionWriter _partitions
     cdef ErrorWriter _errors
     cdef ListWriter _anomalies
+    cdef PartsWriter _parts
     cdef WordBuffer _capture
     cdef WordBuffer _wire
     cdef IntBuffer _api_key
@@ -84,6 +87,7 @@ cdef class RowAssembler:
         request=Message,
         response=Message,
         api=RowApi,
+        peers=RowPeers,
         summary=ExchangeSummary,
         session=FetchSession,
     )

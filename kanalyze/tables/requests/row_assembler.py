@@ -25,6 +25,7 @@ from kanalyze.tables.columns.buffers import (
     words_of,
 )
 from kanalyze.tables.requests.fetch_sessions import FetchSessions
+from kanalyze.tables.requests.latency_parts import PartsWriter
 from kanalyze.tables.requests.long_polls import LongPollDetector, waited_for_members
 from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
@@ -34,6 +35,7 @@ from kanalyze.tables.requests.row_columns import (
     PartitionWriter,
     PeersWriter,
     RowApi,
+    RowPeers,
     TopicLookup,
 )
 from kanalyze.tables.requests.topic_names import TopicNames, topic_id_of
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowAssembler", "with_names"]
 
-_ROW_BYTES = 330
+_ROW_BYTES = 420
 _ITEM_BYTES = 70
 """Memory of a row by column, and of each item of its lists, without its texts."""
 _MOST_BYTES = BUFFERED_BYTES // 4
@@ -122,6 +124,7 @@ class RowAssembler:
         self._partitions = PartitionWriter(buffers, self._topics)
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
+        self._parts = PartsWriter(buffers)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
@@ -202,9 +205,12 @@ class RowAssembler:
         if summary.names:
             for topic_id, name in summary.names:
                 self.names.learn(topic_id, name)
-        serial = self._peers.put(at, exchange.peers).serial
+        peers: RowPeers = self._peers.put(at, exchange.peers)
+        serial = peers.serial
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
+        if request is not None:
+            self._parts.put(at, peers, exchange, request, response)
         self._put_errors(at, api, summary, exchange)
         if summary.parts.count:
             self._partitions.put_all(summary.parts)

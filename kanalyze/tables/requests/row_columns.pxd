@@ -2,6 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.session.exchange cimport Exchange, NO_API, Peers
+from kanalyze.model.network_path cimport NetworkPath
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.tables.requests.fetch_sessions cimport FetchSession
 from kanalyze.tables.requests.summaries cimport (
@@ -27,6 +28,12 @@ cdef class RowPeers:
     cdef int software_name
     cdef int software_version
     cdef int principal
+    cdef NetworkPath path
+    cdef int client_side
+    cdef bint is_one_host
+    cdef long long client_ns
+    cdef long long broker_ns
+    cdef int capture_point
 
 
 cdef class PeersWriter:

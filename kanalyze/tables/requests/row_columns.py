@@ -73,15 +73,28 @@ _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 
 
 class RowPeers:
-    """What all rows of the same peers have in common: numbers, and texts by number."""
+    """What all rows of the same peers have in common: numbers, and texts by number.
+
+    Attributes:
+        path: what TCP tells of the network between them.
+        client_side: index of the client in the connection.
+        is_one_host: both have the same address.
+        capture_point: number of the text, by the round trips ``client_ns`` and ``broker_ns``.
+    """
 
     __slots__ = (
         *("connection", "connection_number", "client_ip", "broker_ip", "client_port"),
         *("broker_port", "software_name", "software_version", "principal", "serial"),
+        *("broker_ns", "capture_point", "client_ns", "client_side", "is_one_host", "path"),
     )
 
-    def __init__(self, serial: int, numbers: tuple[int, int, int], words: list[int]) -> None:
-        self.serial = serial
+    def __init__(self, peers: Peers, numbers: tuple[int, int, int], words: list[int]) -> None:
+        self.serial = peers.tcp.serial
+        self.path = peers.tcp.path
+        self.client_side = int(peers.tcp.endpoints[0] != peers.client)
+        self.is_one_host = peers.client.ip == peers.broker.ip
+        self.client_ns = self.broker_ns = -2
+        self.capture_point = -1
         self.connection_number, self.client_port, self.broker_port = numbers
         self.connection, self.client_ip, self.broker_ip = words[:3]
         self.software_name, self.software_version, self.principal = words[3:]
@@ -123,7 +136,7 @@ class PeersWriter:
             self._known.clear()
         client, broker, tcp = peers.client, peers.broker, peers.tcp
         found = self._known[peers] = RowPeers(
-            tcp.serial,
+            peers,
             (tcp.connection_number, client.port, broker.port),
             [
                 self._connection.code(f"{client}>{broker}"),

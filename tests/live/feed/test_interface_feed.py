@@ -10,6 +10,7 @@ from kanalyze.capture.live.capture import LiveCapture
 from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.errors import CaptureError
 from kanalyze.live.feed.interface_feed import InterfaceFeed
+from kanalyze.live.kept_rows import KeptRows
 from kanalyze.live.run import LiveRun
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path
@@ -183,6 +184,7 @@ def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespac
             is_over=lambda: False,
             wants_roll=lambda: False,
             now_ns=time.time_ns(),
+            kept=KeptRows(),
         )
         report = run.run(Analysis((), source=run.source))
     assert seen == [1]

@@ -4,12 +4,14 @@ import pytest
 
 from kanalyze.live.rate_jsonl import rates
 from kanalyze.live.view.alerts import alerts
-from kanalyze.live.window.snapshot import CaptureState, GroupEntry
+from kanalyze.live.window.snapshot import CaptureState, LatestFindings
 from kanalyze.live.window.step_sums import Amounts
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
-from kanalyze.statistics.in_flight import InFlight, InFlightRequest
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import Finding, kind_of_finding
+from kanalyze.runtime.in_flight import InFlight, InFlightRequest
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual
 from tests.support.rows import START_NS, failed, fetch, orphan, row
@@ -154,6 +156,11 @@ def test_requests_that_were_not_answered_yet_are_requests(rows):
     assert told(snapshot._replace(capture=capture)) == []
 
 
+def test_where_rows_are_filtered_nothing_is_said_of_the_others():
+    snapshot = after_seconds(5, packets=100)._replace(filters="--api Fetch")
+    assert told(snapshot) == ["packets, but no requests with --api Fetch"]
+
+
 # -- traffic that goes wrong ----------------------------------------------------------------------
 
 
@@ -241,20 +248,42 @@ def test_the_slow_api_is_named_and_what_waits_on_purpose_is_not():
     assert text == "p99 is 90 ms, usually 11 ms: Fetch"
 
 
-def group(**changes) -> GroupEntry:
-    made = GroupEntry("g", False, "classic", 2, True, 4, 8, 8, 0, 0, 0, None, None, None, START_NS)
+def finding(**changes) -> Finding:
+    kind = kind_of_finding(built_in("findings")["throttled"])
+    made = Finding(
+        *("throttled", kind.query.title.rstrip("."), kind.severity, "3 of 9 responses", 30.0),
+        *(kind.sure, kind.why, kind.repair, {"client_id": "billing"}),
+        *(START_NS, calm().time_ns - SECOND_NS, 7, ()),
+    )
     return made._replace(**changes)
 
 
-def test_groups_that_rebalance_again_and_again():
-    assert told(calm()._replace(groups=(group(rebalances=2), group(rebalances=None)))) == []
-    (text,) = told(calm()._replace(groups=(group(), group(group_id="worst", rebalances=9))))
-    assert text == "group worst rebalanced 9 times in 60 s, and 1 more often too"
+def with_findings(*findings: Finding):
+    snapshot = calm()
+    return snapshot._replace(
+        findings=LatestFindings(snapshot.time_ns, 9, SECOND_NS, tuple(findings))
+    )
+
+
+def test_what_queries_found_is_told_in_their_words():
+    assert told(with_findings()) == []
+    found = list(alerts(with_findings(finding(), finding(severity=80))))
+    assert [alert.text for alert in found] == [
+        "Clients that a broker throttles: billing: 3 of 9 responses"
+    ] * 2
+    assert [alert.style for alert in found] == ["bold yellow", "bold red"]
+
+
+def test_a_finding_that_is_over_is_told_elsewhere():
+    over = calm().time_ns - calm().recent_ns - 1
+    assert told(with_findings(finding(last_time_ns=over))) == []
+    assert len(told(with_findings(finding(last_time_ns=None)))) == 1
 
 
 def test_nothing_from_the_wire_drives_the_terminal():
     assert all(text.isprintable() for text in told(hostile()))
-    (text,) = told(calm()._replace(groups=(group(group_id=HOSTILE),)))
+    hostile_one = finding(what=HOSTILE, concerns={"client_id": HOSTILE, "topic": HOSTILE})
+    (text,) = told(with_findings(hostile_one))
     assert text.isprintable()
 
 

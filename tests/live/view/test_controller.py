@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from kanalyze.live.view.controller import REFRESH_NS, ViewController
+from kanalyze.live.window.snapshot import LatestFindings
+from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import usual_windows
+from tests.support.rows import plain_traffic
 
 
 class FakeTerminal:
@@ -92,3 +97,68 @@ def test_a_clock_of_packets_that_jumps_does_not_stop_drawing():
     for turn, jump_s in enumerate([3600, -7200, 10**6, -(10**9)], start=1):
         assert view.tick(end_ns + jump_s * 1_000_000_000, turn * REFRESH_NS)
     assert len(terminal.drawn) == 5
+
+
+def looking():
+    """A view of windows that keep rows."""
+    windows, end_ns = usual_windows(keeps_rows=True)
+    terminal = FakeTerminal()
+    return windows, ViewController(windows, terminal), terminal, end_ns
+
+
+def test_a_pattern_holds_for_the_head_line_and_the_charts():
+    windows, view, terminal, end_ns = looking()
+    view.tick(end_ns, 0)
+    whole = terminal.drawn[-1].split("\n")
+    terminal.pressed = ["/", *"client-3", "enter"]
+    view.tick(end_ns, 1)
+    made = terminal.drawn[-1].split("\n")
+    assert made[0] == whole[0]
+    requests = [float(lines[1].split()[1].removesuffix("/s")) for lines in (whole, made)]
+    wanted = [c for c in windows.snapshot(end_ns).clients if c.client_id == "client-3"]
+    assert requests[1] == pytest.approx(wanted[0].requests / 10, rel=0.01)
+    assert requests[1] < requests[0] / 2
+    assert made[3] != whole[3]  # a chart
+    terminal.pressed = ["escape"]
+    view.tick(end_ns, 2)
+    assert terminal.drawn[-1].split("\n") == whole
+
+
+def test_a_line_opens_the_requests_that_it_counts():
+    windows, view, terminal, end_ns = looking()
+    view.tick(end_ns, 0)
+    terminal.pressed = ["2", "down", "enter"]
+    view.tick(end_ns, 1)
+    client = windows.snapshot(end_ns).clients[0]
+    assert f"from {client.client_ip}: {client.requests:,} requests in 10 s" in terminal.drawn[-1]
+    terminal.pressed = ["down", "enter"]
+    view.tick(end_ns, REFRESH_NS + 1)
+    assert view.state.request is not None
+    assert view.state.request.client_id == client.client_id
+    assert "request_start_ns" in terminal.drawn[-1]
+
+
+def test_what_is_paused_stays():
+    windows, view, terminal, end_ns = looking()
+    view.tick(end_ns, 0)
+    terminal.pressed = ["2", "down", "enter", "p"]
+    view.tick(end_ns, 1)
+    view.tick(end_ns, REFRESH_NS)
+    before = terminal.drawn[-1]
+    later_ns = end_ns + 5_000_000_000
+    windows.add(RowBlock.of_rows(plain_traffic(50)), later_ns)
+    view.tick(later_ns, 2 * REFRESH_NS)
+    assert terminal.drawn[-1] == before
+    terminal.pressed = ["p"]
+    view.tick(later_ns, 2 * REFRESH_NS + 1)
+    assert terminal.drawn[-1] != before
+
+
+def test_findings_are_shown_as_they_come():
+    _, view, terminal, end_ns = looking()
+    terminal.pressed = ["8"]
+    view.tick(end_ns, 0)
+    assert "Findings: nothing yet" in terminal.drawn[-1]
+    view.findings = LatestFindings(end_ns, 77, 10**9, ())
+    view.tick(end_ns, REFRESH_NS)
+    assert "Findings: none in the last 77 requests, of 1 s" in terminal.drawn[-1]

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from kanalyze.live.view.tables import TABLES, matches, sorted_entries, table_lines
+from kanalyze.live.view.tables import TABLES, sorted_entries, table_lines
+from kanalyze.live.window.row_choice import text_matches
 from tests.live.snapshots import hostile, usual
 
 BY_NAME = {table.name: table for table in TABLES}
@@ -26,7 +27,7 @@ BY_NAME = {table.name: table for table in TABLES}
     ],
 )
 def test_what_a_filter_matches(pattern, text, does):
-    assert matches(pattern, (text,)) is does
+    assert text_matches(pattern, (text,)) is does
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

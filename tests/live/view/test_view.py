@@ -11,11 +11,15 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kanalyze.live.view.tables import TABLES
-from kanalyze.live.view.view import render, view_of
+from kanalyze.live.view.view import filters_text, render, view_of
 from kanalyze.live.view.view_state import ViewState
-from tests.live.snapshots import hostile, lossy, nothing, usual
+from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import Finding, kind_of_finding
+from tests.live.snapshots import HOSTILE, hostile, lossy, nothing, usual
 from tests.live.view.test_view_state import KEYS, after
 from tests.support.golden import assert_golden
+from tests.support.rows import failed, partition, row
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = [table.name for table in TABLES]
@@ -92,7 +96,7 @@ def test_a_pause_shows():
 
 def test_help_names_every_key():
     shown = text(usual(), ViewState(helping=True), 80, 24)
-    for words in ("tab, 1 to 6", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
+    for words in ("tab, 1 to 8", "p, space", "q, ctrl-c", "sort by the next column", "counting"):
         assert words in shown
 
 
@@ -179,3 +183,138 @@ def test_a_console_shows_the_lines_as_they_are():
     console.print(render(view_of(hostile(), ViewState(), 80, 24).lines), end="")
     shown = [line.rstrip() for line in stream.getvalue().split("\n")]
     assert shown == [line.plain.rstrip() for line in view_of(hostile(), ViewState(), 80, 24).lines]
+
+
+# -- what opens -----------------------------------------------------------------------------------
+
+
+def opened(snapshot, table: int, number: int, rows=(), *more: str) -> ViewState:
+    """Open a line of a table; then press more keys."""
+    state = after(str(table), *["down"] * number)
+    state = view_of(snapshot, state, 100, 30).state
+    state = after("enter", state=state)
+    snapshot = with_rows(snapshot, rows)
+    for key in more:
+        state = view_of(snapshot, state, 100, 30).state
+        state = after(key, state=state)
+    return state
+
+
+def with_rows(snapshot, rows):
+    return snapshot._replace(opened=OpenedRows(tuple(rows), len(rows) + 5))
+
+
+SLOW = row(client_id="billing", latency_ns=9_000_000, group_id="g", partitions=[partition("t")])
+FAST = row(client_id="billing", latency_ns=1_000, throttle_time_ms=0)
+
+
+def test_a_line_opens_its_requests_and_one_of_them_its_fields():
+    snapshot = usual()
+    state = opened(snapshot, 2, 1)
+    assert state.opened == TABLES[1].key(snapshot.clients[0])
+    shown = text(with_rows(snapshot, [SLOW, FAST]), state, 100, 30)
+    client = snapshot.clients[0]
+    title = (
+        f"clients: {client.client_id} from {client.client_ip}: 7 requests in 10 s, slowest first"
+    )
+    assert title in shown
+    assert "9 ms  Produce v9" in shown
+    assert "latency\u2193" in shown
+
+    state = opened(snapshot, 2, 1, [SLOW, FAST], "down", "enter")
+    assert state.request == SLOW
+    shown = text(snapshot, state, 100, 30)
+    assert "latency_ns" in shown
+    assert "9 ms" in shown
+    back = after("escape", state=state)
+    assert (back.request, back.selected, back.opened) == (None, SLOW, state.opened)
+    above = after("escape", state=back)
+    assert (above.opened, above.index, above.outer) == (None, 0, ())
+    elsewhere = after("3", state=state)
+    assert (elsewhere.table, elsewhere.opened, elsewhere.request) == (2, None, None)
+
+
+def test_requests_are_sorted_by_latency_or_by_time():
+    state = opened(usual(), 2, 1, (), "s")
+    assert state.latest
+    shown = text(with_rows(usual(), [FAST]), state, 100, 30)
+    assert "latest first" in shown
+    assert "at (UTC)\u2193" in shown
+    assert not after("s", state=state).latest
+
+
+def test_the_line_of_all_others_opens_nothing():
+    snapshot = hostile()
+    state = view_of(snapshot, after("2", "end"), 80, 24).state
+    assert snapshot.clients[-1].other
+    assert after("enter", state=state) == state
+    assert after("enter") == ViewState()
+
+
+def test_every_line_of_every_table_opens_or_is_that_of_others():
+    for snapshot in (usual(), hostile(), found()):
+        for number, table in enumerate(TABLES):
+            for entry in table.entries(snapshot):
+                line = table.opened(table.key(entry))
+                assert (line is None) == getattr(entry, "other", False)
+                assert line is None or line.name.isprintable()
+                state = view_of(snapshot, ViewState(table=number, index=0), 80, 24).state
+                assert state.selected is not None
+
+
+def found():
+    """Return a snapshot with a finding whose texts would like to drive a terminal."""
+    kind = kind_of_finding(built_in("findings")["slow_broker"])
+    finding = Finding(
+        *("slow_broker", kind.query.title.rstrip("."), kind.severity, HOSTILE, 30.0),
+        *(kind.sure, kind.why, kind.repair),
+        {"client_id": HOSTILE, "broker": "[::1]:9092", "topic": HOSTILE, "error_name": "X"},
+        *(usual().time_ns, usual().time_ns, 7, ("--client-id", HOSTILE)),
+    )
+    return usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 10**10, (finding,)))
+
+
+def test_a_finding_opens_what_it_means_and_what_repairs_it():
+    snapshot = found()
+    shown = text(with_rows(snapshot, [SLOW]), opened(snapshot, 8, 1), 100, 40)
+    kind = kind_of_finding(built_in("findings")["slow_broker"])
+    assert f"why: {kind.why}" in shown
+    assert "repair: Look at that broker" in shown
+    assert "rows: kanalyze requests --client-id \\u001b" in shown
+    assert "9 ms  Produce v9" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 5), (60, 15), (80, 24), (140, 40)])
+def test_what_is_opened_fits_whatever_the_size(width, height):
+    hostile_row = failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id="\u6f22" * 90)
+    many = [partition(HOSTILE, number) for number in range(300)]
+    for snapshot in (usual(), hostile(), found()):
+        for table in range(1, len(TABLES) + 1):
+            rows = [hostile_row, SLOW._replace(partitions=many), *[FAST] * 50]
+            for keys in ((), ("down", "enter"), ("down", "down", "enter", "end")):
+                state = opened(snapshot, table, 1, rows, *keys)
+                view = view_of(with_rows(snapshot, rows), state, width, height)
+                assert len(view.lines) == height
+                assert all(cell_len(line.plain) <= width for line in view.lines)
+                assert all(line.plain.isprintable() for line in view.lines)
+
+
+def test_what_opened_may_be_gone_when_it_is_looked_at():
+    assert "none any more, or none yet" in text(usual(), opened(usual(), 1, 1), 80, 24)
+
+
+def test_that_nothing_was_found_is_said():
+    snapshot = usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 83 * 10**9, ()))
+    shown = text(snapshot, ViewState(table=7), 80, 24)
+    assert "Findings: none in the last 1,234 requests, of 83 s" in shown
+
+
+def test_conditions_on_all_rows_and_what_is_typed_stand_together():
+    conditions = {"api": ["Fetch"], "client_id": ["a*", HOSTILE], "errors": True}
+    filters = filters_text({**conditions, "slower_than_ns": 10_000_000})
+    assert filters.startswith("--api Fetch --client-id a* --client-id \\u001b[31m")
+    assert filters.endswith("--errors --slower-than 10ms")
+    shown = text(usual()._replace(filters="--api Fetch"), ViewState(pattern="web"), 100, 24)
+    assert "only --api Fetch web" in shown
+    assert all(cell_len(line) <= 60 for line in text(usual(), ViewState(), 60, 24).splitlines())

@@ -23,6 +23,7 @@ KEYS = [
     "5",
     "6",
     "7",
+    "9",
     "tab",
     "shift-tab",
     "left",
@@ -69,7 +70,8 @@ def test_choosing_a_table():
     assert after("right", "left").table == 0
     assert after("shift-tab").table == len(TABLES) - 1
     assert after("tab", state=ViewState(table=len(TABLES) - 1)).table == 0
-    assert after("7") == ViewState()
+    assert after("8").table == 7
+    assert after("9") == ViewState()
     assert after("0") == ViewState()
 
 
@@ -197,7 +199,8 @@ def test_a_filter_that_matches_nothing_does_not_lose_the_selected_entry():
 
 
 @given(
-    st.lists(st.sampled_from(KEYS), max_size=40),
+    # What opens is looked at where there are entries: test_view.py.
+    st.lists(st.sampled_from([key for key in KEYS if key != "enter"]), max_size=40),
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), min_size=1, max_size=5),
 )
 def test_whatever_is_pressed_there_is_no_way_beyond_the_ends(keys, tables):

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kanalyze
+from kanalyze.live.window.keyed_sums import KeyedSums
 from kanalyze.live.window.rebalances import MEMBER_LIMIT, RebalanceTotals, add_groups
-from kanalyze.statistics.aggregation_inputs import AggregationInputs
-from kanalyze.statistics.bounded_counters import BoundedCounters
+from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.row import ErrorItem
 from tests.support.captures import path
@@ -21,10 +21,10 @@ BARE_BYTES = 49
 
 
 def groups_of(rows) -> dict[str, RebalanceTotals]:
-    keyed: BoundedCounters[RebalanceTotals] = BoundedCounters(RebalanceTotals, 100)
+    keyed: KeyedSums[RebalanceTotals] = KeyedSums(RebalanceTotals, 100)
     rows = list(rows)
     if rows:
-        add_groups(keyed, AggregationInputs(RowBlock.of_rows(rows).columns))
+        add_groups(keyed, RowMeasures(RowBlock.of_rows(rows).columns))
     return {str(key[0]): group for key, group in keyed}
 
 

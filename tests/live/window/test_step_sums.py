@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.step_sums import Amounts, CaptureSums, RecentSums, StepSums, Traffic
-from kanalyze.statistics.aggregation_inputs import AggregationInputs
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import orphan, row, rows
 
 if TYPE_CHECKING:
+    from kanalyze.live.window.sums import TopicSums
     from kanalyze.tables.row import Row
 
 
 def step_of(made: list[Row]) -> StepSums:
     step = StepSums(1000)
     if made:
-        step.add(AggregationInputs(RowBlock.of_rows(made).columns))
+        step.add(RowMeasures(RowBlock.of_rows(made).columns))
     return step
 
 
@@ -25,18 +26,27 @@ def recent_of(made: list[Row]) -> RecentSums:
     recent = RecentSums(1000)
     if made:
         block = RowBlock.of_rows(made)
-        recent.add(AggregationInputs(block.columns), block)
+        recent.add(RowMeasures(block.columns), block)
     return recent
 
 
 def what_it_says(step: StepSums) -> dict:
     return {
         "traffic": step.traffic.amounts,
-        "apis": {key: api.to_dict() for key, api in step.apis},
-        "clients": {key: client.amounts for key, client in step.clients},
-        "topics": {key: topic.to_dict() for key, topic in step.topics},
-        "errors": {key: error.to_dict() for key, error in step.errors},
+        "apis": {key: api.figures for key, api in step.apis},
+        "clients": {key: client.figures for key, client in step.clients},
+        "brokers": {key: broker.figures for key, broker in step.brokers},
+        "topics": {key: topic_figures(topic) for key, topic in step.topics},
+        "errors": {key: (error.count, error.last_time_ns) for key, error in step.errors},
     }
+
+
+def topic_figures(topic: TopicSums) -> tuple:
+    records = (topic.produced, topic.fetched)
+    return (
+        *(topic.produce_requests, topic.fetch_requests, topic.errors),
+        *((each.count, each.bytes, each.unknown) for each in records),
+    )
 
 
 def what_is_recent(recent: RecentSums) -> tuple:
@@ -69,9 +79,7 @@ def test_the_sum_of_parts_is_the_sum_of_all(made, cut):
 
 def test_a_step_says_what_was_added():
     step = StepSums(10)
-    added = step.add(
-        AggregationInputs(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns)
-    )
+    added = step.add(RowMeasures(RowBlock.of_rows([row(), orphan(), row(status="error")]).columns))
     assert added == Amounts(2, 1, 400, 150)
     assert step.traffic.amounts == added
 
@@ -102,7 +110,7 @@ def test_the_p99_of_a_step_is_that_of_what_is_not_held_back():
     ]
     step = step_of(made)
     assert (step.latency().count, step.p99_ns) == (3, 7)
-    step.add(AggregationInputs(RowBlock.of_rows([row(latency_ns=8)]).columns))
+    step.add(RowMeasures(RowBlock.of_rows([row(latency_ns=8)]).columns))
     assert step.p99_ns == 8
     step.merge(step_of([row(latency_ns=9)]))
     assert step.p99_ns == 9

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from kanalyze.common.int_columns import shifted
 from kanalyze.errors import UsageError
+from kanalyze.live.window.latency_sketch import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.live.window.snapshot import CaptureState, Snapshot
 from kanalyze.live.window.step_sums import API_LIMIT, MAX_SLOWEST, Amounts
 from kanalyze.live.window.windows import HISTORY_STEPS, Windows
-from kanalyze.statistics.quantile_sketch import EXACT_LIMIT, RELATIVE_ERROR
+from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
 from kanalyze.tables.row import ErrorItem
 from tests.support.row_blocks import blocks_of
@@ -104,12 +105,21 @@ def check(snapshot: Snapshot, made) -> None:
         assert api.p99_ns == quantile(latencies, 0.99)
     named = [item for item in made if item.status != "orphan_response"]
     clients = grouped(named, lambda r: (r.client_id, r.client_ip))
-    assert {client[:2]: Amounts(*client[3:]) for client in snapshot.clients} == {
-        key: amounts_of(items) for key, items in clients.items()
-    }
+    check_ends({client[:2]: client[3:] for client in snapshot.clients}, clients)
+    brokers = grouped(made, lambda r: str(Endpoint(r.broker_ip, r.broker_port)))
+    check_ends({broker.broker: broker[2:] for broker in snapshot.brokers}, brokers)
     errors = Counter((r.api_name, e.code, e.name, e.topic) for r in made for e in r.errors)
     assert {e[:4]: e.occurrences for e in snapshot.errors} == errors
     check_topics(snapshot, made)
+
+
+def check_ends(figures, groups) -> None:
+    """Compare figures of clients or brokers with their rows."""
+    assert figures.keys() == groups.keys()
+    for key, items in groups.items():
+        known = [r.latency_ns for r in items if r.latency_ns is not None and r.waited is not True]
+        wanted = (*amounts_of(items), quantile(known, 0.5), quantile(known, 0.99))
+        assert figures[key] == wanted
 
 
 def check_topics(snapshot: Snapshot, made) -> None:

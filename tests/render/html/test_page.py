@@ -109,6 +109,7 @@ def hostile_page() -> str:
             "first_time_ns": made.START_NS,
             "last_time_ns": made.START_NS + 1,
             "first_packet": 1,
+            "command": "requests",
             "options": ["--client-id", name],
         }
         for name in HOSTILE
@@ -247,9 +248,9 @@ def test_a_page_is_made_of_nothing() -> None:
 
 
 def test_a_finding_has_the_command_that_shows_its_rows() -> None:
-    page = html_page(*report_and_cube_of("groups"))
+    page = html_page(*report_and_cube_of("errors"))
     assert "kanalyze requests" in page
-    assert "--group groups-classic</code>" in page
+    assert "--topic errors-small --errors</code>" in page
     assert "first in packet" in page
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import analysis
-from tests.support.disorder.transformation import PLACES, TIMES, plain_file
+from tests.support.disorder.catalog import BEYOND, TRANSFORMATIONS
+from tests.support.disorder.transformation import PLACES, TIMES, WAY, Stage, plain_file
 from tests.support.disorder.variants import altered, packets_of
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ def differences(
     ]
     before = [change.change_row(row) for row in expected.rows]
     after = [_without(row, change.anomalies) for row in found.rows]
-    return wrong + _row_differences(before, after, PLACES)
+    has_other_packets = any(
+        {**TRANSFORMATIONS, **BEYOND}[label].stage <= Stage.COPIES for label in transformations
+    )
+    return wrong + _row_differences(before, after, PLACES + WAY * has_other_packets)
 
 
 def untrue_rows(name: str, transformations: Sequence[str], folder: Path) -> list[Row]:
@@ -109,7 +113,7 @@ def untrue_rows(name: str, transformations: Sequence[str], folder: Path) -> list
 
 def _claim(row: Row) -> tuple[object, ...]:
     """What a row says of an exchange, but for times and for which connection on its ports it is."""
-    blank = dict.fromkeys((*PLACES, *TIMES, *_LEARNED, "anomalies", "connection_number"))
+    blank = dict.fromkeys((*PLACES, *TIMES, *WAY, *_LEARNED, "anomalies", "connection_number"))
     return tuple(repr(value) for value in row._replace(**blank))  # type: ignore[arg-type]
 
 

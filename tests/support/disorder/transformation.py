@@ -33,8 +33,21 @@ TIMES = (
     "latency_ns",
     "total_time_ns",
     "waited",
+    "request_send_ns",
+    "response_send_ns",
 )
 """Columns of times, and what is told by times."""
+WAY = (
+    "capture_point",
+    "broker_network_ns",
+    "retransmission_wait_ns",
+    "pipeline_wait_ns",
+    "broker_time_ns",
+    "client_network_ns",
+    "retransmitted_packets",
+    "zero_windows",
+)
+"""What packets tell of the network: others than the untouched capture's tell other things."""
 
 
 class Stage(enum.IntEnum):

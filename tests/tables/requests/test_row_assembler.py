@@ -137,7 +137,7 @@ def test_words_are_forgotten_when_there_are_many(
 def test_a_builder_is_full_when_rows_take_as_much_as_may_be_held(
     core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core.row_assembler, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(core.row_assembler, "_MOST_BYTES", 1300)
     builder = builder_of(core)
     sizes = []
     for exchange in heartbeats(20):

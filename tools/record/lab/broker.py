@@ -253,5 +253,5 @@ class Broker:
             "group.initial.rebalance.delay.ms": "500",
             "group.min.session.timeout.ms": "1000",
             "log.cleaner.enable": "false",
-            **self.settings,
+            **{key: value.format(folder=self.folder) for key, value in self.settings.items()},
         }

@@ -31,9 +31,15 @@ KEYS = """\
 
 | key | meaning | counted by |
 |---|---|---|
+| `fault` | the finding that the capture was made for | recorder |
 | `packets`, `dropped_by_kernel` | packets in the file; packets lost while recording, always 0 | \
 tcpdump, dumpcap |
 | `link_type`, `mtu`, `segmentation_offload` | of the interface | capinfos, the recorder |
+| `provoked` | what was done for the fault: limits, delays, times for which something stood still \
+| recorder |
+| `whole` | false: what broker and clients counted is not all in the capture, or more is: packets \
+were lost or one direction left out on purpose, connections cut, requests never answered \
+| recorder |
 | `ports` | listener (or mock broker) and its TCP port; only these ports were recorded | recorder |
 | `broker_requests` | requests on the recorded listeners: API, version, number. Whatever is in \
 TLS is in it too (see `encrypted_listeners`). A request forwarded to the controller is an Envelope \
@@ -84,6 +90,9 @@ acknowledgements | clients |
 `broker_requests`: what came after (`broker_listeners` counts these only), and what came before, \
 by \
 API (without SaslAuthenticate) | request log; the broker's own log |
+| `completed_requests`, `refused_requests` | where the broker gets requests that it cannot read, \
+or loses part of its log, in place of `broker_requests`, `produced_records` and `sent_records`: \
+the requests it completed, and how many more it received | request log; JMX |
 | `principals` | principal of each client address that asked something after it was let in | \
 request log |
 | `client_committed`, `client_aborted`, `client_consumed_by_isolation` | records by the end of \

@@ -14,6 +14,7 @@ from lab.namespace import Namespace
 from lab.oldbroker import OldBroker
 from lab.processes import run
 from lab.sniffer import Recording
+from lab.way import Line, Way
 
 Result = dict[str, Any]
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -37,6 +38,7 @@ class Lab:
         self._broker = broker
         self.old: OldBroker | None = None
         self.nodes: Cluster | None = None
+        self.way: Way | None = None
         self.clients: list[Result] = []
         self.rejected: dict[str, int] = {}
 
@@ -192,6 +194,8 @@ class Scenario:
     the broker starts and ends it after the broker stopped. ``old`` is the version of an old broker
     and of its Scala. With ``nodes`` there is a cluster of so many, recorded on all their ports from
     before they start. ``broker_version`` is that of a KRaft broker before 4.0 and of its Scala.
+    ``fault`` is the finding that the capture was made for. ``uncounted``: the broker cannot tell
+    all, because it gets requests that it cannot read, or loses part of its log.
     """
 
     name: str
@@ -208,3 +212,10 @@ class Scenario:
     old: tuple[str, str] | None = None
     nodes: int = 0
     broker_version: tuple[str, str] | None = None
+    clients_only: bool = False
+    line: Line | None = None
+    filter: str | None = None
+    fault: str = ""
+    provoked: Mapping[str, float] = field(default_factory=dict)
+    whole: bool = True
+    uncounted: bool = False

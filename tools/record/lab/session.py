@@ -26,6 +26,7 @@ from lab.requestlog import Exchange, exchanges
 from lab.scenario import Lab, Scenario
 from lab.sniffer import Sniffer, Taken, version
 from lab.truth import REFUSED, Observed, broker_truth, client_truth, consumed_records, mock_truth
+from lab.way import Way
 
 # Lines of the broker's own log that tell of connections it could not use.
 WARNINGS = {
@@ -58,6 +59,7 @@ class _Session:
         suffix = scenario.recording.file_format
         self.file = work / f"{scenario.name}.{suffix}"
         self.sniffer: Sniffer | None = None
+        self.beyond: Namespace | None = None
 
     def record(self, out: Path) -> str:
         """Record with the kind of broker that the scenario wants."""
@@ -85,8 +87,10 @@ class _Session:
     def _with_broker(
         self, at_end: contextlib.ExitStack
     ) -> tuple[Lab, Taken, dict[str, Any], list[Exchange]]:
+        way = self._way(at_end)
         broker = at_end.enter_context(self._broker())
         lab = Lab(self.tools, self.network, self.work, broker)
+        lab.way = way
         self.scenario.setup(lab)
         broker.wait_idle()
         before, mark = broker.counts(), broker.completed()
@@ -107,6 +111,7 @@ class _Session:
             warnings=_warnings(broker.server_log()[words:]),
             rejected=lab.rejected,
             handshakes=_handshakes(broker.server_log()[words:]),
+            uncounted=self.scenario.uncounted,
         )
         return lab, taken, broker_truth(seen), seen.recorded
 
@@ -126,12 +131,15 @@ class _Session:
     def _with_cluster(
         self, at_end: contextlib.ExitStack
     ) -> tuple[Lab, Taken, dict[str, Any], list[Exchange]]:
-        self._listen(self._filter())
         nodes = cluster.Cluster(
             self.tools, self.network, self.work / "cluster", self.scenario.nodes
         )
+        if not self.scenario.clients_only:
+            self._listen(self._filter())
         lab = Lab(self.tools, self.network, self.work, None)
         lab.nodes = at_end.enter_context(nodes)
+        if self.scenario.clients_only:
+            self._listen(self._filter())
         self.scenario.run(lab)
         taken = self._stop()
         return lab, taken, nodes.truth(lab.clients), []
@@ -163,19 +171,33 @@ class _Session:
         version_ = self.scenario.broker_version
         return Broker(
             self.tools,
-            self.network,
+            self.network if self.beyond is None else self.beyond,
             self.work / "broker",
             self.scenario.settings,
             jars(*version_) if version_ else None,
         )
 
+    def _way(self, at_end: contextlib.ExitStack) -> Way | None:
+        """Make the way to the broker, where the scenario wants one, and what is beyond it."""
+        line = self.scenario.line
+        if line is None:
+            return None
+        name = f"{self.scenario.name}-beyond"
+        beyond = Namespace(name, mtu=self.scenario.mtu, offload=self.scenario.offload)
+        self.beyond = at_end.enter_context(beyond)
+        return at_end.enter_context(Way(line, self.network, self.beyond))
+
     def _filter(self) -> str:
+        if self.scenario.filter is not None:
+            return self.scenario.filter
         return " or ".join(f"tcp port {port}" for port in self._ports().values())
 
     def _ports(self) -> dict[str, int]:
         """The recorded ports by listener; the mock cluster chooses its own."""
         if self.scenario.nodes:
-            return cluster.ports(self.scenario.nodes)
+            found = cluster.ports(self.scenario.nodes)
+            only = cluster.CLIENTS if self.scenario.clients_only else ""
+            return {name: port for name, port in found.items() if name.startswith(only)}
         return {name: PORTS[name] for name in self.scenario.listeners}
 
     def _listen(self, capture_filter: str) -> None:
@@ -223,6 +245,9 @@ class _Session:
             "format": 1,
             "capture": self.file.name,
             "summary": scenario.summary,
+            **({"fault": scenario.fault} if scenario.fault else {}),
+            **({"provoked": dict(scenario.provoked)} if scenario.provoked else {}),
+            **({} if scenario.whole else {"whole": False}),
             "made_by": {
                 "command": f"python3 tools/record/record.py {scenario.name}",
                 "recorded_on": datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -8,6 +8,8 @@ from scenarios import (
     cluster,
     codecs,
     errors,
+    faults_network,
+    faults_protocol,
     foreign,
     groups,
     large,
@@ -39,4 +41,6 @@ ALL: tuple[Scenario, ...] = (
     cluster.SCENARIO,
     *old.SCENARIOS,
     foreign.SCENARIO,
+    *faults_network.SCENARIOS,
+    *faults_protocol.SCENARIOS,
 )

@@ -1,30 +1,46 @@
 -- Clients that connect over and over.
 --
 -- severity: 65
--- sure: certain: every connection was seen.
--- why: Each connection costs the broker a handshake, perhaps TLS and a login, and threads that do nothing else meanwhile.
--- repair: Keep one client for the life of the process instead of one per request; where logins fail, repair the credentials and raise reconnect.backoff.max.ms.
+-- sure: certain: every connection was seen from its beginning to its end.
+-- why: Each connection costs the broker a handshake, perhaps TLS and a login, and threads that do nothing else meanwhile; what is asked waits for all of that.
+-- repair: Keep one client for the life of the process instead of one per request; where connections are refused, see why, and raise reconnect.backoff.max.ms.
+-- show: connections
 -- parameter least_per_s = 1: connections per second, at least
 -- parameter least_connections = 30: connections, at least
+-- parameter longest_s = 10: seconds that a connection lasts, at most, to be counted
 WITH counted AS (
     SELECT
         client_ip,
-        min(client_id) AS client_id,
+        client_id,
         count(*) AS connections,
+        count(DISTINCT concat(broker_ip, ' ', broker_port)) AS brokers,
+        count(*) FILTER (WHERE closed_by = 'broker') AS closed_by_broker,
         avg(requests) AS requests_each,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY duration_ns) AS duration_ns,
         min(start_ns) AS first_time_ns,
         max(start_ns) AS last_time_ns,
         min(first_packet) AS first_packet
     FROM connections
-    WHERE protocol IN ('kafka', 'kafka-0.7', 'tls')
+    WHERE
+        protocol IN ('kafka', 'kafka-0.7', 'tls')
+        -- One that stays is what a client should have.
+        AND "end" IN ('fin', 'reset', 'reused')
+        AND opened_by IS NOT NULL
+        AND duration_ns <= $longest_s * 1000000000
     GROUP BY client_ip, client_id
 )
 SELECT
     client_id,
     client_ip,
     concat(
-        connections, ' connections in ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s, ',
-        round(coalesce(requests_each, 0), 1), ' requests on each'
+        connections, ' short connections to ', brokers, CASE WHEN brokers = 1 THEN ' broker' ELSE ' brokers' END,
+        ' in ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s, half of them within ',
+        CAST(round(duration_ns / 1e6) AS BIGINT), ' ms',
+        CASE
+            WHEN requests_each IS NULL THEN ''
+            ELSE concat(', ', round(requests_each, 1), ' requests on each')
+        END,
+        '; ', closed_by_broker, ' closed by the broker'
     ) AS what,
     connections AS weight,
     first_time_ns,

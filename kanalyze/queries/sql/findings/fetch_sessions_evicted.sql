@@ -1,37 +1,46 @@
 -- Fetch sessions that a broker forgets.
 --
 -- severity: 45
--- sure: certain: the broker answers FETCH_SESSION_ID_NOT_FOUND.
+-- sure: certain: the broker answers FETCH_SESSION_ID_NOT_FOUND; that others pushed them out is likely, if the broker was not started again.
 -- why: The client begins a new session and names all its partitions again; the sessions of others are pushed out in turn.
--- repair: Raise max.incremental.fetch.session.cache.slots on the broker (1,000 by default), or have fewer consumers fetch from it.
+-- repair: Raise max.incremental.fetch.session.cache.slots on the broker (1,000 by default) above the number of consumers and followers that fetch from it, or have fewer of them.
 -- parameter least_per_s = 0.1: such answers per second of the capture, at least
+-- parameter least_answers = 3: such answers, at least
 WITH span AS (
     SELECT greatest(max(response_start_ns) - min(request_start_ns), 1) AS capture_ns
     FROM requests
 ),
-lost AS (
+fetches AS (
     SELECT
         broker_ip,
         broker_port,
         client_id,
+        concat(connection, ' ', connection_number) AS fetcher,
+        error_code IS NOT DISTINCT FROM 70 AS is_lost,
         request_start_ns,
         request_packet
     FROM requests
-    WHERE api_name = 'Fetch' AND error_code = 70
+    WHERE api_name = 'Fetch'
 )
 SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' sessions not found, of ', count(DISTINCT client_id), ' clients'
+        count(*) FILTER (WHERE is_lost), ' sessions not found, on ',
+        count(DISTINCT fetcher) FILTER (WHERE is_lost), ' of the ', count(DISTINCT fetcher),
+        ' connections that fetch from it, of ', count(DISTINCT client_id) FILTER (WHERE is_lost),
+        ' client ids such as ', coalesce(min(client_id) FILTER (WHERE is_lost), 'none')
     ) AS what,
-    count(*) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet,
+    count(*) FILTER (WHERE is_lost) AS weight,
+    min(request_start_ns) FILTER (WHERE is_lost) AS first_time_ns,
+    max(request_start_ns) FILTER (WHERE is_lost) AS last_time_ns,
+    min(request_packet) FILTER (WHERE is_lost) AS first_packet,
+    'FETCH_SESSION_ID_NOT_FOUND' AS error_name,
     'Fetch' AS api_name
-FROM lost
+FROM fetches
 CROSS JOIN span
 GROUP BY broker_ip, broker_port
-HAVING count(*) * 1000000000.0 >= $least_per_s * max(capture_ns)
+HAVING
+    count(*) FILTER (WHERE is_lost) >= $least_answers
+    AND count(*) FILTER (WHERE is_lost) * 1000000000.0 >= $least_per_s * max(capture_ns)
 ORDER BY weight DESC, broker_ip, broker_port

@@ -1,7 +1,8 @@
 -- Consumers that fall behind.
 --
 -- severity: 55
--- sure: likely: the high watermark against the end of what was fetched, early and late in the capture.
+-- tables: groups
+-- sure: likely: the high watermark against the end of what was fetched, early and late in the capture, and against the last commit.
 -- why: What is produced is consumed later and later, and is lost to the consumer once retention removes it.
 -- repair: More members (up to one per partition), faster work for each record, larger fetches (fetch.min.bytes, max.partition.fetch.bytes).
 -- parameter least_records = 1000: records by which the lag grew, at least
@@ -13,6 +14,7 @@ WITH fetched AS (
         response_start_ns,
         request_start_ns,
         request_packet,
+        high_watermark,
         high_watermark - (base_offset + record_count) AS lag
     FROM partitions
     WHERE
@@ -29,25 +31,48 @@ ends AS (
         "partition",
         arg_min(lag, response_start_ns) AS first_lag,
         arg_max(lag, response_start_ns) AS last_lag,
+        arg_max(high_watermark, response_start_ns) AS high_watermark,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
     FROM fetched
     GROUP BY client_id, topic, "partition"
+),
+commits AS (
+    SELECT
+        client_id,
+        topic,
+        "partition",
+        min(group_id) AS group_id,
+        max(committed_offset) AS committed_offset
+    FROM groups
+    WHERE event = 'commit' AND error_code = 0
+    GROUP BY client_id, topic, "partition"
 )
 SELECT
-    client_id,
-    topic,
+    ends.client_id,
+    ends.topic,
     concat(
-        count(*), ' partitions ', sum(last_lag - first_lag), ' records further behind, now ',
-        sum(last_lag)
+        sum(last_lag), ' records behind in ', count(*), ' partitions, ', sum(last_lag - first_lag),
+        ' more than ', round((max(last_time_ns) - min(first_time_ns)) / 1e9, 1), ' s before',
+        CASE
+            WHEN count(commits.committed_offset) = 0 THEN ''
+            ELSE concat(
+                '; ', sum(greatest(ends.high_watermark - commits.committed_offset, 0)),
+                ' behind what group ', min(commits.group_id), ' committed'
+            )
+        END
     ) AS what,
     sum(last_lag - first_lag) AS weight,
     min(first_time_ns) AS first_time_ns,
     max(last_time_ns) AS last_time_ns,
     min(first_packet) AS first_packet
 FROM ends
+LEFT JOIN commits
+    ON ends.client_id IS NOT DISTINCT FROM commits.client_id
+    AND ends.topic IS NOT DISTINCT FROM commits.topic
+    AND ends."partition" = commits."partition"
 WHERE last_lag > first_lag
-GROUP BY client_id, topic
+GROUP BY ends.client_id, ends.topic
 HAVING sum(last_lag - first_lag) >= $least_records
-ORDER BY weight DESC, client_id NULLS LAST, topic NULLS LAST
+ORDER BY weight DESC, ends.client_id NULLS LAST, ends.topic NULLS LAST

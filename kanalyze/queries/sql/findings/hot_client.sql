@@ -1,33 +1,39 @@
--- Clients with far more traffic than the others.
+-- Clients with far more traffic than the others that do the same.
+--
+-- Who produces is compared with who produces, who fetches with who fetches.
 --
 -- severity: 20
 -- sure: certain: bytes are those of requests and responses.
 -- why: One client that takes most of a broker's network threads makes all others wait.
 -- repair: A quota (producer_byte_rate, consumer_byte_rate, request_percentage) bounds it; or spread its work over time.
--- parameter least_ratio = 5: times the mean of all clients, at least
+-- parameter least_ratio = 5: times the mean of all clients that do the same, at least
 -- parameter least_clients = 5: clients to compare with, at least
 WITH of_clients AS (
     SELECT
         client_id,
+        is_produce,
         sum(coalesce(request_bytes, 0) + coalesce(response_bytes, 0)) AS bytes,
+        min(api_name) AS api_name,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
     FROM measured
-    WHERE is_request
-    GROUP BY client_id
+    WHERE is_request AND (is_produce OR is_fetch)
+    GROUP BY client_id, is_produce
 ),
 compared AS (
     SELECT
         *,
-        sum(bytes) OVER () AS all_bytes,
-        count(*) OVER () AS clients
+        sum(bytes) OVER (PARTITION BY is_produce) AS all_bytes,
+        count(*) OVER (PARTITION BY is_produce) AS clients
     FROM of_clients
 )
 SELECT
     client_id,
+    api_name,
     concat(
-        CAST(round(100.0 * bytes / all_bytes) AS BIGINT), ' % of the bytes of ', clients, ' clients'
+        CAST(round(100.0 * bytes / all_bytes) AS BIGINT), ' % of the bytes of ', clients,
+        ' clients that ', CASE WHEN is_produce THEN 'produce' ELSE 'fetch' END, ': ', bytes, ' B'
     ) AS what,
     bytes AS weight,
     first_time_ns,
@@ -35,4 +41,4 @@ SELECT
     first_packet
 FROM compared
 WHERE clients >= $least_clients AND bytes * clients >= $least_ratio * all_bytes
-ORDER BY weight DESC, client_id NULLS LAST
+ORDER BY weight DESC, client_id NULLS LAST, api_name

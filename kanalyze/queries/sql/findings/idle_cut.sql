@@ -1,10 +1,13 @@
 -- Connections that were cut while nothing went over them.
 --
 -- severity: 55
--- sure: likely: the silence before the end is that of a known limit (240, 540 or 600 s).
+-- sure: likely: the other end closed them after a silence of a known limit (240, 540 or 600 s), or after the same silence each time.
 -- why: The next request on such a connection fails or waits for a timeout, and the client reconnects.
--- repair: 540 s is the client's connections.max.idle.ms, 600 s the broker's, 240 s that of Azure's load balancer: set the client's below the smallest on the way, or keep connections in use.
--- parameter tolerance_s = 5: seconds that the silence may differ from a limit
+-- repair: 600 s is the broker's connections.max.idle.ms, 240 s the limit of Azure's load balancer: set connections.max.idle.ms of the clients (540 s) below the smallest on the way, or keep connections in use.
+-- parameter tolerance_s = 5: seconds that the silence may differ from a known limit
+-- parameter least_repeats = 3: connections that were cut after the same silence, at least, where it is no known limit
+-- parameter least_silence_s = 2: seconds of such a silence, at least
+-- parameter same_share = 0.1: part by which silences differ that are the same
 WITH last_words AS (
     SELECT
         connection,
@@ -14,38 +17,69 @@ WITH last_words AS (
     FROM requests
     GROUP BY connection, connection_number
 ),
-silent AS (
+cut AS (
     SELECT
         connections.broker_ip,
         connections.broker_port,
         last_words.client_id,
-        connections.closed_by,
-        connections.end_ns,
+        connections.closed_ns,
         connections.first_packet,
-        (connections.end_ns - last_words.last_ns) / 1e9 AS silence_s
+        (connections.closed_ns - last_words.last_ns) / 1e9 AS silence_s
     FROM connections
     JOIN last_words
         ON connections.connection = last_words.connection
         AND connections.connection_number = last_words.connection_number
-    WHERE connections."end" IN ('fin', 'reset')
+    -- A client that closes what it does not need harms nobody.
+    WHERE connections.closed_by = 'broker'
+),
+usual AS (
+    SELECT
+        client_id,
+        broker_ip,
+        broker_port,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY silence_s) AS silence_s
+    FROM cut
+    WHERE silence_s >= $least_silence_s
+    GROUP BY client_id, broker_ip, broker_port
+),
+compared AS (
+    SELECT
+        cut.*,
+        abs(cut.silence_s - 240) <= $tolerance_s
+        OR abs(cut.silence_s - 540) <= $tolerance_s
+        OR abs(cut.silence_s - 600) <= $tolerance_s AS is_known
+    FROM cut
+    JOIN usual
+        ON cut.client_id IS NOT DISTINCT FROM usual.client_id
+        AND cut.broker_ip = usual.broker_ip
+        AND cut.broker_port = usual.broker_port
+    WHERE abs(cut.silence_s - usual.silence_s) <= $same_share * usual.silence_s
 )
 SELECT
     client_id,
     broker_ip,
     broker_port,
     concat(
-        count(*), ' connections closed after ', CAST(round(min(silence_s)) AS BIGINT), ' to ',
-        CAST(round(max(silence_s)) AS BIGINT), ' s of silence, ', count(*) FILTER (WHERE closed_by = 'broker'),
-        ' by the other end'
+        count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END,
+        ' closed by the other end after ',
+        CASE
+            WHEN round(min(silence_s), 1) < round(max(silence_s), 1)
+                THEN concat(round(min(silence_s), 1), ' to ')
+            ELSE ''
+        END,
+        round(max(silence_s), 1), ' s of silence'
     ) AS what,
     count(*) AS weight,
-    min(end_ns) AS first_time_ns,
-    max(end_ns) AS last_time_ns,
+    min(closed_ns) AS first_time_ns,
+    max(closed_ns) AS last_time_ns,
     min(first_packet) AS first_packet
-FROM silent
-WHERE
-    abs(silence_s - 240) <= $tolerance_s
-    OR abs(silence_s - 540) <= $tolerance_s
-    OR abs(silence_s - 600) <= $tolerance_s
+FROM compared
 GROUP BY client_id, broker_ip, broker_port
+HAVING
+    count(*) FILTER (WHERE is_known) > 0
+    OR (
+        count(*) >= $least_repeats
+        -- A broker that ends closes all at once.
+        AND max(closed_ns) - min(closed_ns) >= $least_silence_s * 1000000000
+    )
 ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port

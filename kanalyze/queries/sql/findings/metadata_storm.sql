@@ -1,39 +1,71 @@
 -- Clients that ask for metadata again and again.
 --
--- severity: 50
+-- severity: 72
 -- sure: likely: so many Metadata requests are sent after errors, or by a client that looks for a topic that is not there.
--- why: Each of them is answered from the whole cluster's metadata; many clients that do so load every broker.
--- repair: See the errors of the client just before: an unknown topic, a leader that moved, a listener that is not reachable. Raise reconnect and retry backoff.
--- parameter longest_between_s = 5: seconds between requests, on average, at most
+-- why: The client does not get on, and each request is answered from the whole cluster's metadata; many clients that do so load every broker.
+-- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or make the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: see the brokers that should lead. Without an error: a metadata.max.age.ms (topic.metadata.refresh.interval.ms) that is far too short, or connections that fail.
+-- parameter longest_between_s = 5: seconds between requests on a connection, on average, at most
 -- parameter least_span_s = 30: seconds over which this goes on, at least
--- parameter least_share = 0.5: share of the client's requests, at least
-WITH asked AS (
+WITH of_connections AS (
+    -- Not by client id: tools that are started again and again all have the same.
     SELECT
         client_id,
-        count(*) AS all_requests,
-        count(*) FILTER (WHERE api_name = 'Metadata') AS requests,
-        count(*) FILTER (WHERE api_name = 'Metadata' AND is_error) AS failed,
-        min(request_start_ns) FILTER (WHERE api_name = 'Metadata') AS first_time_ns,
-        max(request_start_ns) FILTER (WHERE api_name = 'Metadata') AS last_time_ns,
-        min(request_packet) FILTER (WHERE api_name = 'Metadata') AS first_packet
+        client_ip,
+        connection,
+        connection_number,
+        count(*) AS requests,
+        count(*) FILTER (WHERE is_error) AS failed,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
     FROM measured
-    WHERE request_start_ns IS NOT NULL
-    GROUP BY client_id
+    WHERE api_name = 'Metadata' AND request_start_ns IS NOT NULL
+    GROUP BY client_id, client_ip, connection, connection_number
+),
+asked AS (
+    SELECT
+        client_id,
+        client_ip,
+        count(*) AS connections,
+        sum(requests) AS requests,
+        sum(failed) AS failed,
+        min(first_time_ns) AS first_time_ns,
+        max(last_time_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM of_connections
+    WHERE
+        last_time_ns - first_time_ns >= $least_span_s * 1000000000
+        AND last_time_ns - first_time_ns <= $longest_between_s * 1000000000 * (requests - 1)
+    GROUP BY client_id, client_ip
+),
+told AS (
+    SELECT
+        client_id,
+        client_ip,
+        min(topic) AS topic,
+        count(DISTINCT topic) AS topics,
+        array_to_string(list_sort(list(DISTINCT error_name)), ', ') AS error_names
+    FROM errors
+    WHERE api_name = 'Metadata'
+    GROUP BY client_id, client_ip
 )
 SELECT
-    client_id,
+    asked.client_id,
+    asked.client_ip,
+    CASE WHEN told.topics = 1 THEN told.topic END AS topic,
+    'Metadata' AS api_name,
     concat(
-        requests, ' Metadata requests in ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s, ',
-        failed, ' answered with an error'
+        requests, ' Metadata requests in ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s on ',
+        connections, CASE WHEN connections = 1 THEN ' connection, ' ELSE ' connections, ' END,
+        failed, ' answered with an error',
+        CASE WHEN failed > 0 THEN concat(' (', error_names, ')') ELSE '' END,
+        CASE WHEN topics > 1 THEN concat(', of ', topics, ' topics') ELSE '' END
     ) AS what,
     requests AS weight,
     first_time_ns,
     last_time_ns,
-    first_packet,
-    'Metadata' AS api_name
+    first_packet
 FROM asked
-WHERE
-    last_time_ns - first_time_ns >= $least_span_s * 1000000000
-    AND requests >= $least_share * all_requests
-    AND last_time_ns - first_time_ns <= $longest_between_s * 1000000000 * requests
-ORDER BY weight DESC, client_id NULLS LAST
+LEFT JOIN told
+    ON asked.client_id IS NOT DISTINCT FROM told.client_id AND asked.client_ip = told.client_ip
+ORDER BY weight DESC, asked.client_id NULLS LAST, asked.client_ip

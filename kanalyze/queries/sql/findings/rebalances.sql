@@ -1,51 +1,208 @@
 -- Consumer groups that rebalance again and again, or for long.
 --
+-- A round is a generation of the group, or an epoch in groups of the newer protocol (KIP-848).
+-- Its cause is told from who was in the round before, who left, and who is in it; reasons that
+-- clients give (KIP-800) are given where they say more.
+--
 -- severity: 60
--- sure: certain: every JoinGroup with an answer is one member's part in a round.
--- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors).
--- repair: See what began each round: a member that was late (session.timeout.ms, max.poll.interval.ms), one that came or left, new partitions. Static membership (group.instance.id) and the cooperative assignor or group.protocol=consumer make rounds rarer and shorter.
--- parameter least_rounds = 3: rounds, at least
--- parameter longest_round_s = 10: or a single answer that took so many seconds
-WITH joins AS (
+-- sure: likely: the rounds are certain, their causes are told from who was in the round before, who left, and who is in it.
+-- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol those wait whose partitions move.
+-- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
+-- tables: groups
+-- parameter least_rounds = 3: rounds after the first of a group, at least
+-- parameter longest_round_s = 10: or one that took so many seconds from its first join to its last sync
+WITH events AS (
     SELECT
         group_id,
-        member_id,
         client_id,
+        member_id,
+        event,
+        api_name IN ('JoinGroup', 'SyncGroup', 'LeaveGroup', 'Heartbeat') AS is_classic,
+        coalesce(generation_id, CASE WHEN member_epoch > 0 THEN member_epoch END) AS round,
+        array_to_string(list_sort(subscribed_topics), ',') AS topics,
+        CASE
+            WHEN
+                reason NOT LIKE 'need to re-join with the given member-id%'
+                AND reason NOT LIKE 'group is already rebalancing%'
+                AND reason NOT LIKE 'the consumer is being closed%'
+                THEN left(reason, 80)
+        END AS reason,
         request_start_ns,
         request_packet,
-        total_time_ns
-    FROM requests
-    WHERE api_name = 'JoinGroup' AND group_id IS NOT NULL AND status = 'ok'
+        response_end_ns
+    FROM groups
+    WHERE
+        group_id IS NOT NULL
+        AND status = 'ok'
+        AND event IN ('join', 'sync', 'leave', 'heartbeat')
+),
+joins AS (
+    SELECT
+        *,
+        lag(topics) OVER (
+            PARTITION BY group_id, member_id ORDER BY request_start_ns, request_packet
+        ) AS topics_before
+    FROM events
+    WHERE event = 'join' AND round IS NOT NULL
 ),
 rounds AS (
     SELECT
         group_id,
-        max(joined) AS rounds
-    FROM (
-        SELECT
-            group_id,
-            member_id,
-            count(*) AS joined
-        FROM joins
-        GROUP BY group_id, member_id
-    ) AS of_members
+        round,
+        bool_or(is_classic) AS is_classic,
+        min(request_start_ns) AS first_time_ns,
+        min(request_packet) AS first_packet,
+        max(response_end_ns) AS last_time_ns,
+        -- What is held of a round may be one heartbeat.
+        CASE
+            WHEN bool_or(event = 'sync')
+                THEN
+                    max(response_end_ns) FILTER (WHERE event = 'sync')
+                    - min(request_start_ns) FILTER (WHERE event = 'join')
+        END AS took_ns
+    FROM events
+    WHERE round IS NOT NULL AND (event <> 'heartbeat' OR NOT is_classic)
+    GROUP BY group_id, round
+),
+of_groups AS (
+    SELECT
+        group_id,
+        min(round) AS first_round,
+        count(*) - 1 AS again,
+        bool_or(is_classic) AS is_classic,
+        max(took_ns) AS longest_ns,
+        min(first_time_ns) AS first_time_ns,
+        max(last_time_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM rounds
+    GROUP BY group_id
+    HAVING count(*) > $least_rounds OR max(took_ns) >= $longest_round_s * 1000000000
+),
+members AS (
+    SELECT
+        events.group_id,
+        events.member_id,
+        min(events.client_id) AS client_id,
+        min(CASE WHEN events.event = 'join' THEN events.round END) AS first_round,
+        max(CASE WHEN events.event = 'join' THEN events.round END) AS last_round,
+        min(CASE WHEN events.event = 'join' THEN events.request_start_ns END) AS came_ns,
+        max(CASE WHEN events.event = 'leave' THEN events.request_start_ns END) AS left_ns
+    FROM events
+    JOIN of_groups ON events.group_id = of_groups.group_id
+    WHERE events.member_id IS NOT NULL
+    GROUP BY events.group_id, events.member_id
+),
+changes AS (
+    SELECT
+        group_id,
+        member_id,
+        client_id,
+        first_round AS round,
+        came_ns AS at_ns,
+        'joined' AS change
+    FROM members
+    UNION ALL
+    SELECT
+        group_id,
+        member_id,
+        client_id,
+        last_round + 1 AS round,
+        left_ns AS at_ns,
+        CASE WHEN left_ns IS NULL THEN 'were lost without leaving' ELSE 'left' END AS change
+    FROM members
+    UNION ALL
+    SELECT
+        group_id,
+        member_id,
+        client_id,
+        round,
+        request_start_ns AS at_ns,
+        'subscribed to other topics' AS change
+    FROM joins
+    WHERE topics <> topics_before
+),
+explained AS (
+    -- The round that a change began; who leaves last begins none. A newer group answers with the
+    -- epoch before, or with none: there it is the first epoch that is seen afterwards.
+    SELECT
+        changes.group_id,
+        changes.change,
+        changes.client_id,
+        min(rounds.round) AS round
+    FROM changes
+    JOIN of_groups ON changes.group_id = of_groups.group_id
+    JOIN rounds
+        ON changes.group_id = rounds.group_id
+        AND rounds.round > of_groups.first_round
+        AND CASE
+            WHEN of_groups.is_classic THEN rounds.round = changes.round
+            ELSE rounds.first_time_ns >= changes.at_ns AND changes.at_ns > of_groups.first_time_ns
+        END
+    GROUP BY changes.group_id, changes.change, changes.client_id, changes.member_id, changes.at_ns
+),
+caused AS (
+    SELECT
+        group_id,
+        concat(
+            count(DISTINCT round), ' as members ', change, ' (',
+            array_to_string(list_sort(list(DISTINCT client_id)), ', '), ')'
+        ) AS cause
+    FROM explained
+    GROUP BY group_id, change
+),
+causes AS (
+    SELECT
+        group_id,
+        array_to_string(list_sort(list(cause)), '; ') AS causes
+    FROM caused
+    GROUP BY group_id
+),
+unexplained AS (
+    SELECT
+        rounds.group_id,
+        count(*) AS rounds
+    FROM rounds
+    JOIN of_groups
+        ON rounds.group_id = of_groups.group_id AND rounds.round > of_groups.first_round
+    LEFT JOIN (SELECT DISTINCT group_id, round FROM explained) AS known
+        ON rounds.group_id = known.group_id AND rounds.round = known.round
+    WHERE known.round IS NULL
+    GROUP BY rounds.group_id
+),
+reasons AS (
+    SELECT
+        group_id,
+        array_to_string(list_sort(list(DISTINCT reason)), '; ') AS reasons
+    FROM events
+    WHERE reason IS NOT NULL
     GROUP BY group_id
 )
 SELECT
-    joins.group_id,
+    of_groups.group_id,
     concat(
-        max(rounds.rounds), ' rounds at least, ', count(*), ' joins of ',
-        count(DISTINCT joins.client_id), ' clients; the longest took ',
-        round(max(joins.total_time_ns) / 1e9, 1), ' s'
+        of_groups.again, ' rounds after the first in ',
+        round((of_groups.last_time_ns - of_groups.first_time_ns) / 1e9, 1), ' s',
+        CASE WHEN causes.causes IS NULL THEN '' ELSE concat(': ', causes.causes) END,
+        CASE
+            WHEN unexplained.rounds IS NULL THEN ''
+            ELSE concat(
+                CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
+                unexplained.rounds,
+                ' with the same members and topics, so new partitions, or a member that joined again'
+            )
+        END,
+        CASE
+            WHEN of_groups.longest_ns IS NULL THEN ''
+            ELSE concat('; the longest took ', round(of_groups.longest_ns / 1e9, 1), ' s')
+        END,
+        CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
     ) AS what,
-    sum(joins.total_time_ns) / 1e9 AS weight,
-    min(joins.request_start_ns) AS first_time_ns,
-    max(joins.request_start_ns) AS last_time_ns,
-    min(joins.request_packet) AS first_packet
-FROM joins
-JOIN rounds ON joins.group_id = rounds.group_id
-GROUP BY joins.group_id
-HAVING
-    max(rounds.rounds) >= $least_rounds
-    OR max(joins.total_time_ns) >= $longest_round_s * 1000000000
-ORDER BY weight DESC, joins.group_id
+    of_groups.again AS weight,
+    of_groups.first_time_ns,
+    of_groups.last_time_ns,
+    of_groups.first_packet
+FROM of_groups
+LEFT JOIN causes ON of_groups.group_id = causes.group_id
+LEFT JOIN unexplained ON of_groups.group_id = unexplained.group_id
+LEFT JOIN reasons ON of_groups.group_id = reasons.group_id
+ORDER BY weight DESC, of_groups.group_id

@@ -1,25 +1,32 @@
--- Clients that a broker of Kafka 4 refuses.
+-- Clients that a broker of Kafka 4 would refuse.
 --
--- severity: 70
+-- severity: 15
 -- sure: certain: the versions are those of the requests; Kafka 4.0 removed them (KIP-896).
--- why: Once the brokers run Kafka 4.0 or later, these requests are answered with UNSUPPORTED_VERSION or the connection is closed.
--- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions.
+-- why: Nothing is wrong with this broker. Once it runs Kafka 4.0 or later, these requests are answered with UNSUPPORTED_VERSION or the connection is closed.
+-- repair: Before the brokers are upgraded, upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions.
 -- parameter least_requests = 1: requests of such a version, at least
 WITH old AS (
     SELECT
         client_id,
         concat(api_name, ' v', api_version) AS version,
+        wire = 'kafka-0.7' OR (requests.api_key = 0 AND api_version < 3) AS has_old_format,
         request_start_ns,
         request_packet
     FROM requests
     LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
-    WHERE wire = 'kafka-0.7' OR api_version < first_version
+    WHERE
+        (wire = 'kafka-0.7' OR api_version < first_version)
+        -- Brokers and controllers say these to each other: they are upgraded with the cluster.
+        AND requests.api_key NOT IN (4, 5, 6, 7)
+        AND status <> 'unanswered'
+        AND coalesce(error_code, 0) <> 35
 )
 SELECT
     client_id,
     concat(
         count(*), ' requests of versions that Kafka 4.0 does not take: ',
-        array_to_string(list_sort(list(DISTINCT version)), ', ')
+        array_to_string(list_sort(list(DISTINCT version)), ', '),
+        CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' ELSE '' END
     ) AS what,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,

@@ -1,7 +1,7 @@
 -- A broker that is slower than the others.
 --
 -- severity: 75
--- sure: likely: the same API, answered by several brokers in the same capture.
+-- sure: likely: the same API, answered by several brokers in the same capture; without the network, where that was measured.
 -- why: Every client with partitions on it waits for it.
 -- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), the share of leaders it has (kafka-leader-election.sh).
 -- parameter least_ratio = 3: times the 99th percentile of the others, at least
@@ -13,7 +13,8 @@ WITH of_brokers AS (
         broker_ip,
         broker_port,
         count(*) AS requests,
-        percentile_disc(0.99) WITHIN GROUP (ORDER BY work_latency_ns) AS p99_ns,
+        percentile_disc(0.99) WITHIN GROUP (ORDER BY coalesce(broker_time_ns, work_latency_ns))
+            AS p99_ns,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
@@ -26,7 +27,7 @@ compared AS (
     SELECT
         own.*,
         (
-            SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns)
+            SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns DESC)
             FROM of_brokers AS others
             WHERE
                 others.api_name = own.api_name

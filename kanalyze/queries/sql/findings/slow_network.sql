@@ -1,53 +1,65 @@
 -- Requests that are slow for the network, not for the broker.
 --
 -- severity: 50
--- sure: likely: the round trip of TCP between the capture point and the broker, against the latencies of the same connections.
+-- sure: likely: round trips of TCP between the capture point and both ends, and packets that were sent again or windows that were closed while these requests went on.
 -- why: Nothing that is done on the broker makes these requests faster.
 -- repair: Look at the path: distance, retransmissions, a receiver whose window is closed; replicas or clients nearer to one another; larger socket buffers on long paths.
--- parameter least_share = 0.5: share of the median latency that the network takes, at least
--- parameter least_latency_ms = 5: median latency in ms, at least
--- parameter least_requests = 20: requests, at least
-WITH of_connections AS (
+-- parameter least_share = 0.5: share of the time of a request that the network takes, at least
+-- parameter least_latency_ms = 5: time of a request in ms, at least
+-- parameter least_requests = 20: such requests, at least
+-- parameter least_part = 0.5: share of the requests of a client to a broker that they are, at least
+WITH divided AS (
     SELECT
-        connection,
-        connection_number,
-        count(*) AS requests,
-        min(client_id) AS client_id,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY work_latency_ns) AS latency_ns,
-        min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        *,
+        work_total_time_ns + coalesce(client_network_ns, 0) AS whole_ns,
+        broker_network_ns + coalesce(client_network_ns, 0) AS round_trip_ns,
+        -- Sending waits for the network where packets were lost, and for a receiver that is full.
+        broker_network_ns + coalesce(client_network_ns, 0) + retransmission_wait_ns
+        + CASE
+            WHEN retransmitted_packets > 0 OR zero_windows > 0
+                THEN coalesce(request_send_ns, 0) + coalesce(response_send_ns, 0)
+            ELSE 0
+        END AS network_ns
     FROM measured
-    WHERE work_latency_ns IS NOT NULL
-    GROUP BY connection, connection_number
+    WHERE work_total_time_ns IS NOT NULL AND broker_network_ns IS NOT NULL
+),
+judged AS (
+    SELECT
+        *,
+        network_ns >= $least_share * whole_ns
+        AND whole_ns >= $least_latency_ms * 1000000 AS is_slow
+    FROM divided
+),
+of_pairs AS (
+    SELECT
+        client_id,
+        broker_ip,
+        broker_port,
+        count(*) AS requests,
+        count(*) FILTER (WHERE is_slow) AS slow,
+        avg(CASE WHEN is_slow THEN round_trip_ns END) AS round_trip_ns,
+        avg(CASE WHEN is_slow THEN whole_ns END) AS whole_ns,
+        count(*) FILTER (WHERE is_slow AND retransmitted_packets > 0) AS resent,
+        count(*) FILTER (WHERE is_slow AND zero_windows > 0) AS closed,
+        min(CASE WHEN is_slow THEN request_start_ns END) AS first_time_ns,
+        max(CASE WHEN is_slow THEN request_start_ns END) AS last_time_ns,
+        min(CASE WHEN is_slow THEN request_packet END) AS first_packet
+    FROM judged
+    GROUP BY client_id, broker_ip, broker_port
 )
 SELECT
-    of_connections.client_id,
-    connections.broker_ip,
-    connections.broker_port,
+    client_id,
+    broker_ip,
+    broker_port,
     concat(
-        'round trip to the broker ',
-        round(avg(coalesce(broker_handshake_rtt_ns, broker_rtt_min_ns)) / 1e6, 1),
-        ' ms of a latency of ', round(avg(of_connections.latency_ns) / 1e6, 1), ' ms; ',
-        sum(
-            coalesce(connections.client_retransmitted_packets, 0)
-            + coalesce(connections.broker_retransmitted_packets, 0)
-        ),
-        ' packets sent again'
+        slow, ' of ', requests, ' requests took ', round(whole_ns / 1e6, 1),
+        ' ms on average, of which round trips ', round(round_trip_ns / 1e6, 1), ' ms; ',
+        resent, ' met retransmissions, ', closed, ' a closed window'
     ) AS what,
-    sum(of_connections.requests) AS weight,
-    min(of_connections.first_time_ns) AS first_time_ns,
-    max(of_connections.last_time_ns) AS last_time_ns,
-    min(of_connections.first_packet) AS first_packet
-FROM of_connections
-JOIN connections
-    ON of_connections.connection = connections.connection
-    AND of_connections.connection_number = connections.connection_number
-WHERE
-    -- The shortest: an acknowledgment may wait for data to go with.
-    coalesce(broker_handshake_rtt_ns, broker_rtt_min_ns)
-    >= $least_share * of_connections.latency_ns
-    AND of_connections.latency_ns >= $least_latency_ms * 1000000
-    AND of_connections.requests >= $least_requests
-GROUP BY of_connections.client_id, connections.broker_ip, connections.broker_port
-ORDER BY weight DESC, of_connections.client_id NULLS LAST, broker_ip, broker_port
+    slow AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM of_pairs
+WHERE slow >= $least_requests AND slow >= $least_part * requests
+ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port

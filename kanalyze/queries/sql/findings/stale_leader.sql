@@ -3,24 +3,45 @@
 -- severity: 75
 -- sure: certain: the broker answers NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH.
 -- why: Nothing is produced to or fetched from the partition meanwhile.
--- repair: Compare with the leaders that Metadata tells: a broker with old metadata, a partition without a leader (kafka-topics.sh --describe --unavailable-partitions), or a client that does not refresh.
+-- repair: Compare with the leaders that Metadata tells: a client that does not take them over, a broker with old metadata, a partition without a leader (kafka-topics.sh --describe --unavailable-partitions).
 -- parameter least_span_s = 30: seconds over which this goes on, at least
+WITH refused AS (
+    SELECT
+        topic,
+        client_id,
+        broker_ip,
+        broker_port,
+        count(*) AS answers,
+        min(error_name) AS error_name,
+        count(DISTINCT "partition") AS partitions,
+        min(response_start_ns) AS first_time_ns,
+        max(response_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
+    FROM errors
+    WHERE error_code IN (6, 74)
+    GROUP BY topic, client_id, broker_ip, broker_port
+    HAVING max(response_start_ns) - min(response_start_ns) >= $least_span_s * 1000000000
+)
 SELECT
-    topic,
-    client_id,
-    broker_ip,
-    broker_port,
+    refused.topic,
+    refused.client_id,
+    refused.broker_ip,
+    refused.broker_port,
     concat(
-        count(*), ' answers ', min(error_name), ' over ',
-        round((max(response_start_ns) - min(response_start_ns)) / 1e9, 1), ' s, ',
-        count(DISTINCT "partition"), ' partitions'
+        max(refused.answers), ' answers ', max(refused.error_name), ' over ',
+        round(max(refused.last_time_ns - refused.first_time_ns) / 1e9, 1), ' s, ',
+        max(refused.partitions), ' partitions; meanwhile it was told metadata ',
+        count(told.request_id), ' times'
     ) AS what,
-    count(*) AS weight,
-    min(response_start_ns) AS first_time_ns,
-    max(response_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
-FROM errors
-WHERE error_code IN (6, 74)
-GROUP BY topic, client_id, broker_ip, broker_port
-HAVING max(response_start_ns) - min(response_start_ns) >= $least_span_s * 1000000000
+    max(refused.answers) AS weight,
+    max(refused.first_time_ns) AS first_time_ns,
+    max(refused.last_time_ns) AS last_time_ns,
+    max(refused.first_packet) AS first_packet
+FROM refused
+LEFT JOIN requests AS told
+    ON told.client_id IS NOT DISTINCT FROM refused.client_id
+    AND told.api_name = 'Metadata'
+    AND told.status = 'ok'
+    AND told.response_start_ns BETWEEN refused.first_time_ns AND refused.last_time_ns
+GROUP BY refused.topic, refused.client_id, refused.broker_ip, refused.broker_port
 ORDER BY weight DESC, topic NULLS LAST, client_id NULLS LAST, broker_ip, broker_port

@@ -24,7 +24,8 @@ WITH sent AS (
 SELECT
     client_id,
     concat(
-        requests, ' produce requests of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each, 1),
+        requests, ' produce requests, ', CAST(round(requests * 1e9 / (last_time_ns - first_time_ns)) AS BIGINT),
+        ' per s, of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each, 1),
         ' records for each partition, ', CAST(round(100.0 * uncompressed / batches) AS BIGINT), ' % uncompressed'
     ) AS what,
     requests AS weight,

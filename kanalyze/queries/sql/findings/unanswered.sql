@@ -3,8 +3,9 @@
 -- severity: 80
 -- sure: likely: no response was captured before the connection closed, and nothing of the connection is missing.
 -- why: The client waits for its request.timeout.ms, closes the connection, and tries again elsewhere.
--- repair: Look at what the broker did at that time: a long garbage collection, a full request queue, a disk that hangs; and whether a firewall drops the connection.
--- parameter least_wait_s = 1: seconds that it had been waited for, at least
+-- repair: Look at what the broker did at that time: a long garbage collection, a full request queue, a disk that hangs, an end without a goodbye (kernel log, out of memory).
+-- parameter least_wait_s = 1: seconds that it had been waited for, at least; of a Fetch beyond its max.wait
+-- parameter most_retransmissions = 2: packets that the client sent again, at most; with more of them it is `sent_into_nothing`
 WITH waiting AS (
     SELECT
         requests.client_id,
@@ -13,17 +14,26 @@ WITH waiting AS (
         requests.broker_port,
         requests.request_start_ns,
         requests.request_packet,
-        connections.end_ns - requests.request_end_ns AS waited_ns,
-        connections."end" AS end_word,
+        requests.response_start_ns,
+        connections.closed_ns - requests.request_end_ns AS waited_ns,
+        CAST(coalesce(requests.max_wait_ms, 0) AS BIGINT) * 1000000 AS held_ns,
+        connections.client_retransmitted_packets,
         connections.closed_by
     FROM requests
     JOIN connections
         ON requests.connection = connections.connection
         AND requests.connection_number = connections.connection_number
     WHERE
-        requests.status = 'unanswered'
-        -- Where the capture has gaps, the answer may be in one.
+        (
+            requests.status = 'unanswered'
+            -- What comes when the client has gone is no answer.
+            OR (requests.response_start_ns > connections.closed_ns AND connections.closed_by = 'client')
+        )
+        -- A member waits as long as the others take.
+        AND requests.api_name NOT IN ('JoinGroup', 'SyncGroup')
+        -- Where the capture has gaps, or one direction alone, the answer may be in what is missing.
         AND connections.client_lost_bytes + connections.broker_lost_bytes = 0
+        AND connections.broker_packets > 0
 )
 SELECT
     client_id,
@@ -31,14 +41,39 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' without an answer, after up to ', round(max(waited_ns) / 1e9, 1), ' s; ',
-        count(*) FILTER (WHERE closed_by = 'client'), ' times the client closed the connection'
+        count(*), ' without an answer within ',
+        CASE
+            WHEN round(min(waited_ns) / 1e9, 1) < round(max(waited_ns) / 1e9, 1)
+                THEN concat(round(min(waited_ns) / 1e9, 1), ' to ')
+            ELSE ''
+        END,
+        round(max(waited_ns) / 1e9, 1), ' s; then ',
+        CASE
+            WHEN count(*) FILTER (WHERE closed_by = 'broker') = 0 THEN 'the client closed the connection'
+            WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN 'the broker closed the connection'
+            ELSE concat(
+                'the client closed ', count(*) FILTER (WHERE closed_by = 'client'),
+                ' of the connections, the broker the others'
+            )
+        END,
+        CASE
+            WHEN count(response_start_ns) > 0
+                THEN concat('; ', count(response_start_ns), ' answered after that')
+            ELSE ''
+        END,
+        CASE
+            WHEN max(client_retransmitted_packets) = 0
+                THEN '; its TCP acknowledged them: the broker''s process hangs, not its machine or the network'
+            ELSE ''
+        END
     ) AS what,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,
     min(request_packet) AS first_packet
 FROM waiting
-WHERE waited_ns >= $least_wait_s * 1000000000 AND end_word <> 'open'
+WHERE
+    waited_ns >= $least_wait_s * 1000000000 + held_ns
+    AND coalesce(client_retransmitted_packets, 0) <= $most_retransmissions
 GROUP BY client_id, api_name, broker_ip, broker_port
 ORDER BY weight DESC, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

@@ -1,8 +1,5 @@
--- Exact quantiles of latency, by what is asked for: by nearest rank.
---
--- Ranks are of sorted rows, which go to files where there is too little memory; the aggregates
--- that give quantiles hold all values.
-WITH keyed AS (
+-- Quantiles of latency, by what is asked for, as `quantiles` has them.
+WITH binned AS (
     SELECT
         waited,
         CASE WHEN $by_client THEN CASE WHEN client < $clients THEN client ELSE -1 END END
@@ -12,19 +9,31 @@ WITH keyed AS (
             AS broker,
         CASE WHEN $by_topic THEN CASE WHEN topic < $topics THEN topic ELSE -1 END END AS topic,
         CASE WHEN $by_bucket THEN coalesce((time_ns - $start_ns) // $bucket_ns, -1) END AS bucket,
-        latency_ns
+        latency_bin,
+        count(*) AS many,
+        min(latency_ns) AS lowest,
+        max(latency_ns) AS highest
     FROM page_requests
     WHERE latency_ns IS NOT NULL AND ($by_topic OR NOT is_again)
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
 ),
 ranked AS (
     SELECT
         *,
-        row_number() OVER (
+        CAST(sum(many) OVER up_to_bin AS BIGINT) AS up_to,
+        CAST(sum(many) OVER all_bins AS BIGINT) AS of_all
+    FROM binned
+    WINDOW
+        up_to_bin AS (
             PARTITION BY waited, client, api, broker, topic, bucket
-            ORDER BY latency_ns
-        ) AS place,
-        count(*) OVER (PARTITION BY waited, client, api, broker, topic, bucket) AS many
-    FROM keyed
+            ORDER BY latency_bin
+            ROWS UNBOUNDED PRECEDING
+        ),
+        all_bins AS (
+            PARTITION BY waited, client, api, broker, topic, bucket
+            ORDER BY latency_bin
+            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+        )
 )
 SELECT
     waited,
@@ -33,10 +42,28 @@ SELECT
     broker,
     topic,
     bucket,
-    max(latency_ns) FILTER (WHERE place = (many * 50 + 99) // 100) AS p50,
-    max(latency_ns) FILTER (WHERE place = (many * 90 + 99) // 100) AS p90,
-    max(latency_ns) FILTER (WHERE place = (many * 99 + 99) // 100) AS p99,
-    max(latency_ns) AS max
+    max(
+        CASE
+            WHEN (of_all * 50 + 99) // 100 = up_to - many + 1 THEN lowest
+            WHEN (of_all * 50 + 99) // 100 = up_to THEN highest
+            ELSE lowest + (highest - lowest) // 2
+        END
+    ) FILTER (WHERE (of_all * 50 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p50,
+    max(
+        CASE
+            WHEN (of_all * 90 + 99) // 100 = up_to - many + 1 THEN lowest
+            WHEN (of_all * 90 + 99) // 100 = up_to THEN highest
+            ELSE lowest + (highest - lowest) // 2
+        END
+    ) FILTER (WHERE (of_all * 90 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p90,
+    max(
+        CASE
+            WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
+            WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
+            ELSE lowest + (highest - lowest) // 2
+        END
+    ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99,
+    max(highest) AS max
 FROM ranked
 GROUP BY waited, client, api, broker, topic, bucket
 ORDER BY waited, client, api, broker, topic, bucket

@@ -46,7 +46,8 @@ SELECT
     CASE WHEN is_produce OR is_fetch THEN coalesce(named.record_bytes, 0) ELSE 0 END
         AS record_bytes,
     (is_produce OR is_fetch) AND has_uncounted_records AS is_uncounted,
-    latency_ns
+    latency_ns,
+    latency_bin
 FROM measured
 LEFT JOIN told_apart AS named ON measured.request_id = named.request_id
 LEFT JOIN page_clients ON measured.client_id IS NOT DISTINCT FROM page_clients.name

@@ -1,6 +1,7 @@
 -- Requests by broker.
 --
--- Latencies are of requests that did not wait on purpose.
+-- Latencies are of requests that did not wait on purpose; of the brokers beyond the busiest they are
+-- not given.
 WITH busiest AS (
     SELECT
         broker_ip,
@@ -9,24 +10,35 @@ WITH busiest AS (
     GROUP BY broker_ip, broker_port
     ORDER BY count(*) FILTER (WHERE is_request) DESC, broker_ip, broker_port
     LIMIT $most_keys
+),
+counted AS (
+    SELECT
+        busiest.broker_ip,
+        busiest.broker_port,
+        busiest.broker_ip IS NULL AS other,
+        count(*) FILTER (WHERE is_request) AS requests,
+        count(*) FILTER (WHERE is_error) AS errors,
+        coalesce(sum(request_bytes), 0) AS request_bytes,
+        coalesce(sum(response_bytes), 0) AS response_bytes
+    FROM measured
+    LEFT JOIN busiest
+        ON measured.broker_ip = busiest.broker_ip AND measured.broker_port = busiest.broker_port
+    GROUP BY busiest.broker_ip, busiest.broker_port, other
 )
 SELECT
-    busiest.broker_ip,
-    busiest.broker_port,
-    busiest.broker_ip IS NULL AS other,
-    count(*) FILTER (WHERE is_request) AS requests,
-    count(*) FILTER (WHERE is_error) AS errors,
-    coalesce(sum(request_bytes), 0) AS request_bytes,
-    coalesce(sum(response_bytes), 0) AS response_bytes,
-    count(work_latency_ns) AS "latency_ns.count",
-    min(work_latency_ns) AS "latency_ns.min",
-    percentile_disc(0.5) WITHIN GROUP (ORDER BY work_latency_ns) AS "latency_ns.p50",
-    percentile_disc(0.9) WITHIN GROUP (ORDER BY work_latency_ns) AS "latency_ns.p90",
-    percentile_disc(0.99) WITHIN GROUP (ORDER BY work_latency_ns) AS "latency_ns.p99",
-    max(work_latency_ns) AS "latency_ns.max",
-    sum(work_latency_ns) // nullif(count(work_latency_ns), 0) AS "latency_ns.mean"
-FROM measured
-LEFT JOIN busiest
-    ON measured.broker_ip = busiest.broker_ip AND measured.broker_port = busiest.broker_port
-GROUP BY busiest.broker_ip, busiest.broker_port, other
-ORDER BY other, requests DESC, busiest.broker_ip, busiest.broker_port
+    counted.*,
+    CASE WHEN NOT other THEN coalesce(latency.count, 0) END AS "latency_ns.count",
+    latency.min AS "latency_ns.min",
+    latency.p50 AS "latency_ns.p50",
+    latency.p90 AS "latency_ns.p90",
+    latency.p99 AS "latency_ns.p99",
+    latency.max AS "latency_ns.max",
+    latency.mean AS "latency_ns.mean"
+FROM counted
+LEFT JOIN quantiles AS latency
+    ON latency.subject = 'broker'
+    AND latency.measure = 'latency_ns'
+    AND NOT latency.waited
+    AND latency.key_1 = counted.broker_ip
+    AND latency.key_2 = CAST(counted.broker_port AS VARCHAR)
+ORDER BY other, requests DESC, broker_ip, broker_port

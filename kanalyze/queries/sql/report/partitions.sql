@@ -1,29 +1,36 @@
 -- What was produced to and fetched from each partition, most bytes first.
 --
 -- What a broker refused is not counted.
+WITH sides AS (
+    SELECT
+        topic,
+        CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
+        "partition",
+        api_name IN ('Produce', 'MultiProduce') AS is_produce,
+        count(DISTINCT request_id) AS requests,
+        coalesce(sum(record_count), 0) AS records,
+        coalesce(sum(record_bytes), 0) AS bytes,
+        max(high_watermark) AS high_watermark
+    FROM partitions
+    WHERE
+        api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+        AND coalesce(error_code, 0) = 0
+        AND "partition" IS NOT NULL
+    GROUP BY topic, CASE WHEN topic IS NULL THEN topic_id END, "partition", is_produce
+)
 SELECT
     topic,
-    CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
+    topic_id,
     "partition",
-    count(DISTINCT request_id) FILTER (WHERE api_name IN ('Produce', 'MultiProduce'))
-        AS produce_requests,
-    coalesce(sum(record_count) FILTER (WHERE api_name IN ('Produce', 'MultiProduce')), 0)
-        AS produced_records,
-    coalesce(sum(record_bytes) FILTER (WHERE api_name IN ('Produce', 'MultiProduce')), 0)
-        AS produced_bytes,
-    count(DISTINCT request_id) FILTER (WHERE api_name NOT IN ('Produce', 'MultiProduce'))
-        AS fetch_requests,
-    coalesce(sum(record_count) FILTER (WHERE api_name NOT IN ('Produce', 'MultiProduce')), 0)
-        AS fetched_records,
-    coalesce(sum(record_bytes) FILTER (WHERE api_name NOT IN ('Produce', 'MultiProduce')), 0)
-        AS fetched_bytes,
+    sum(CASE WHEN is_produce THEN requests ELSE 0 END) AS produce_requests,
+    sum(CASE WHEN is_produce THEN records ELSE 0 END) AS produced_records,
+    sum(CASE WHEN is_produce THEN bytes ELSE 0 END) AS produced_bytes,
+    sum(CASE WHEN is_produce THEN 0 ELSE requests END) AS fetch_requests,
+    sum(CASE WHEN is_produce THEN 0 ELSE records END) AS fetched_records,
+    sum(CASE WHEN is_produce THEN 0 ELSE bytes END) AS fetched_bytes,
     max(high_watermark) AS high_watermark
-FROM partitions
-WHERE
-    api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-    AND coalesce(error_code, 0) = 0
-    AND "partition" IS NOT NULL
-GROUP BY topic, CASE WHEN topic IS NULL THEN topic_id END, "partition"
+FROM sides
+GROUP BY topic, topic_id, "partition"
 ORDER BY
     produced_bytes + fetched_bytes DESC,
     topic NULLS LAST,

@@ -6,8 +6,21 @@ WITH refused AS (
         request_id,
         sum(record_count) AS record_count,
         sum(record_bytes) AS record_bytes
-    FROM partitions
-    WHERE error_code <> 0 AND status = 'error'
+    FROM (
+        SELECT
+            request_id,
+            p.record_count,
+            p.record_bytes,
+            p.error_code
+        FROM (
+            SELECT
+                request_id,
+                unnest(partitions) AS p
+            FROM requests
+            WHERE status = 'error'
+        ) AS failed
+    ) AS failed
+    WHERE error_code <> 0
     GROUP BY request_id
 )
 SELECT

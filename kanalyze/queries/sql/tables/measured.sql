@@ -1,7 +1,8 @@
 -- Requests, with what every report asks of them.
 --
 -- `work_latency_ns` and `work_total_time_ns` are null where the broker held the answer back on
--- purpose, or where there is no answer: they tell how slow broker and network are.
+-- purpose, or where there is no answer: they tell how slow broker and network are. Amounts of one
+-- bin differ by less than 0.4 %.
 SELECT
     *,
     status <> 'orphan_response' AS is_request,
@@ -11,8 +12,9 @@ SELECT
     waited IS TRUE AS has_waited,
     CASE WHEN waited IS NOT TRUE THEN latency_ns END AS work_latency_ns,
     CASE WHEN waited IS NOT TRUE THEN total_time_ns END AS work_total_time_ns,
-    CASE WHEN waited IS TRUE THEN latency_ns END AS waited_latency_ns,
-    CASE WHEN waited IS TRUE THEN total_time_ns END AS waited_total_time_ns,
+    CAST(sign(latency_ns) * floor(ln(abs(latency_ns) + 1) * 252) AS INTEGER) AS latency_bin,
+    CAST(sign(total_time_ns) * floor(ln(abs(total_time_ns) + 1) * 252) AS INTEGER)
+        AS total_time_bin,
     -- Records there were, but how many is not known.
     record_count IS NULL AND CASE
         WHEN api_name IN ('Produce', 'MultiProduce')

@@ -9,8 +9,8 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from kanalyze.common.bounded_text import bounded_text
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.statistics.bounded_counters import bounded_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ class InFlightRequest(NamedTuple):
     api_name: str | None
     """None for an API that is not in the tables."""
     client_id: str | None
-    """A long one shortened, as in statistics."""
+    """A long one shortened, as in reports."""
     client: Endpoint
     broker: Endpoint
 

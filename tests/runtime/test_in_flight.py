@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.statistics.in_flight import in_flight
+from kanalyze.runtime.in_flight import in_flight
 from tests.support import kafka as k
 from tests.support.streams import TIME_NS
 from tests.support.talk import BROKER, Talk

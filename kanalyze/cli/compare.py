@@ -1,0 +1,90 @@
+"""``kanalyze compare``: before and after.
+
+In: arguments. Out: the comparison on standard output, as JSON where it is asked for; whether
+``--fail-on`` found something. It must not know how things are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.api.comparing import compare_inputs, report_in
+from kanalyze.cli.analyze import analysis_of, filters_of, progress_bar
+from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.queries.compare.comparison import Thresholds
+from kanalyze.render.compare import compare_lines, compare_markdown
+from kanalyze.render.json import summary_json
+
+if TYPE_CHECKING:
+    from kanalyze.runtime.pipeline import Analysis
+
+__all__ = ["compare"]
+
+FAILED_ON = 1
+_FAIL_ON = {
+    "slower": ("slower",),
+    "errors": ("fails_more",),
+    "new": ("new",),
+    "gone": ("gone",),
+    "any": ("slower", "fails_more", "new", "gone"),
+}
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Compare; return 1 where --fail-on found something. Raises KanalyzeError and OSError."""
+    a, b = arguments.a, arguments.b
+    thresholds = Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
+    if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
+        raise UsageError("filters are for captures: a report has no rows to leave out")
+    # Opened first, so that an error comes before the work.
+    with OutputFile(arguments.json) if arguments.json else nullcontext() as output:
+        found = compare_inputs(
+            a,
+            b,
+            partial(_analysis, arguments),
+            thresholds,
+            max_memory_bytes=arguments.max_memory,
+            threads=arguments.jobs or 1,
+            watched=progress_bar,
+        )
+        if output is not None:
+            output.file.write(summary_json(found).encode("ascii"))
+    if arguments.json != STANDARD_OUTPUT:
+        _show(found, arguments.format)
+    return FAILED_ON if _failed(found, arguments.fail_on) else 0
+
+
+def _analysis(arguments: argparse.Namespace, given: str) -> Analysis:
+    """Return the analysis of one of the two."""
+    return analysis_of(argparse.Namespace(**{**vars(arguments), "captures": [given]}))
+
+
+def _failed(found: dict[str, Any], fail_on: list[str]) -> bool:
+    """Return whether there is something that a status of 1 is asked for."""
+    sections = {section for word in fail_on for section in _FAIL_ON[word]}
+    return any(
+        not each.get("may_be_chance", False) for section in sections for each in found[section]
+    )
+
+
+def _show(found: dict[str, Any], shown_as: str) -> None:
+    if shown_as == "json":
+        sys.stdout.write(summary_json(found))
+    elif shown_as == "md":
+        sys.stdout.write(compare_markdown(found))
+    elif is_plain():
+        lines = compare_lines(found, plain_width())
+        sys.stdout.write("".join(f"{line.plain}\n" for line in lines))
+    else:
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(markup=False, emoji=False, highlight=False)
+        for line in compare_lines(found, console.width):
+            console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)

@@ -1,0 +1,49 @@
+"""``kanalyze save``: the tables of captures, kept in a file."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.api.saving import save_tables
+from kanalyze.cli.analyze import analysis_of, progress_bar, report_if_none
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+__all__ = ["save"]
+
+
+def save(arguments: argparse.Namespace) -> None:
+    """Write the tables of captures to a file; raises KanalyzeError and OSError."""
+    analysis = analysis_of(arguments)
+    with _ended_in_order(), closing(analysis), progress_bar(analysis):
+        requests = save_tables(
+            analysis,
+            arguments.output,
+            _options(arguments),
+            max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        )
+    report_if_none(requests, arguments, analysis)
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what decides how captures are read, for those who look into the file."""
+    return {name: getattr(arguments, name) for name in ("port", "topic_ids", "definitions")}
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end the process as an error does: what was begun is removed."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,57 @@
+"""Tells saved files from captures by their first bytes, without anything that is slow to import.
+
+In: what is given as captures. Out: the saved files among it. This module must not know what is in
+such a file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kanalyze.common import paths
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MAGIC_BYTES", "is_database", "saved_files"]
+
+MAGIC_BYTES = 12
+_MAGIC_AT, _MAGIC = 8, b"DUCK"
+
+
+def is_database(beginning: bytes) -> bool:
+    """Tell whether a file that begins so is a database of DuckDB, as saved files are."""
+    return beginning[_MAGIC_AT:MAGIC_BYTES] == _MAGIC
+
+
+def saved_files(given: Sequence[object]) -> list[str]:
+    """Return the saved files among captures, each once; none where there is no other.
+
+    Raises:
+        UsageError: there are captures too.
+    """
+    files = [each for each in given if isinstance(each, str | os.PathLike) and _is_saved(each)]
+    if not files:
+        return []
+    if len(files) < len(given):
+        other = next(each for each in given if each not in files)
+        raise UsageError(
+            f"{os.fspath(files[0])}: is a saved file, which is not read together with a capture "
+            f"({other}): save that too"
+        )
+    known: dict[str, str] = {}
+    for each in files:
+        known.setdefault(os.path.realpath(each), os.fspath(each))
+    return list(known.values())
+
+
+def _is_saved(path: str | os.PathLike[str]) -> bool:
+    if paths.regular_bytes(path) is None:
+        return False
+    try:
+        with paths.opened(path) as file:
+            return is_database(file.read(MAGIC_BYTES))
+    except OSError:
+        return False  # whoever opens it as a capture says why

@@ -1,0 +1,60 @@
+"""The fields of one request, for people.
+
+In: a row. Out: a name and a text for each field that is not null; texts from the wire are escaped.
+Must not know: where they are shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.render.text import shown
+from kanalyze.render.times import moment_text
+from kanalyze.render.units import bytes_text, count_text, duration_text
+from kanalyze.tables.row import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.tables.row import Row
+
+__all__ = ["request_fields"]
+
+_MOST_ITEMS = 100
+"""Partitions and errors of a request that are shown."""
+
+
+def request_fields(row: Row) -> Iterator[tuple[str, str]]:
+    """Yield the fields in the order of the columns; of lists each item is one."""
+    for column in COLUMNS:
+        value = getattr(row, column.name)
+        if isinstance(value, list):
+            for item in value[:_MOST_ITEMS]:
+                yield column.name, _item_text(item)
+            if len(value) > _MOST_ITEMS:
+                yield column.name, f"{count_text(len(value) - _MOST_ITEMS)} more"
+        elif value is not None:
+            yield column.name, _text(column.name, value)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int):
+        return shown(str(value))
+    if name.endswith(("_start_ns", "_end_ns")):
+        return moment_text(value)
+    if name.endswith("_ns"):
+        return duration_text(value)
+    if name.endswith("_bytes"):
+        return f"{bytes_text(value)} ({value:,})"
+    return str(value)
+
+
+def _item_text(item: Any) -> str:
+    """Return a struct's fields, without nulls, or a text."""
+    if not hasattr(item, "_asdict"):
+        return shown(str(item))
+    return ", ".join(
+        f"{name} {shown(str(value))}" for name, value in item._asdict().items() if value is not None
+    )

@@ -1,0 +1,140 @@
+"""The rows of the last minute, for those who look into a line of a table.
+
+In: blocks of rows, each with the number of its step of time. Out: the rows that a
+:class:`~kanalyze.live.window.row_choice.RowChoice` chooses. Must not know: clocks, nor how rows are
+shown.
+
+Memory is bounded by :data:`MOST_ROWS` and :data:`MOST_BYTES`; the oldest rows are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.row_measures import RowMeasures
+from kanalyze.tables.columns.block import Ints, Lists, words_in_use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from kanalyze.tables.columns.block import ColumnValues, RowBlock
+    from kanalyze.tables.row import Row
+
+__all__ = ["MOST_BYTES", "MOST_ROWS", "RecentBlock", "RecentRows"]
+
+MOST_ROWS = 100_000
+MOST_BYTES = 64 << 20
+
+_EARLIEST_NS = -(2**63)
+
+
+class RecentBlock(NamedTuple):
+    """Rows of one step of time."""
+
+    serial: int
+    """Rises with each block."""
+    step: int
+    block: RowBlock
+    size_bytes: int
+
+
+class RecentRows:
+    """The latest rows, the oldest first."""
+
+    def __init__(self, steps: int, step_ns: int) -> None:
+        """Keep the rows of so many steps."""
+        self._steps = steps
+        self.step_ns = step_ns
+        self._blocks: deque[RecentBlock] = deque()
+        self._rows = self._bytes = self._serial = self._newest = 0
+        self.begun = 0
+        """How often the rows began anew."""
+        self.first_step = 0
+        """The first step of which no row was dropped."""
+
+    def add(self, step: int, block: RowBlock) -> None:
+        """Add the rows of a step."""
+        self._serial += 1
+        self._newest = max(step, self._newest)
+        self._blocks.append(RecentBlock(self._serial, step, block, _bytes_of(block)))
+        self._rows += len(block)
+        self._bytes += self._blocks[-1].size_bytes
+        while self._is_too_much():
+            old = self._blocks.popleft()
+            self.first_step = max(self.first_step, old.step + 1)
+            self._rows -= len(old.block)
+            self._bytes -= old.size_bytes
+
+    def begin(self) -> None:
+        """Drop all rows; steps may be earlier ones."""
+        self._blocks.clear()
+        self._rows = self._bytes = self._newest = self.first_step = 0
+        self.begun += 1
+
+    def after(self, serial: int) -> Iterator[RecentBlock]:
+        """Yield the blocks that were added after the one with this number; 0 for all."""
+        return (each for each in self._blocks if each.serial > serial)
+
+    def find(
+        self,
+        chosen: Callable[[RowBlock], NDArray[np.bool_]],
+        *,
+        since_ns: int,
+        most: int,
+        slowest: bool,
+    ) -> tuple[list[Row], int]:
+        """Return the first rows that are chosen, and how many there are.
+
+        Those count that have no time before ``since_ns``. They are sorted by time, the latest
+        first, or by latency, the slowest first.
+        """
+        found: list[tuple[int, int, int, RowBlock]] = []
+        count = 0
+        for number, each in enumerate(self._blocks):
+            times, latencies = _times_and_latencies(each.block)
+            places = np.flatnonzero(chosen(each.block) & (times >= since_ns))
+            count += len(places)
+            keys, others = (latencies, times) if slowest else (times, latencies)
+            best = places[np.lexsort((-others[places], -keys[places]))[:most]]
+            found += [(int(keys[at]), -number, int(at), each.block) for at in best.tolist()]
+        found.sort(key=lambda item: item[:2], reverse=True)
+        return [block.take([at]).rows()[0] for _, _, at, block in found[:most]], count
+
+    def _is_too_much(self) -> bool:
+        blocks = self._blocks
+        if len(blocks) < 2:  # what was added last is there in any case
+            return False
+        is_old = blocks[0].step <= self._newest - self._steps
+        return is_old or self._rows > MOST_ROWS or self._bytes > MOST_BYTES
+
+
+def _times_and_latencies(block: RowBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when each response began, or its request, and how long it took.
+
+    What is not known is the least there is.
+    """
+    rows = RowMeasures(block.columns)
+    answered, sent = rows.known("response_start_ns"), rows.known("request_start_ns")
+    began = np.where(sent, rows.ints("request_start_ns").values, _EARLIEST_NS)
+    times = np.where(answered, rows.ints("response_start_ns").values, began)
+    latencies = np.where(rows.known("latency_ns"), rows.ints("latency_ns").values, _EARLIEST_NS)
+    return times, latencies
+
+
+def _bytes_of(block: RowBlock) -> int:
+    return sum(map(_bytes_of_column, block.columns.values()))
+
+
+def _bytes_of_column(column: ColumnValues) -> int:
+    if isinstance(column, Lists):
+        return 8 * len(column.offsets) + sum(map(_bytes_of_column, column.fields.values()))
+    if isinstance(column, Ints):
+        return 8 * len(column.values) + len(column.valid or b"")
+    codes, words = words_in_use(column)
+    return 4 * len(codes) + sum(map(len, words))

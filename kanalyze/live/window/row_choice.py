@@ -1,0 +1,176 @@
+"""Chooses rows: those of a line of a table, and those that name something.
+
+In: blocks of rows. Out: for each row whether it is chosen. Must not know: where rows come from.
+Texts of keys are of limited length, as sums have them.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from kanalyze.common.bounded_text import bounded_text
+from kanalyze.live.window.row_measures import rows_of_items
+from kanalyze.model.tcp import Endpoint
+from kanalyze.tables.columns.block import Ints
+from kanalyze.tables.columns.numpy_arrays import (
+    IntArray,
+    ListArray,
+    WordArray,
+    ints_of,
+    lists_of,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from kanalyze.tables.columns.block import RowBlock
+
+__all__ = ["RowChoice", "text_matches"]
+
+Mask: TypeAlias = "NDArray[np.bool_]"
+
+_NAMES = ("api_name", "client_id", "client_ip", "group_id", "error_name")
+"""Texts of a row that :meth:`RowChoice.naming` looks at."""
+_NAMES_OF_ITEMS = (
+    ("partitions", "topic"),
+    ("partitions", "topic_id"),
+    ("errors", "topic"),
+    ("errors", "name"),
+)
+
+
+def text_matches(pattern: str, texts: Iterable[str | None]) -> bool:
+    """Return whether a text contains a pattern, or matches it if it has ``*``, ``?`` or ``[``.
+
+    Case is ignored. An empty pattern matches everything.
+    """
+    if not pattern:
+        return True
+    lowered = pattern.lower()
+    known = (text.lower() for text in texts if text is not None)
+    if any(char in lowered for char in "*?["):
+        return any(fnmatchcase(text, lowered) for text in known)
+    return any(lowered in text for text in known)
+
+
+class RowChoice:
+    """Chooses rows by their columns, and by items of their lists; all conditions have to hold."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, str | int | None] | None = None,
+        *,
+        topic: tuple[str | None, str | None] | None = None,
+        error: Mapping[str, str | int | None] | None = None,
+        naming: str = "",
+        requests_only: bool = False,
+    ) -> None:
+        """Say what is chosen.
+
+        Args:
+            columns: values of columns; ``waited`` is 0 also where that is not known.
+            topic: a name and an id that a partition has, or an error; without a name, the id
+                of a partition.
+            error: values of the fields of one item of ``errors``.
+            naming: a pattern that an API, a client, a broker, a topic, a group or an error of
+                the row matches, as :func:`text_matches` says.
+            requests_only: no responses whose request is not known.
+        """
+        self._columns = dict(columns or {})
+        self._topic = topic
+        self._error = error
+        self._naming = naming
+        self._requests_only = requests_only
+
+    def __call__(self, block: RowBlock) -> Mask:
+        """Return for each row whether it is chosen."""
+        chosen = np.ones(len(block), dtype=np.bool_)
+        for name, value in self._columns.items():
+            chosen &= _equals(_array(block, name), value, null_is_0=name == "waited")
+        if self._requests_only:
+            chosen &= ~_equals(_array(block, "status"), "orphan_response")
+        if self._topic is not None:
+            chosen &= _has_topic(block, *self._topic)
+        if self._error is not None:
+            errors = lists_of(block.columns["errors"])
+            chosen &= _has_item(errors, self._error, len(block))
+        if self._naming:
+            chosen &= _names(block, lambda text: text_matches(self._naming, (text,)))
+        return chosen
+
+
+def _array(block: RowBlock, name: str) -> IntArray | WordArray:
+    column = block.columns[name]
+    return ints_of(column) if isinstance(column, Ints) else words_of(column)
+
+
+def _equals(values: IntArray | WordArray, wanted: Any, *, null_is_0: bool = False) -> Mask:
+    if isinstance(values, WordArray):
+        if wanted is None:
+            return np.asarray(values.codes < 0)
+        return _of_words(values, lambda text: bounded_text(text) == wanted)
+    numbers, valid = values
+    known = np.ones(len(numbers), dtype=np.bool_) if valid is None else valid
+    if wanted is None:
+        return ~known
+    return np.asarray((numbers == int(wanted)) & (known | (null_is_0 and wanted == 0)))
+
+
+def _of_words(texts: WordArray, is_wanted: Callable[[str], bool]) -> Mask:
+    # Code -1, null, finds the last one.
+    wanted = np.array([*map(is_wanted, texts.words), False], dtype=np.bool_)
+    return wanted[texts.codes]
+
+
+def _has_topic(block: RowBlock, name: str | None, topic_id: str | None) -> Mask:
+    partitions = lists_of(block.columns["partitions"])
+    if name is None:
+        return _has_item(partitions, {"topic": None, "topic_id": topic_id}, len(block))
+    errors = lists_of(block.columns["errors"])
+    wanted = {"topic": name}
+    return _has_item(partitions, wanted, len(block)) | _has_item(errors, wanted, len(block))
+
+
+def _has_item(lists: ListArray, wanted: Mapping[str, str | int | None], rows: int) -> Mask:
+    """Return which rows have an item with these values."""
+    items = np.ones(int(lists.offsets[-1]), dtype=np.bool_)
+    for name, value in wanted.items():
+        items &= _equals(lists.fields[name], value)
+    return _rows_with(lists, items, rows)
+
+
+def _rows_with(lists: ListArray, items: Mask, rows: int) -> Mask:
+    found = np.zeros(rows, dtype=np.bool_)
+    found[rows_of_items(lists)[items]] = True
+    return found
+
+
+def _names(block: RowBlock, is_wanted: Callable[[str], bool]) -> Mask:
+    """Return which rows have a text that is wanted."""
+    found = np.zeros(len(block), dtype=np.bool_)
+    for name in _NAMES:
+        found |= _of_words(words_of(block.columns[name]), is_wanted)
+    found |= _of_words(_brokers(block), is_wanted)
+    for list_name, name in _NAMES_OF_ITEMS:
+        lists = lists_of(block.columns[list_name])
+        texts = lists.fields[name]
+        assert isinstance(texts, WordArray)
+        found |= _rows_with(lists, _of_words(texts, is_wanted), len(block))
+    return found
+
+
+def _brokers(block: RowBlock) -> WordArray:
+    """Return the address and port of each row's broker."""
+    ips, ports = words_of(block.columns["broker_ip"]), ints_of(block.columns["broker_port"]).values
+    pairs, codes = np.unique((ips.codes.astype(np.int64) << 16) | ports, return_inverse=True)
+    words = [
+        str(Endpoint(ips.words[pair >> 16], pair & 0xFFFF)) if pair >= 0 else ""
+        for pair in pairs.tolist()
+    ]
+    return WordArray(codes.astype(np.int32).reshape(-1), words)

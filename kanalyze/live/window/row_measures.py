@@ -1,0 +1,187 @@
+"""What sums are made of: arrays with an entry for each row, or for each partition.
+
+In: columns of rows. Out: :class:`RowMeasures` and :class:`PartitionMeasures`. This module must
+not know how they are added up.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.columns.block import Ints
+from kanalyze.tables.columns.numpy_arrays import (
+    IntArray,
+    ListArray,
+    WordArray,
+    ints_of,
+    lists_of,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from kanalyze.tables.columns.block import ColumnValues
+
+__all__ = [
+    "PartitionMeasures",
+    "RowMeasures",
+    "held_back_on_purpose",
+    "rows_of_items",
+]
+
+_PRODUCE_APIS = frozenset({"Produce", "MultiProduce"})
+_FETCH_APIS = frozenset({"Fetch", "MultiFetch", "ShareFetch"})
+_JOIN_APIS = frozenset({"JoinGroup"})
+
+
+def held_back_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool_]:
+    """Return for each row whether the response was held back on purpose; false if not known."""
+    waited: NDArray[np.bool_] = ints_of(columns["waited"]).values != 0
+    return waited
+
+
+class RowMeasures:
+    """Measures of rows, each an array with an entry for each row."""
+
+    def __init__(self, columns: Mapping[str, ColumnValues]) -> None:
+        """Measure rows, of which at least the columns that are asked for are given."""
+        self._columns = columns
+        status, api_name = self.words("status"), self.words("api_name")
+        self.is_orphan = _is_one_of(status, {"orphan_response"})
+        self.is_request = ~self.is_orphan
+        self.is_error = _is_one_of(status, {"error"})
+        self.is_join = _is_one_of(api_name, _JOIN_APIS)
+        self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
+        self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
+        self.has_no_records = self.is_fetch & _is_one_of(status, {"unanswered"})
+        """Has no records, though their sum is null: a fetch without a response, or a Produce
+        request that was read and names no partition."""
+        names_none = np.diff(self.lists("partitions").offsets) == 0
+        is_unread = _is_one_of(status, {"malformed"})
+        self.has_no_records |= self.is_produce & names_none & ~is_unread
+        self.is_held_back = held_back_on_purpose(columns)
+        self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
+        """Has a latency of the broker or the network, not of a wait on purpose."""
+
+    def __len__(self) -> int:
+        return len(self.is_orphan)
+
+    def ints(self, name: str) -> IntArray:
+        """Return a column of numbers."""
+        return ints_of(self._columns[name])
+
+    def words(self, name: str) -> WordArray:
+        """Return a column of texts."""
+        return words_of(self._columns[name])
+
+    def lists(self, name: str) -> ListArray:
+        """Return a column of lists."""
+        return lists_of(self._columns[name])
+
+    def key(self, name: str) -> IntArray | WordArray:
+        """Return a column that rows are grouped by."""
+        return self.ints(name) if isinstance(self._columns[name], Ints) else self.words(name)
+
+    def known(self, name: str) -> NDArray[np.bool_]:
+        """Return where a number is not null."""
+        valid = self.ints(name).valid
+        return np.ones(len(self), dtype=np.bool_) if valid is None else valid
+
+    @cached_property
+    def traffic(self) -> tuple[NDArray[np.int64], ...]:
+        """Requests, errors, bytes of requests and of responses."""
+        return (
+            self.is_request.astype(np.int64),
+            self.is_error.astype(np.int64),
+            self.ints("request_bytes").values,
+            self.ints("response_bytes").values,
+        )
+
+    @cached_property
+    def partitions(self) -> PartitionMeasures | None:
+        """Partitions of rows that produce or fetch; None where there are none."""
+        lists = self.lists("partitions")
+        rows = rows_of_items(lists)
+        carries = (self.is_produce | self.is_fetch)[rows]
+        if not carries.any():
+            return None
+        return PartitionMeasures.of(lists, np.flatnonzero(carries), rows[carries], self)
+
+
+class PartitionMeasures(NamedTuple):
+    """Measures of partitions that were produced to or fetched from, each an array."""
+
+    row: NDArray[np.int64]
+    """Rising."""
+    topic: WordArray
+    topic_id: WordArray
+    record_count: NDArray[np.int64]
+    """0 where it is not known, as ``record_bytes``."""
+    record_bytes: NDArray[np.int64]
+    is_refused: NDArray[np.bool_]
+    """The response has an error: neither produced nor fetched."""
+    is_unknown: NDArray[np.bool_]
+    """Has records, but their number is not known."""
+
+    @classmethod
+    def of(
+        cls,
+        lists: ListArray,
+        items: NDArray[np.int64],
+        row: NDArray[np.int64],
+        rows: RowMeasures,
+    ) -> PartitionMeasures:
+        """Return the measures of some partitions: their places, and the row of each."""
+        count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
+        is_null = np.zeros(len(items), dtype=np.bool_) if count.valid is None else ~count.valid
+        # Where the row has a sum, the partition is one that the response leaves out.
+        is_uncounted = is_null & ~rows.known("record_count")[row] & ~rows.has_no_records[row]
+        is_refused = _ints_at(lists, "error_code", items).values != 0
+        return cls(
+            row=row,
+            topic=_words_at(lists, "topic", items),
+            topic_id=_words_at(lists, "topic_id", items),
+            record_count=count.values,
+            record_bytes=size.values,
+            is_refused=is_refused,
+            is_unknown=is_uncounted & ~is_refused,
+        )
+
+
+def rows_of_items(lists: ListArray) -> NDArray[np.int64]:
+    """Return the row of each item of lists."""
+    return np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
+
+
+def _ints_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> IntArray:
+    field = lists.fields[name]
+    assert isinstance(field, IntArray)
+    return IntArray(field.values[items], None if field.valid is None else field.valid[items])
+
+
+def _words_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> WordArray:
+    field = lists.fields[name]
+    assert isinstance(field, WordArray)
+    return _in_use(field.codes[items], field.words)
+
+
+def _is_one_of(texts: WordArray, wanted: frozenset[str] | set[str]) -> NDArray[np.bool_]:
+    # Code -1, null, finds the last one.
+    is_wanted = np.array([*(word in wanted for word in texts.words), False], dtype=np.bool_)
+    return is_wanted[texts.codes]
+
+
+def _in_use(codes: NDArray[np.int32], words: list[str]) -> WordArray:
+    """Return texts without words that do not occur, if there are many of them."""
+    if len(words) <= len(codes):
+        return WordArray(codes, words)
+    used = np.unique(codes[codes >= 0])
+    places = np.where(codes < 0, -1, np.searchsorted(used, codes)).astype(np.int32)
+    return WordArray(places, [words[code] for code in used.tolist()])

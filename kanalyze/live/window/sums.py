@@ -1,0 +1,268 @@
+"""The sums of a step: of an end (API, client, broker), a topic, an error; the slowest requests.
+
+In: sums over groups of alike rows. Out: the same with ``merge``, which is associative and
+commutative. Must not know: how rows are grouped. What each figure is, is said in
+``kanalyze/queries/sql/report/``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kanalyze.common.bounded_text import bounded_text
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.live.window.latency_sketch import LatencySketch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from kanalyze.live.window.latency_sketch import Latencies
+    from kanalyze.tables.row import Row
+
+__all__ = [
+    "EndSums",
+    "EndTotals",
+    "ErrorSums",
+    "RecordSums",
+    "SlowestRows",
+    "TopicSums",
+]
+
+MAX_SLOWEST_TOPICS = 3
+
+
+class RecordSums:
+    """Records and their bytes, and whether that is all of them."""
+
+    __slots__ = ("bytes", "count", "unknown")
+
+    def __init__(self, count: int = 0, size: int = 0, unknown: int = 0) -> None:
+        self.count = count
+        self.bytes = size
+        self.unknown = unknown
+        """Partitions whose records could not be counted."""
+
+    def merge(self, other: RecordSums) -> None:
+        """Add another sum."""
+        self.count += other.count
+        self.bytes += other.bytes
+        self.unknown += other.unknown
+
+
+class EndSums(NamedTuple):
+    """Sums over rows of one API, one client or one broker."""
+
+    requests: int
+    errors: int
+    request_bytes: int
+    response_bytes: int
+    latencies_ns: Latencies
+    """Of the rows that have one."""
+
+
+class EndTotals:
+    """One API, one client or one broker."""
+
+    __slots__ = ("errors", "latency", "request_bytes", "requests", "response_bytes")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.latency = LatencySketch()
+
+    def add(self, sums: EndSums) -> None:
+        """Add rows of this API, client or broker."""
+        self.requests += sums.requests
+        self.errors += sums.errors
+        self.request_bytes += sums.request_bytes
+        self.response_bytes += sums.response_bytes
+        self.latency.add_values(sums.latencies_ns)
+
+    def merge(self, other: EndTotals) -> None:
+        """Add another sum over the same API, client or broker."""
+        self.requests += other.requests
+        self.errors += other.errors
+        self.request_bytes += other.request_bytes
+        self.response_bytes += other.response_bytes
+        self.latency.merge(other.latency)
+
+    @property
+    def figures(self) -> tuple[int, int, int, int, int | None, int | None]:
+        """Requests, errors, bytes of both, half of the latencies, 99 % of them."""
+        sketch = self.latency
+        return (
+            *(self.requests, self.errors, self.request_bytes, self.response_bytes),
+            *(sketch.quantile(0.5), sketch.quantile(0.99)),
+        )
+
+
+class TopicSums:
+    """One topic."""
+
+    __slots__ = ("errors", "fetch_requests", "fetched", "produce_requests", "produced")
+
+    def __init__(self) -> None:
+        self.produce_requests = 0
+        self.produced = RecordSums()
+        self.fetch_requests = 0
+        self.fetched = RecordSums()
+        self.errors = 0
+        """Error codes other than 0 that concern the topic, each counted."""
+
+    def merge(self, other: TopicSums) -> None:
+        """Add another sum over the same topic."""
+        self.produce_requests += other.produce_requests
+        self.produced.merge(other.produced)
+        self.fetch_requests += other.fetch_requests
+        self.fetched.merge(other.fetched)
+        self.errors += other.errors
+
+
+class ErrorSums:
+    """One error code, of one API, on one topic."""
+
+    __slots__ = ("count", "last_time_ns")
+
+    def __init__(self, count: int = 0, last_time_ns: int | None = None) -> None:
+        self.count = count
+        self.last_time_ns = last_time_ns
+
+    def merge(self, other: ErrorSums) -> None:
+        """Add another sum over the same error."""
+        self.count += other.count
+        times = (self.last_time_ns, other.last_time_ns)
+        self.last_time_ns = max((time for time in times if time is not None), default=None)
+
+
+class SlowestRows:
+    """The requests with the highest latency, waiting fetches left out by whoever adds.
+
+    Of equal latencies the earlier request stands first, then the lower packet number, then the
+    connection's name: the choice does not depend on the order of adding.
+    """
+
+    __slots__ = ("_entries", "_most")
+
+    FIRST_BY = ("latency_ns", "request_start_ns", "request_packet")
+    """Columns that decide first which requests are the slowest."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: list[tuple[tuple[int | str, ...], dict[str, Any]]] = []
+
+    def add(self, rows: Iterable[Row], highest_ns: int) -> None:
+        """Consider rows, of which the highest latency is ``highest_ns``."""
+        least_ns = self._least_ns()
+        if least_ns is not None and highest_ns < least_ns:
+            return
+        considered = [
+            (_slowness(row, row.latency_ns), row)
+            for row in rows
+            if row.latency_ns is not None and (least_ns is None or row.latency_ns >= least_ns)
+        ]
+        considered.sort(key=itemgetter(0))
+        if len(considered) > self._most:
+            last = considered[self._most - 1][0]
+            considered = [item for item in considered if item[0] <= last]
+        entries = [(order, _slow_entry(row)) for order, row in considered]
+        # Between equals decides whatever else is shown of them.
+        self._keep(((*order, repr(entry)), entry) for order, entry in entries)
+
+    def candidates(
+        self,
+        latency_ns: NDArray[np.int64],
+        request_start_ns: NDArray[np.int64],
+        request_packet: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Return the places of rows that are worth adding, of many: of the others none is kept.
+
+        The columns are those of :attr:`FIRST_BY`, 0 where not known; all rows have a latency.
+        """
+        least_ns = self._least_ns()
+        places = np.arange(len(latency_ns))
+        if least_ns is not None:
+            places = np.flatnonzero(latency_ns >= least_ns)
+        if len(places) <= self._most:
+            return places
+        latencies = latency_ns[places]
+        places = places[latencies >= np.partition(latencies, -self._most)[-self._most]]
+        columns = np.stack([~latency_ns[places], request_start_ns[places], request_packet[places]])
+        order = np.lexsort(columns[::-1])
+        ordered = columns[:, order]
+        # The last one within the limit, and all that are equal to it in these columns.
+        is_last = (ordered == ordered[:, [self._most - 1]]).all(axis=0)
+        kept: NDArray[np.int64] = places[order[: np.flatnonzero(is_last)[-1] + 1]]
+        return kept
+
+    def merge(self, other: SlowestRows) -> None:
+        """Consider the requests of another."""
+        self._keep(other._entries)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the requests, slowest first."""
+        return [entry for _, entry in self._entries]
+
+    def _least_ns(self) -> int | None:
+        """Return the latency that gets a request in; None while any does."""
+        if len(self._entries) < self._most:
+            return None
+        least: int = self._entries[-1][1]["latency_ns"]
+        return least
+
+    def _keep(self, entries: Iterable[tuple[tuple[int | str, ...], dict[str, Any]]]) -> None:
+        self._entries = sorted([*self._entries, *entries], key=itemgetter(0))[: self._most]
+
+
+def _slowness(row: Row, latency_ns: int) -> tuple[int | str, ...]:
+    return (
+        -latency_ns,
+        row.request_start_ns or 0,
+        row.request_packet or 0,
+        row.capture,
+        row.connection,
+        row.connection_number,
+        row.correlation_id or 0,
+    )
+
+
+_SLOW_COLUMNS = (
+    "capture",
+    "connection",
+    "connection_number",
+    "client_id",
+    "api_key",
+    "api_name",
+    "api_version",
+    "correlation_id",
+    "latency_ns",
+    "total_time_ns",
+    "request_start_ns",
+    "request_end_ns",
+    "response_start_ns",
+    "response_end_ns",
+    "request_packet",
+    "response_packet",
+    "request_bytes",
+    "response_bytes",
+    "throttle_time_ms",
+    "status",
+    "error_name",
+)
+
+
+def _slow_entry(row: Row) -> dict[str, Any]:
+    entry = {name: getattr(row, name) for name in _SLOW_COLUMNS}
+    if row.client_id is not None:
+        entry["client_id"] = bounded_text(row.client_id)
+    names = {item.topic or item.topic_id for item in row.partitions}
+    topics = sorted({bounded_text(name) for name in names if name is not None})
+    entry["topics"] = topics[:MAX_SLOWEST_TOPICS]
+    entry["more_topics"] = len(topics) > MAX_SLOWEST_TOPICS
+    return entry

@@ -1,0 +1,310 @@
+"""What TCP tells of the way of a connection, as of each packet: round trips, what was sent again.
+
+In: what ``net`` sees of segments, in the order of the capture. Out: answers about the time up to a
+packet, or between two. This module must not know how anything is seen, nor what a request is.
+
+Rows ask about packets, not about "now": the same packet is answered the same, however many packets
+came with it in one batch.
+
+Compiled by Cython, with the types in ``network_path.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields, items
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    NOT_KNOWN = -1
+    MOST_FALLS = 64  # of a least round trip that are kept one by one
+    MOST_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+
+__all__ = ["KEPT_NS", "NetworkPath", "RoundTripHistory"]
+
+KEPT_NS: Final = 300_000_000_000
+"""How long a packet that was sent again is remembered; a request that took longer is not told."""
+MOST_EVENTS: Final = 4096
+"""Of a connection; the older half is forgotten then."""
+_KEPT_NS = KEPT_NS
+_NEVER = (1 << 63) - 1
+
+
+class RoundTripHistory:
+    """The least round trip from the capture point to one end of a connection, packet by packet.
+
+    Attributes:
+        least_ns: of all round trips, those that the receiver may have delayed too; ``NOT_KNOWN``
+            without one.
+        prompt_ns: of those that it did not delay.
+    """
+
+    __slots__ = ("_last_fall", "_last_packet", "falls", "least_ns", "packets", "prompt_ns")
+    _LEFT_OUT = ("_last_fall", "_last_packet")
+
+    def __init__(self) -> None:
+        self.least_ns = NOT_KNOWN
+        self.prompt_ns = NOT_KNOWN
+        self.packets = array("q")
+        """Where the least round trip fell."""
+        self.falls = array("q")
+        """To how many ns."""
+        self._last_packet = _NEVER
+        self._last_fall = NOT_KNOWN
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self.least_ns, self.prompt_ns, tuple(self.packets), tuple(self.falls)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError where it is none."""
+        least_ns, prompt_ns, packets, falls = fields(state, "iitt")
+        if len(packets) != len(falls) or min(least_ns, prompt_ns) < NOT_KNOWN:
+            raise ValueError("no history of round trips")
+        self.least_ns, self.prompt_ns = least_ns, prompt_ns
+        self.packets, self.falls = array("q", items(packets, "i")), array("q", items(falls, "n"))
+        if packets:
+            self._last_packet, self._last_fall = packets[-1], falls[-1]
+
+    def add(self, elapsed_ns: int, is_prompt: bool, packet: int) -> None:
+        """Take a round trip, which ended with a packet.
+
+        One that the receiver may have delayed is no measure of the network. But the network takes
+        no longer, so it counts once there is a measure.
+        """
+        if self.least_ns < 0 or elapsed_ns < self.least_ns:
+            self.least_ns = elapsed_ns
+        if is_prompt and (self.prompt_ns < 0 or elapsed_ns < self.prompt_ns):
+            self.prompt_ns = elapsed_ns
+        if self.prompt_ns < 0:
+            return
+        known_ns = min(self.prompt_ns, self.least_ns)
+        count = len(self.falls)
+        if count:
+            last_ns = self._last_fall
+            # Bounded: beyond so many falls only those to a half and less are kept.
+            if known_ns >= last_ns or (count >= MOST_FALLS and 2 * known_ns > last_ns):
+                return
+        self.packets.append(packet)
+        self.falls.append(known_ns)
+        self._last_packet, self._last_fall = packet, known_ns
+
+    def least_at(self, packet: int) -> int:
+        """Return the least round trip in ns up to a packet; ``NOT_KNOWN`` where there is none."""
+        if self._last_packet <= packet:
+            return self._last_fall
+        index = len(self.packets) - 2
+        while index >= 0:
+            if self.packets[index] <= packet:
+                return self.falls[index]
+            index -= 1
+        return NOT_KNOWN
+
+
+class NetworkPath:
+    """What one connection's packets tell of the network between its ends.
+
+    Attributes:
+        round_trips: by the sender of what was acknowledged: index 0 is from the capture point to
+            ``endpoints[1]`` and back, index 1 to ``endpoints[0]`` and back.
+        has_events: whether a packet was ever sent again, or announced a window of 0.
+    """
+
+    __slots__ = (
+        *("_are_tails", "_begins", "_ends", "_first", "_forgotten", "_last", "_packets"),
+        *("_quiet_after", "_quiet_before", "_senders", "_times", "has_events", "round_trips"),
+    )
+    _LEFT_OUT = ("_quiet_after", "_quiet_before")
+
+    def __init__(self) -> None:
+        self.round_trips = (RoundTripHistory(), RoundTripHistory())
+        self.has_events = False
+        # One entry an event; those of a window of 0 have no bytes.
+        self._packets = self._times = self._senders = _NOTHING
+        self._begins = self._ends = self._are_tails = _NOTHING
+        self._first = self._last = self._forgotten = NOT_KNOWN
+        """Packets of the first event, of the last, and of the last one that is forgotten."""
+        self._quiet_after = self._quiet_before = NOT_KNOWN
+        """Packets that had none between them when it was last asked: most rows ask the same."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        one, other = self.round_trips
+        return (
+            *(one.state(), other.state(), self.has_events),
+            *(self._first, self._last, self._forgotten),
+            *(tuple(self._packets), tuple(self._times), tuple(self._senders)),
+            *(tuple(self._begins), tuple(self._ends), tuple(self._are_tails)),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> NetworkPath:
+        """Make one from a state; raises ValueError where that is none."""
+        one, other, has_events, first, last, forgotten, *events = fields(state, "ttbiiitttttt")
+        made = cls()
+        made.round_trips[0].load_state(one)
+        made.round_trips[1].load_state(other)
+        made.has_events = has_events
+        made._first, made._last, made._forgotten = first, last, forgotten
+        columns = [array("q", items(column, "i")) for column in events]
+        if len({len(column) for column in columns}) != 1 or len(columns[0]) > MOST_EVENTS:
+            raise ValueError("columns of events that are not of one length")
+        made._packets, made._times, made._senders = columns[:3]
+        made._begins, made._ends, made._are_tails = columns[3:]
+        return made
+
+    @property
+    def events(self) -> int:
+        """How many are remembered."""
+        return len(self._packets)
+
+    def add_sent_again(
+        self, sender: int, begin: int, end: int, is_tail: bool, time_ns: int, packet: int
+    ) -> None:
+        """Take a packet of which bytes were sent before.
+
+        Args:
+            sender: index of the end in the connection.
+            begin: stream offset of its first byte.
+            end: stream offset after its last byte.
+            is_tail: nothing was sent behind it, and it was seen before: it may be a probe.
+            time_ns: of the packet.
+            packet: its number.
+        """
+        self._add(sender, begin, end, is_tail, time_ns, packet)
+
+    def add_zero_window(self, sender: int, time_ns: int, packet: int) -> None:
+        """Take a packet that says: send no more for now."""
+        self._add(sender, 0, 0, False, time_ns, packet)
+
+    def _add(
+        self, sender: int, begin: int, end: int, is_tail: bool, time_ns: int, packet: int
+    ) -> None:
+        if not self.has_events:
+            self.has_events = True
+            self._first = packet
+        if len(self._packets) == 0:
+            self._packets, self._times, self._senders = array("q"), array("q"), array("q")
+            self._begins, self._ends, self._are_tails = array("q"), array("q"), array("q")
+        elif len(self._packets) >= MOST_EVENTS:
+            self._forget(MOST_EVENTS // 2)
+        self._last = packet
+        self._quiet_before = min(self._quiet_before, packet)
+        self._packets.append(packet)
+        self._times.append(time_ns)
+        self._senders.append(sender)
+        self._begins.append(begin)
+        self._ends.append(end)
+        self._are_tails.append(is_tail)
+
+    def forget_before(self, time_ns: int) -> None:
+        """Forget the events up to the first that is not older than a time."""
+        count = 0
+        while count < len(self._times) and self._times[count] < time_ns:
+            count += 1
+        if count:
+            self._forget(count)
+
+    def forget_all(self) -> None:
+        """Forget every event: all connections together have too many."""
+        if len(self._packets):
+            self._forget(len(self._packets))
+
+    def _forget(self, count: int) -> None:
+        self._forgotten = self._packets[count - 1]
+        if count == len(self._packets):
+            self._packets = self._times = self._senders = _NOTHING
+            self._begins = self._ends = self._are_tails = _NOTHING
+            return
+        del self._packets[:count], self._times[:count], self._senders[:count]
+        del self._begins[:count], self._ends[:count], self._are_tails[:count]
+
+    def sent_again(self, first: int, last: int, span_ns: int) -> int:
+        """Return how many packets were sent again, from a packet to another, these two among them.
+
+        ``NOT_KNOWN`` where that is forgotten: by the time between the two alone, as far as that
+        goes, so that it does not depend on how long anybody remembers.
+        """
+        return self._count(first, last, span_ns, True)
+
+    def zero_windows(self, first: int, last: int, span_ns: int) -> int:
+        """Return how many packets announced a window of 0; as :meth:`sent_again`."""
+        return self._count(first, last, span_ns, False)
+
+    def _count(self, first: int, last: int, span_ns: int, has_bytes: bool) -> int:
+        if not self.has_events or self._first > last:
+            return 0
+        # First of all: whether this is told must not depend on what else is remembered.
+        if span_ns > _KEPT_NS:
+            return NOT_KNOWN
+        if self._last < first or (self._quiet_after < first and last < self._quiet_before):
+            return 0
+        if first <= self._forgotten:
+            return NOT_KNOWN
+        begin, end = bisect_left(self._packets, first), bisect_right(self._packets, last)
+        if begin == end:
+            self._quiet_after = self._packets[begin - 1] if begin else self._forgotten
+            self._quiet_before = self._packets[end] if end < len(self._packets) else _NEVER
+            return 0
+        found = 0
+        for index in range(begin, end):
+            found += (self._ends[index] > self._begins[index]) == has_bytes
+        return found
+
+    def last_resent_ns(
+        self,
+        sender: int,
+        begin: int,
+        end: int,
+        first: int,
+        last: int,
+        sent_ns: int,
+        until_ns: int,
+    ) -> int:
+        """Return when bytes of a range were last sent again because they were lost.
+
+        A receiver may delay its acknowledgment, and senders do not wait for it before they probe
+        whether the last packet arrived (RFC 8985, section 7): one that comes again sooner than
+        receivers acknowledge says nothing.
+
+        Args:
+            sender: index of the end in the connection.
+            begin: stream offset of the first byte of the range.
+            end: stream offset after its last byte.
+            first: packet that is asked from.
+            last: packet that is asked up to.
+            sent_ns: when the range was sent at first.
+            until_ns: later is of no effect.
+
+        Returns:
+            The time in ns; ``sent_ns`` where they were not.
+        """
+        least = bisect_left(self._packets, first)
+        index = bisect_right(self._packets, last) - 1
+        while index >= least:
+            time_ns = self._times[index]
+            is_of_range = self._begins[index] < end and self._ends[index] > begin
+            is_probe = self._are_tails[index] and time_ns - sent_ns < MOST_DELAY_NS
+            if (
+                is_of_range
+                and time_ns <= until_ns
+                and self._senders[index] == sender
+                and not is_probe
+            ):
+                return max(time_ns, sent_ns)
+            index -= 1
+        return sent_ns
+
+
+_NOTHING = array("q")
+"""Shared by all without events: never written to."""

@@ -1,0 +1,106 @@
+"""Times one segment at a time until it is acknowledged: how long the network takes to one end.
+
+In: what one end sends, and the acknowledgments of the other. Out: round trips in a
+:class:`~kanalyze.model.network_path.RoundTripHistory`. Must not know: streams, batches.
+
+A SYN is answered at once, and a SYN's answer too. Any other acknowledgment may be delayed by the
+receiver (RFC 9293, section 3.8.6.3): those in use wait 40 ms at least (Linux; Windows and macOS
+longer), or go with an answer, which takes as long as the work does. So *prompt*, a measure of the
+network, is an acknowledgment without data that came sooner than that, or that covers so much that
+the receiver could not delay it: two segments of the largest size in use, jumbo frames'. Every other
+one is a bound: the network took no longer.
+
+What was sent again gives none (Karn's rule; RFC 6298, section 3).
+
+Compiled by Cython, with the types in ``path_timer.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.net.tcp.sequence_space import distance
+
+    LEAST_DELAY_NS = 35_000_000  # 40 ms, less what clocks and timers are off
+    UNDELAYED_BYTES = 17_920  # two segments of 8,960 bytes
+    LEAST_SYN_TIMEOUT_NS = 200_000_000  # a SYN that comes again sooner is a copy of the capture's
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.network_path import RoundTripHistory
+
+__all__ = ["PathTimer"]
+
+SEQUENCE_MASK = 0xFFFF_FFFF
+
+
+class PathTimer:
+    """Times what one end sends.
+
+    Attributes:
+        is_timed: whether a segment waits for its acknowledgment.
+        end: sequence number after its last byte.
+        sent_ns: its time.
+        has_syn: whether a SYN was timed; ``is_syn``: whether it is what waits.
+    """
+
+    __slots__ = ("end", "has_syn", "history", "is_syn", "is_timed", "sent_ns")
+    _LEFT_OUT = ("history",)
+
+    def __init__(self, history: RoundTripHistory) -> None:
+        self.history = history
+        self.is_timed = self.has_syn = self.is_syn = False
+        self.end = 0
+        self.sent_ns = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes; the history is the connection's."""
+        return self.is_timed, self.has_syn, self.is_syn, self.end, self.sent_ns
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError where it is none."""
+        self.is_timed, self.has_syn, self.is_syn, end, self.sent_ns = fields(state, "bbbni")
+        if end > SEQUENCE_MASK:
+            raise ValueError("a sequence number of more than 32 bits")
+        self.end = end
+
+    def begin(self, end: int, time_ns: int) -> None:
+        """Time a segment, by the sequence number after its last byte."""
+        self.is_timed = True
+        self.is_syn = False
+        self.end = end & SEQUENCE_MASK
+        self.sent_ns = time_ns
+
+    def begin_syn(self, end: int, time_ns: int) -> None:
+        """Time a SYN, once."""
+        if not self.has_syn:
+            self.begin(end, time_ns)
+            self.has_syn = self.is_syn = True
+        elif self.is_syn and time_ns - self.sent_ns > LEAST_SYN_TIMEOUT_NS:
+            self.is_timed = False
+
+    def cancel(self) -> None:
+        """Give up: bytes were sent again, and there is no telling what is acknowledged."""
+        self.is_timed = False
+
+    def acknowledge(
+        self, sequence: int, newly: int, has_payload: bool, time_ns: int, packet: int
+    ) -> None:
+        """Take an acknowledgment of everything before ``sequence``, of ``newly`` bytes more."""
+        if distance(sequence, self.end) < 0:
+            return
+        self.is_timed = False
+        elapsed_ns = time_ns - self.sent_ns
+        if elapsed_ns < 0:
+            return
+        may_be_delayed = not self.is_syn and elapsed_ns >= LEAST_DELAY_NS
+        is_prompt = not has_payload and (not may_be_delayed or newly >= UNDELAYED_BYTES)
+        self.history.add(elapsed_ns, is_prompt, packet)

@@ -1,0 +1,544 @@
+"""What differs between two sides: slower, failing, new, gone; ranked, and held against chance.
+
+In: two sides, and what matters. Out: the comparison as plain values. This module must not know
+where figures come from, or how they are shown.
+
+Captures differ in length and load, so what is compared are rates, shares, and figures of one
+request. A difference is told where it matters (:class:`Thresholds`) and is beyond chance
+(:mod:`~kanalyze.queries.compare.chance`). Where it matters but may be chance, it is told apart;
+where there are too few requests, so is that. A report has no rows: nothing of it is tested.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.queries.compare.chance import Counts, Resampled, chances
+from kanalyze.queries.compare.rows_side import BIN_BASE
+from kanalyze.queries.compare.side import QUANTILES, STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
+
+    from kanalyze.queries.compare.chance import Chance
+    from kanalyze.queries.compare.side import LatencyCells, LineKey, Presence, Side, SideLine
+
+__all__ = ["SCHEMA", "Thresholds", "compare_sides"]
+
+SCHEMA = 1
+FALSE_ALARMS = 0.05
+"""The chance that anything is said to differ where nothing does."""
+LEAST_REQUESTS = 30
+LEAST_BEYOND = 10
+"""Requests beyond a quantile, so that it is one: 1,000 requests for the 99th percentile."""
+LEAST_OCCUPIED = 5
+"""Slices with requests."""
+_KINDS = ("api", "client", "topic", "broker")
+_GLOB = re.compile(r"[?\[]")
+_OPTIONS = {"client": "--client-id", "topic": "--topic", "broker": "--broker"}
+_SECTIONS = {
+    ("latency", True): "slower",
+    ("latency", False): "faster",
+    ("status", True): "fails_more",
+    ("status", False): "fails_less",
+}
+
+
+class Thresholds(NamedTuple):
+    """The least difference that matters."""
+
+    at_least: float = 1.2
+    """Times as slow, or as often."""
+    least_ns: int = 1_000_000
+    """Of latency."""
+    least_share: float = 0.001
+    """Of requests that fail, as a difference of shares of 1."""
+
+    @classmethod
+    def of(
+        cls, at_least: float | None, least_ms: float | None, least_percent: float | None
+    ) -> Self:
+        """Return those in the units of people; None is what holds by default.
+
+        Raises UsageError for what makes no sense.
+        """
+        ratio, time_ms, percent = (
+            default if value is None else value
+            for value, default in ((at_least, 1.2), (least_ms, 1), (least_percent, 0.1))
+        )
+        for name, value in (("at_least", ratio), ("least_ms", time_ms), ("least_percent", percent)):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"{name}: not a number: {value!r}")
+        if not 1 < ratio < 1e9:
+            raise UsageError(f"at_least: not a number above 1: {ratio!r}")
+        if not 0 <= time_ms < 1e9:
+            raise UsageError(f"least_ms: not a number of milliseconds: {time_ms!r}")
+        if not 0 <= percent <= 100:
+            raise UsageError(f"least_percent: not a number from 0 to 100: {percent!r}")
+        return cls(ratio, round(time_ms * 1_000_000), percent / 100)
+
+
+class _Measure(NamedTuple):
+    """One figure of one line, on both sides."""
+
+    key: LineKey
+    name: str
+    a: float
+    b: float
+    counts: Callable[[], tuple[Counts, Counts]] | None
+    """Makes what the test takes; None where there are no rows."""
+
+    @property
+    def is_latency(self) -> bool:
+        return self.name in QUANTILES
+
+    @property
+    def is_worse(self) -> bool:
+        return self.b > self.a
+
+    def matters(self, thresholds: Thresholds) -> bool:
+        """Return whether the difference is large enough."""
+        low, high = sorted((self.a, self.b))
+        least = thresholds.least_ns if self.is_latency else thresholds.least_share
+        return high > low and high - low >= least and high >= thresholds.at_least * low
+
+
+def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
+    """Return what differs between two sides."""
+    measures, too_few = _measures(a, b)
+    tested = a.slices is not None and b.slices is not None
+    found = _Found(a, b, measures, thresholds)
+    sections = {
+        name: found.changes(kind, is_worse=is_worse) for (kind, is_worse), name in _SECTIONS.items()
+    }
+    new, gone = _only_on_one_side(a, b)
+    result: dict[str, Any] = {
+        "schema": SCHEMA,
+        "a": _extent(a),
+        "b": _extent(b),
+        "settings": {
+            "at_least": thresholds.at_least,
+            "least_ns": thresholds.least_ns,
+            "least_share": thresholds.least_share,
+            "false_alarms": FALSE_ALARMS,
+        },
+        "tested": tested,
+        "not_tested": None if tested else _why_not_tested(a, b),
+        "differences_tested": len(measures) if tested else 0,
+        **sections,
+        "may_be_chance": found.maybe(),
+        "new": new,
+        "gone": gone,
+        "alike": found.alike(),
+        "too_few": [
+            {**_who(key), "requests": [a.lines[key].requests, b.lines[key].requests]}
+            for key in too_few
+        ],
+        "load": [_load(a, b, key) for key in _shared(a, b) if key[0] == "api"],
+        "limited": a.limited or b.limited,
+    }
+    return result
+
+
+def _extent(side: Side) -> dict[str, Any]:
+    extent = side.extent
+    return {
+        **extent,
+        "span_ns": side.span_ns,
+        "requests_per_s": _rate(extent["requests"], side),
+        "slices": side.slices,
+        "slice_s": round(side.seconds / side.slices, 3) if side.seconds and side.slices else None,
+    }
+
+
+def _why_not_tested(a: Side, b: Side) -> str:
+    if a.seconds is None or b.seconds is None:
+        return "a report has no rows, which a test for chance takes: give captures or saved tables"
+    if not a.seconds or not b.seconds:
+        return "one of them has no requests"
+    shorter, longer = sorted((a.seconds, b.seconds))
+    if shorter < longer / 100:
+        return (
+            f"one has requests in {longer} seconds, the other in {shorter}: choose like times with "
+            "--since and --until"
+        )
+    return f"requests in {shorter} seconds alone, and a test takes 8"
+
+
+def _rate(count: int, side: Side) -> float | None:
+    """Return a number per second; None where there is less than a second."""
+    span_ns = side.span_ns or 0
+    return round(count * 1e9 / span_ns, 3) if span_ns >= 1_000_000_000 else None
+
+
+def _shared(a: Side, b: Side) -> list[LineKey]:
+    """Return what both sides have, the busiest first."""
+    keys = [key for key in a.lines if key in b.lines]
+    return sorted(
+        keys,
+        key=lambda key: (
+            -a.lines[key].requests - b.lines[key].requests,
+            _KINDS.index(key[0]),
+            key[1],
+            key[2] or "",
+        ),
+    )
+
+
+# -- what is measured -----------------------------------------------------------------------------
+
+
+def _measures(a: Side, b: Side) -> tuple[list[_Measure], list[LineKey]]:
+    """Return all figures that can be compared, and the lines of which none can."""
+    found: list[_Measure] = []
+    too_few: list[LineKey] = []
+    for key in _shared(a, b):
+        before = len(found)
+        one, other = a.lines[key], b.lines[key]
+        if _is_spread(one) and _is_spread(other):
+            found += _latency_measures(key, one, other, a.slices, b.slices)
+            found += _status_measures(key, one, other)
+        if len(found) == before:
+            too_few.append(key)
+    return found, too_few
+
+
+def _is_spread(line: SideLine) -> bool:
+    """Return whether requests are enough, and in enough slices where these are known."""
+    if line.requests < LEAST_REQUESTS:
+        return False
+    return line.by_slice is None or int((line.by_slice["due"] > 0).sum()) >= LEAST_OCCUPIED
+
+
+def _latency_measures(
+    key: LineKey, one: SideLine, other: SideLine, slices: int | None, others: int | None
+) -> Iterator[_Measure]:
+    fewest = min(line.latency_ns["count"] or 0 for line in (one, other))
+    for name, part in QUANTILES.items():
+        a, b = one.latency_ns[name], other.latency_ns[name]
+        is_enough = fewest >= LEAST_REQUESTS and fewest * (1 - part) >= LEAST_BEYOND - 1e-6
+        if a is None or b is None or not is_enough:
+            continue
+        counts = None
+        if one.latencies and other.latencies and slices and others:
+            counts = partial(_slower, one.latencies, other.latencies, slices, others, part)
+        yield _Measure(key, name, a, b, counts)
+
+
+def _slower(
+    one: LatencyCells, other: LatencyCells, slices: int, others: int, part: float
+) -> tuple[Counts, Counts]:
+    """Return how many are slower than the quantile of both, each with half the weight."""
+    low = min(int(one.bins.min()), int(other.bins.min()))
+    high = max(int(one.bins.max()), int(other.bins.max()))
+    shares = np.zeros(high - low + 1)
+    for cells in (one, other):
+        shares += np.bincount(cells.bins - low, cells.counts, len(shares)) / cells.counts.sum() / 2
+    limit = low + int(np.searchsorted(np.cumsum(shares), part - 1e-9))
+    return _counts(one, slices, limit), _counts(other, others, limit)
+
+
+def _counts(cells: LatencyCells, slices: int, limit: int) -> Counts:
+    is_beyond = cells.bins > limit
+    return Counts(
+        np.bincount(cells.slices[is_beyond], cells.counts[is_beyond], slices).astype(float),
+        np.bincount(cells.slices, cells.counts, slices).astype(float),
+    )
+
+
+def _status_measures(key: LineKey, one: SideLine, other: SideLine) -> Iterator[_Measure]:
+    if min(one.due, other.due) < LEAST_REQUESTS:
+        return
+    for name in STATUSES:
+        a, b = getattr(one, name), getattr(other, name)
+        if a is None or b is None or a == b == 0:
+            continue
+        counts = None
+        if one.by_slice and other.by_slice:
+            counts = partial(_failed, one, other, name)
+        yield _Measure(key, name, a / one.due, b / other.due, counts)
+
+
+def _failed(one: SideLine, other: SideLine, name: str) -> tuple[Counts, Counts]:
+    first, second = (
+        Counts(line.by_slice[name].astype(float), line.by_slice["due"].astype(float))
+        for line in (one, other)
+        if line.by_slice
+    )
+    return first, second
+
+
+# -- what differs ---------------------------------------------------------------------------------
+
+
+class _Found:
+    """The figures of two sides, each with its chance and its interval."""
+
+    def __init__(self, a: Side, b: Side, measures: list[_Measure], thresholds: Thresholds) -> None:
+        self._a, self._b = a, b
+        self._thresholds = thresholds
+        self._measures = measures
+        self._resampled: Resampled | None = None
+        # In an order of their own, so that the same is said of B and A as of A and B.
+        self._turned = _order(b) < _order(a)
+        self._chances: list[Chance] | None = None
+        if a.slices and b.slices:
+            self._chances = chances([self._pair_of(measure) for measure in measures])
+            many = (b.slices, a.slices) if self._turned else (a.slices, b.slices)
+            self._resampled = Resampled(*many)
+
+    def changes(self, kind: str, *, is_worse: bool) -> list[dict[str, Any]]:
+        """Return the lines that differ, those first that differ most at the least."""
+        by_line: dict[LineKey, list[dict[str, Any]]] = {}
+        for place, measure in enumerate(self._measures):
+            if (
+                measure.is_latency == (kind == "latency")
+                and measure.is_worse == is_worse
+                and measure.matters(self._thresholds)
+                and self._is_sure(place)
+            ):
+                by_line.setdefault(measure.key, []).append(self._told(place))
+        ranked = sorted(by_line.items(), key=_rank, reverse=True)
+        return _folded([self._change(key, told, is_worse=is_worse) for key, told in ranked])
+
+    def maybe(self) -> list[dict[str, Any]]:
+        """Return what differs enough to matter, and may be chance."""
+        by_line: dict[LineKey, list[dict[str, Any]]] = {}
+        for place, measure in enumerate(self._measures):
+            if measure.matters(self._thresholds) and not self._is_sure(place):
+                by_line.setdefault(measure.key, []).append(self._told(place, sure=False))
+        # Those of an API stand before what they are made of.
+        ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
+        return _folded([self._change(key, told, is_worse=False) for key, told in ranked])
+
+    def alike(self) -> int:
+        """Return how many lines there are in which nothing differs that matters."""
+        lines = {measure.key for measure in self._measures}
+        return len(lines - {m.key for m in self._measures if m.matters(self._thresholds)})
+
+    def _is_sure(self, place: int) -> bool:
+        return self._chances is None or self._chances[place].among_all <= FALSE_ALARMS
+
+    def _pair_of(self, measure: _Measure) -> Callable[[], tuple[Counts, Counts]]:
+        assert measure.counts is not None
+        return partial(_turned, measure.counts) if self._turned else measure.counts
+
+    def _told(self, place: int, *, sure: bool = True) -> dict[str, Any]:
+        """Return a figure of both sides, its chance and, where it is ``sure``, its interval."""
+        measure = self._measures[place]
+        chance = self._chances[place] if self._chances else None
+        interval = self._interval(measure) if sure else None
+        told: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
+        if measure.is_latency:
+            told["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
+            low, high = (
+                (None, None)
+                if interval is None
+                else (round(float(BIN_BASE**bins), 4) for bins in interval)
+            )
+        else:
+            told["difference"] = round(measure.b - measure.a, 6)
+            low, high = (None, None) if interval is None else (round(each, 6) for each in interval)
+        return {
+            **told,
+            "low": low,
+            "high": high,
+            "chance": None if chance is None else chance.among_all,
+            "chance_alone": None if chance is None else chance.alone,
+        }
+
+    def _interval(self, measure: _Measure) -> tuple[float, float] | None:
+        if self._resampled is None:
+            return None
+        if measure.is_latency:
+            one, other = self._histograms(measure.key)
+            found = self._resampled.log_ratio(one, other, QUANTILES[measure.name])
+        else:
+            found = self._resampled.difference(*self._pair_of(measure)())
+        if found is None or not self._turned:
+            return found
+        return -found[1], -found[0]
+
+    def _histograms(self, key: LineKey) -> list[Any]:
+        """Return the latencies of both sides by slice and bin, in the order of the draws."""
+        sides = [(side.slices, side.lines[key].latencies) for side in (self._a, self._b)]
+        known = [(slices, cells) for slices, cells in sides if slices and cells]
+        low = min(int(cells.bins.min()) for _, cells in known)
+        wide = max(int(cells.bins.max()) for _, cells in known) - low + 1
+        made = []
+        for slices, cells in reversed(known) if self._turned else known:
+            histogram = np.zeros((slices, wide))
+            np.add.at(histogram, (cells.slices, cells.bins - low), cells.counts)
+            made.append(histogram)
+        return made
+
+    def _change(
+        self, key: LineKey, told: list[dict[str, Any]], *, is_worse: bool
+    ) -> dict[str, Any]:
+        one, other = self._a.lines[key], self._b.lines[key]
+        return {
+            **_who(key),
+            "requests": [one.requests, other.requests],
+            "requests_per_s": [_rate(one.requests, self._a), _rate(other.requests, self._b)],
+            "measures": told,
+            "as_much_for": [],
+            "options": _options(key, told) if is_worse else [],
+        }
+
+
+def _order(side: Side) -> tuple[Any, ...]:
+    return side.slices or 0, side.extent["requests"], side.extent.get("first_time_ns") or 0
+
+
+def _turned(counts: Callable[[], tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
+    one, other = counts()
+    return other, one
+
+
+def _who(key: LineKey) -> dict[str, Any]:
+    kind, api, name = key
+    return {"by": kind, "api": api, "name": name}
+
+
+def _size(told: dict[str, Any]) -> float:
+    """Return how much a figure differs at the least: by its interval, where there is one."""
+    if "ratio" in told:
+        worse = told["b"] > told["a"]
+        bound = told["low"] if worse else told["high"]
+        ratio = bound if bound is not None else told["ratio"]
+        if ratio is None:
+            return float("inf")
+        return float(ratio) if worse else 1 / max(float(ratio), 1e-9)
+    low, high = told["low"], told["high"]
+    if low is None or high is None:
+        return abs(float(told["difference"]))
+    return float(low) if told["b"] > told["a"] else -float(high)
+
+
+def _rank(item: tuple[LineKey, list[dict[str, Any]]]) -> tuple[float, int]:
+    """Return the place among others; of the same requests, that of the API comes first."""
+    key, told = item
+    return max(map(_size, told)), -_KINDS.index(key[0])
+
+
+def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return changes without those that another one says already.
+
+    What differs no more than the API as a whole, or is about the same requests, is counted there.
+    """
+    kept: list[dict[str, Any]] = []
+    for change in changes:
+        for before in kept:
+            if _says_already(before, change):
+                before["as_much_for"].append({"by": change["by"], "name": change["name"]})
+                break
+        else:
+            kept.append(change)
+    return kept
+
+
+def _says_already(before: dict[str, Any], change: dict[str, Any]) -> bool:
+    if before["api"] != change["api"]:
+        return False
+    known = {told["measure"]: told for told in before["measures"]}
+    is_same = before["requests"] == change["requests"]
+    if not is_same and before["by"] != "api":
+        return False
+    return all(
+        told["measure"] in known and (is_same or _overlap(known[told["measure"]], told))
+        for told in change["measures"]
+    )
+
+
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two figures differ alike, as far as is known."""
+    if one["low"] is None or other["low"] is None:
+        return one["chance"] is not None
+    return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
+
+
+def _options(key: LineKey, told: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what ``kanalyze requests`` is given to show the rows."""
+    kind, api, name = key
+    words = [] if " " in api else ["--api", api]
+    if kind in _OPTIONS and name is not None and not (kind == "topic" and name.startswith("id ")):
+        words += [_OPTIONS[kind], name if kind == "broker" else _GLOB.sub(r"[\g<0>]", name)]
+    slow = [each["a"] for each in told if "ratio" in each]
+    if slow:
+        words += ["--slower-than", f"{max(slow) / 1e6:.3g}ms"]
+    elif any(each["measure"] == "errors" for each in told):
+        words.append("--errors")
+    return words
+
+
+# -- what is new, gone, or asked more -------------------------------------------------------------
+
+
+def _only_on_one_side(a: Side, b: Side) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what is new and what is gone, each with the chance of not having seen it."""
+    new = _missing(b, a)
+    gone = _missing(a, b)
+    many = 2 * (len(new) + len(gone))
+    return (
+        [_presence(b, a, kind, name, seen, many) for kind, name, seen in new],
+        [_presence(a, b, kind, name, seen, many) for kind, name, seen in gone],
+    )
+
+
+def _missing(there: Side, elsewhere: Side) -> list[tuple[str, str, Presence]]:
+    return [
+        (kind, name, seen)
+        for kind, names in there.names.items()
+        if kind in elsewhere.names
+        for name, seen in sorted(names.items(), key=lambda item: (-item[1].requests, item[0]))
+        if name not in elsewhere.names[kind]
+    ]
+
+
+def _presence(
+    there: Side, elsewhere: Side, kind: str, name: str, seen: Presence, many: int
+) -> dict[str, Any]:
+    """Return something that one side alone has.
+
+    Had it been as frequent on both sides, each second that it was seen in would be on this one with
+    the share that the side has of all seconds. ``many`` is how often this is asked (Bonferroni).
+    """
+    chance = None
+    if seen.seconds is not None and there.seconds and elsewhere.seconds:
+        share = there.seconds / (there.seconds + elsewhere.seconds)
+        chance = min(1.0, many * share**seen.seconds)
+    elif seen.seconds is not None:
+        chance = 1.0
+    return {
+        "kind": kind,
+        "name": name,
+        "requests": seen.requests,
+        "seconds": seen.seconds,
+        "chance": chance,
+        "may_be_chance": chance is not None and chance > FALSE_ALARMS,
+    }
+
+
+def _load(a: Side, b: Side, key: LineKey) -> dict[str, Any]:
+    """Return what is asked of an API: not judged, but it explains."""
+    lines = (a.lines[key], b.lines[key])
+    return {
+        "api": key[1],
+        "requests_per_s": [
+            _rate(line.requests, side) for line, side in zip(lines, (a, b), strict=True)
+        ],
+        "request_bytes": [_each(line.request_bytes, line.requests) for line in lines],
+        "response_bytes": [_each(line.response_bytes, line.requests) for line in lines],
+        "waited": [_each(line.waited, line.requests) for line in lines],
+    }
+
+
+def _each(amount: int | None, requests: int) -> float | None:
+    return None if amount is None or not requests else round(amount / requests, 4)

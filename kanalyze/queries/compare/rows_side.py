@@ -1,0 +1,159 @@
+"""A side of a comparison, made of rows.
+
+In: a database with the tables of a run. Out: :class:`~kanalyze.queries.compare.side.Side`. This
+module must not know what is compared with what. The queries are in ``sql/compare/``.
+
+Latencies are counted by bins, each 0.5 % wide; a quantile is the middle of its bin, which is at
+most 0.25 % away.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kanalyze.queries.compare.side import (
+    QUANTILES,
+    STATUSES,
+    LatencyCells,
+    Presence,
+    Side,
+    SideLine,
+)
+from kanalyze.queries.files import built_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kanalyze.queries.compare.side import LineKey, Numbers
+    from kanalyze.queries.database import Database
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["BIN_BASE", "active_seconds", "bin_ns", "side_of_rows"]
+
+BIN_BASE = 1.005
+MOST_LINES = 10_000
+MOST_CELLS = 8_000_000
+"""Bins of all lines together; of 16 bytes each."""
+
+
+def bin_ns(place: float) -> int:
+    """Return the latency in the middle of a bin."""
+    return round(float(BIN_BASE ** (place + 0.5)))
+
+
+def active_seconds(database: Database) -> int:
+    """Return in how many seconds requests began."""
+    return int(database.answer(built_in("compare")["seconds"], {})[0]["seconds"])
+
+
+def side_of_rows(
+    database: Database, quality: CaptureQuality, conditions: Mapping[str, Any], slices: int | None
+) -> Side:
+    """Return what a comparison needs of the rows of a database.
+
+    Args:
+        database: with the tables of a run.
+        quality: what the captures were like.
+        conditions: by what the rows were filtered.
+        slices: into how many the time is cut; None where there will be no test.
+    """
+    queries = built_in("compare")
+    span = database.answer(queries["seconds"], {})[0]
+    database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
+    database.keep("compare_cells", queries["cells"], {})
+    database.keep("compare_lines", queries["lines"], {"most_lines": MOST_LINES + 1})
+    found = database.ask("FROM compare_lines ORDER BY line").to_pylist()
+    latencies, is_cut = _by_line(database, "latencies", len(found))
+    statuses, is_also_cut = _by_line(database, "statuses", len(found))
+    lines: dict[LineKey, SideLine] = {
+        (line["kind"], line["api"], line["name"]): _side_line(line, cells, ends, slices)
+        for line, cells, ends in zip(found, latencies, statuses, strict=False)
+    }
+    names: dict[str, dict[str, Presence]] = {kind: {} for kind in KINDS}
+    for line in database.answer(queries["names"], {"most_lines": MOST_LINES}):
+        names[line["kind"]][line["name"]] = Presence(line["requests"], line["seconds"])
+    first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
+    return Side(
+        {
+            "made_of": "rows",
+            **quality.extent(),
+            "filter": dict(conditions),
+            "requests": span["requests"],
+        },
+        span["seconds"],
+        None if first_ns is None else last_ns - first_ns,
+        slices,
+        lines,
+        names,
+        is_cut or is_also_cut or len(found) > MOST_LINES,
+    )
+
+
+KINDS = ("API", "API version", "error", "client", "software", "user", "group", "topic", "broker")
+
+
+def _by_line(
+    database: Database, query: str, lines: int
+) -> tuple[Iterator[dict[str, Numbers]], bool]:
+    """Return the columns of an answer for each line, and whether there was too much of it.
+
+    Then the last lines, of which there is not everything, are not among them.
+    """
+    sql = built_in("compare")[query].sql
+    answer = database.ask(sql, {"most_cells": MOST_CELLS})
+    columns = {name: answer[name].to_numpy() for name in answer.column_names}
+    numbers = columns.pop("line")
+    is_cut = len(numbers) >= MOST_CELLS
+    whole = min(lines, int(numbers[-1])) if is_cut else lines
+    places = np.searchsorted(numbers, np.arange(whole + 1)).tolist()
+    return (
+        {name: column[low:high] for name, column in columns.items()}
+        for low, high in pairwise(places)
+    ), is_cut
+
+
+def _side_line(
+    line: Mapping[str, Any],
+    cells: Mapping[str, Numbers],
+    ends: Mapping[str, Numbers],
+    slices: int | None,
+) -> SideLine:
+    latencies = LatencyCells(cells["slice"], cells["bin"], cells["requests"])
+    by_slice = None
+    if slices is not None:
+        by_slice = {
+            name: np.bincount(ends["slice"], ends[name], slices).astype(np.int64)
+            for name in ("due", *STATUSES)
+        }
+    return SideLine(
+        line["requests"],
+        line["due"],
+        line["errors"],
+        line["unanswered"],
+        line["throttled"],
+        line["waited"],
+        line["request_bytes"],
+        line["response_bytes"],
+        _quantiles(latencies),
+        by_slice,
+        latencies,
+    )
+
+
+def _quantiles(latencies: LatencyCells) -> dict[str, int | None]:
+    """Return the count and the quantiles by nearest rank."""
+    count = int(latencies.counts.sum())
+    if not count:
+        return {"count": 0, **dict.fromkeys(QUANTILES)}
+    low = int(latencies.bins.min())
+    running = np.cumsum(np.bincount(latencies.bins - low, latencies.counts))
+    return {
+        "count": count,
+        **{
+            name: bin_ns(low + int(np.searchsorted(running, np.ceil(part * count - 1e-9))))
+            for name, part in QUANTILES.items()
+        },
+    }

@@ -1,0 +1,247 @@
+"""Files that keep the tables of a run, and what of them is believed when they are read.
+
+In: paths of such files. Out: views of their tables in a database, and their headers. This module
+must not know who writes rows or what is asked of them.
+
+A file is a database of DuckDB. Its rows stand in the schema :data:`ROWS`, in a table each, as the
+run gave them, and its header in ``ROWS.header``: names and values, each of JSON. Beside them there
+are the views that ``kanalyze sql`` has, for those who open the file with DuckDB itself.
+
+Whoever made a file may have put anything into it. So it is opened to be read alone, in a database
+that can reach no other file and no network; of what is in it nothing is read but tables, those that
+we know, whose columns have our names and types and are no expressions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.errors import KanalyzeError
+from kanalyze.tables.registry import ALWAYS, TABLES
+from kanalyze.tables.row import Column, time_name
+from kanalyze.tables.told.carried import REQUEST_ID as ID_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import duckdb
+
+__all__ = [
+    "ID_COLUMN",
+    "LAYOUT",
+    "REQUEST_ID",
+    "ROWS",
+    "SavedFileError",
+    "attach_saved",
+    "header_lines",
+    "quoted",
+    "shown_columns",
+    "view_of",
+]
+
+LAYOUT = 1
+"""Of the file. A later one is not read; columns that an older file does not have are null."""
+ROWS = "stored"
+"""The schema of the tables that hold rows."""
+REQUEST_ID = ID_COLUMN.name
+
+_MOST_HEADER_BYTES = 16 << 20
+_TYPES = {
+    "string": "VARCHAR",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "bool": "BOOLEAN",
+    "list<string>": "VARCHAR[]",
+}
+_SHIFTED = (REQUEST_ID, "connection_number")
+"""Columns of numbers from 1: of a second file they go on behind those of the first."""
+
+
+class SavedFileError(KanalyzeError):
+    """A saved file cannot be read, and why."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def view_of(table: str, columns: Iterable[tuple[str, str | None]]) -> str:
+    """Return the SQL of a view of a table's rows, with timestamps beside points in time.
+
+    Args:
+        table: its name.
+        columns: the name of each column, and that of the timestamps beside it, in UTC.
+    """
+    shown = []
+    for name, time in columns:
+        shown.append(quoted(name))
+        if time is not None:
+            # The largest number is DuckDB's infinity, and none of its times.
+            ns = f"nullif({quoted(name)}, 9223372036854775807)"
+            shown.append(f"make_timestamp_ns({ns}) AS {quoted(time)}")
+    return f"CREATE VIEW main.{table} AS SELECT {', '.join(shown)} FROM {ROWS}.{table}"
+
+
+def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a header as the lines of its table."""
+    return [(name, json.dumps(value)) for name, value in {"layout": LAYOUT, **header}.items()]
+
+
+def attach_saved(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[str], folder: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Make views ``ROWS.TABLE`` of all rows of files, one behind the other.
+
+    Return the headers of the files, and the tables that all of them have.
+
+    Afterwards the connection can reach no other file, but for those in ``folder``, and its settings
+    are fixed.
+
+    Raises:
+        SavedFileError: a file cannot be read, or none of ours; or was saved by a newer kanalyze.
+    """
+    import duckdb
+
+    names = [f"saved_{number}" for number in range(1, len(files) + 1)]
+    path = ""
+    try:
+        for name, path in zip(names, files, strict=True):
+            full = os.path.realpath(path).replace("'", "''")
+            connection.execute(f"ATTACH '{full}' AS {name} (TYPE duckdb, READ_ONLY)")
+        connection.execute("SET allowed_directories = [$folder]", {"folder": folder})
+        for setting in ("enable_external_access = false", "lock_configuration = true"):
+            connection.execute(f"SET {setting}")
+        found = []
+        for name, path in zip(names, files, strict=True):
+            found.append(_Attached(connection, name, path))
+        tables = _union(connection, found)
+    except duckdb.Error as error:
+        raise SavedFileError(
+            f"{path}: cannot be read: {str(error).partition(chr(10))[0]}"
+        ) from None
+    return [each.header for each in found], tables
+
+
+class _Attached:
+    """A file that was attached, as far as it is believed."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, name: str, path: str) -> None:
+        self.name = name
+        self._connection = connection
+        self._path = path
+        self._columns = self._stored_columns()
+        self.header = self._header()
+        self.tables = [
+            table
+            for table in TABLES
+            if table in ALWAYS or table in {known for known, _ in self._columns}
+        ]
+
+    def select(self, table: str, shift: Mapping[str, int]) -> str:
+        """Return the SQL that selects the rows of a table, with numbers shifted by so much."""
+        spec = TABLES[table].columns
+        columns = (ID_COLUMN, *spec) if table == "requests" else spec
+        kinds = _types_of(self._connection, columns)
+        shown = []
+        for column, kind in zip(columns, kinds, strict=True):
+            name = quoted(column.name)
+            stored = self._columns.get((table, column.name))
+            if stored is None and column.nullable:
+                shown.append(f"CAST(NULL AS {kind}) AS {name}")
+            elif stored is None:
+                raise SavedFileError(
+                    f"{self._path}: has no column {column.name} of {table}: "
+                    "save it again with this kanalyze"
+                )
+            elif stored != (kind, False):
+                raise SavedFileError(f"{self._path}: column {column.name} of {table} is not ours")
+            elif column.name in shift:
+                shown.append(f"{name} + {shift[column.name]} AS {name}")
+            else:
+                shown.append(name)
+        return f"SELECT {', '.join(shown)} FROM {self.name}.{ROWS}.{table}"
+
+    def last(self, column: str) -> int:
+        """Return the largest number in a column of any table; 0 where there is none."""
+        tables = [t for t in self.tables if (t, column) in self._columns]
+        sql = " UNION ALL ".join(
+            f"SELECT max({column}) FROM {self.name}.{ROWS}.{table}" for table in tables
+        )
+        found = self._connection.execute(sql).fetchall()
+        return max((number for (number,) in found if number is not None), default=0)
+
+    def _stored_columns(self) -> dict[tuple[str, str], tuple[str, bool]]:
+        """Return type of each column of tables with rows, and whether it is an expression."""
+        sql = (
+            "SELECT c.table_name, c.column_name, c.data_type, c.is_generated "
+            "FROM duckdb_columns() AS c JOIN duckdb_tables() AS t USING (database_name, table_oid) "
+            "WHERE c.database_name = $name AND c.schema_name = $rows"
+        )
+        found = self._connection.execute(sql, {"name": self.name, "rows": ROWS}).fetchall()
+        return {(table, column): (kind, made) for table, column, kind, made in found}
+
+    def _header(self) -> dict[str, Any]:
+        expected = {(("header", name), ("VARCHAR", False)) for name in ("name", "value")}
+        if not expected <= set(self._columns.items()):
+            raise SavedFileError(f"{self._path}: is a DuckDB file that kanalyze did not save")
+        table = f"{self.name}.{ROWS}.header"
+        sql = f"SELECT coalesce(sum(strlen(name) + strlen(value)), 0) FROM {table}"
+        ((size,),) = self._connection.execute(sql).fetchall()
+        if size > _MOST_HEADER_BYTES:
+            raise SavedFileError(f"{self._path}: has a header of {size} bytes")
+        lines = self._connection.execute(f"SELECT name, value FROM {table}").fetchall()
+        try:
+            header = {str(name): json.loads(value) for name, value in lines}
+        except (TypeError, ValueError, RecursionError):
+            raise SavedFileError(f"{self._path}: has a damaged header") from None
+        layout = header.get("layout")
+        if type(layout) is not int or layout < 1:
+            raise SavedFileError(f"{self._path}: has a damaged header")
+        if layout > LAYOUT:
+            raise SavedFileError(
+                f"{self._path}: was saved by a newer kanalyze (layout {layout}; "
+                f"this one reads {LAYOUT})"
+            )
+        return header
+
+
+def _union(connection: duckdb.DuckDBPyConnection, files: Sequence[_Attached]) -> list[str]:
+    """Make a view of the rows of each table that all files have; return these.
+
+    Numbers of a second file go on behind those of the first.
+    """
+    shifts: list[dict[str, int]] = [{}]
+    for file in files[:-1]:
+        last = {column: file.last(column) for column in _SHIFTED}
+        shifts.append({name: shifts[-1].get(name, 0) + last[name] for name in _SHIFTED})
+    tables = [table for table in TABLES if all(table in file.tables for file in files)]
+    for table in tables:
+        pairs = zip(files, shifts, strict=True)
+        rows = " UNION ALL ".join(file.select(table, shift) for file, shift in pairs)
+        connection.execute(f"CREATE VIEW {ROWS}.{table} AS {rows}")
+    return tables
+
+
+def shown_columns(table: str) -> list[tuple[str, str | None]]:
+    """Return the columns of a table as :func:`view_of` takes them."""
+    spec = TABLES[table].columns
+    columns = (ID_COLUMN, *spec) if table == "requests" else spec
+    return [(each.name, time_name(each.name) if each.is_time else None) for each in columns]
+
+
+def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the types of columns as DuckDB tells them."""
+    nulls = ", ".join(f"typeof(CAST(NULL AS {_type_of(column)}))" for column in columns)
+    (found,) = connection.execute(f"SELECT {nulls}").fetchall()
+    return tuple(found)
+
+
+def _type_of(column: Column) -> str:
+    if column.fields:
+        fields = ", ".join(f"{quoted(each.name)} {_type_of(each)}" for each in column.fields)
+        return f"STRUCT({fields})[]"
+    return _TYPES[column.type]

@@ -1,0 +1,98 @@
+-- Requests by what is compared, by slices of time, and by bins of latency.
+--
+-- Latency is compared by API, and by client, topic and broker within an API: those who mix APIs are
+-- slower where they ask more of a slow one. Bin b has the latencies from 1.005^b ns on; it is null
+-- for requests that waited on purpose, or have no answer. UUIDs within client ids are `*`: they are
+-- others after each start. `due` are the requests that an answer is due to.
+WITH asked AS (
+    SELECT
+        request_id,
+        CASE
+            WHEN api_name IS NULL THEN concat('key ', api_key)
+            WHEN wire = 'kafka' THEN api_name
+            ELSE concat(api_name, ' ', wire)
+        END AS api,
+        regexp_replace(
+            client_id,
+            '[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}',
+            '*',
+            'g'
+        ) AS client,
+        CASE
+            WHEN broker_ip LIKE '%:%' THEN concat('[', broker_ip, ']:', broker_port)
+            ELSE concat(broker_ip, ':', broker_port)
+        END AS broker,
+        slice,
+        CAST(floor(
+            ln(CASE WHEN work_latency_ns < 1 THEN 1 ELSE work_latency_ns END) / ln(1.005)
+        ) AS INTEGER) AS bin,
+        status <> 'one_way' AS is_due,
+        is_error,
+        status = 'unanswered' AS is_unanswered,
+        throttle_time_ms > 0 AS is_throttled,
+        has_waited,
+        request_bytes,
+        response_bytes
+    FROM measured
+    LEFT JOIN compare_slices ON request_start_ns // 1000000000 = second
+    WHERE is_request
+),
+of_topics AS (
+    SELECT
+        request_id,
+        coalesce(topic, concat('id ', topic_id)) AS topic,
+        bool_or(coalesce(error_code, 0) <> 0) AS is_error
+    FROM partitions
+    WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+    GROUP BY request_id, coalesce(topic, concat('id ', topic_id))
+),
+named AS (
+    SELECT
+        kinds.kind,
+        api,
+        CASE kinds.kind WHEN 'client' THEN client WHEN 'broker' THEN broker END AS name,
+        slice,
+        bin,
+        is_due,
+        is_error,
+        is_unanswered,
+        is_throttled,
+        has_waited,
+        request_bytes,
+        response_bytes
+    FROM asked
+    CROSS JOIN (VALUES ('api'), ('client'), ('broker')) AS kinds (kind)
+    UNION ALL
+    SELECT
+        'topic' AS kind,
+        api,
+        topic AS name,
+        slice,
+        bin,
+        is_due,
+        of_topics.is_error,
+        is_unanswered,
+        is_throttled,
+        has_waited,
+        request_bytes,
+        response_bytes
+    FROM asked
+    JOIN of_topics ON asked.request_id = of_topics.request_id
+    WHERE topic IS NOT NULL
+)
+SELECT
+    kind,
+    api,
+    name,
+    slice,
+    bin,
+    count(*) AS requests,
+    count(*) FILTER (WHERE is_due) AS due,
+    count(*) FILTER (WHERE is_error) AS errors,
+    count(*) FILTER (WHERE is_unanswered) AS unanswered,
+    count(*) FILTER (WHERE is_throttled) AS throttled,
+    count(*) FILTER (WHERE has_waited) AS waited,
+    coalesce(sum(request_bytes), 0) AS request_bytes,
+    coalesce(sum(response_bytes), 0) AS response_bytes
+FROM named
+GROUP BY kind, api, name, slice, bin

@@ -1,0 +1,8 @@
+-- When requests began: the first, the last, and how many seconds have some.
+SELECT
+    count(*) AS requests,
+    count(DISTINCT request_start_ns // 1000000000) AS seconds,
+    min(request_start_ns) AS first_time_ns,
+    max(request_start_ns) AS last_time_ns
+FROM measured
+WHERE is_request

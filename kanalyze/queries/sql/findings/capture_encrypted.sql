@@ -1,0 +1,35 @@
+-- Connections whose TLS hides what they say.
+--
+-- severity: 28
+-- show: connections
+-- sure: likely: they speak TLS, to a port of Kafka or in a capture without any other Kafka.
+-- why: Nothing of their requests is known: they are in no figure but those of connections.
+-- repair: TLS is not decrypted here: capture where it has ended (behind the proxy that ends it, on a listener without it), decrypt the capture before, or ask the broker (request log, client metrics).
+-- parameter least_connections = 1: such connections, at least
+WITH kafka AS (
+    SELECT broker_port
+    FROM connections
+    WHERE protocol IN ('kafka', 'kafka-0.7')
+    GROUP BY broker_port
+)
+SELECT
+    broker_ip,
+    broker_port,
+    concat(
+        count(*), ' connections speak TLS, ', sum(client_payload_bytes + broker_payload_bytes), ' B'
+    ) AS what,
+    count(*) AS weight,
+    min(start_ns) AS first_time_ns,
+    max(end_ns) AS last_time_ns,
+    min(first_packet) AS first_packet
+FROM connections
+WHERE
+    protocol = 'tls'
+    AND (
+        broker_port BETWEEN 9091 AND 9099
+        OR broker_port IN (SELECT kafka.broker_port FROM kafka)
+        OR NOT EXISTS (SELECT 1 FROM kafka)
+    )
+GROUP BY broker_ip, broker_port
+HAVING count(*) >= $least_connections
+ORDER BY weight DESC, broker_ip, broker_port

@@ -1,0 +1,51 @@
+-- The capture has lost packets.
+--
+-- severity: 32
+-- show: anomalies
+-- tables: capture_quality
+-- sure: certain: the capture says so itself, or the ends acknowledged bytes that it does not have.
+-- why: Requests and responses in the holes are missing from every figure, and some that stand here without an answer had one.
+-- repair: Capture again with a larger buffer (tcpdump -B 65536), a filter for the ports of Kafka, shorter files on a fast disk; on a mirror port, one that is not overloaded.
+-- parameter least_bytes = 1: bytes that are missing, at least
+-- parameter least_packets = 1: or packets that the capturing side dropped
+WITH lost AS (
+    SELECT
+        coalesce(sum(client_lost_bytes + broker_lost_bytes), 0) AS bytes,
+        sum(client_payload_bytes + broker_payload_bytes) AS captured_bytes,
+        count(*) AS connections,
+        min(start_ns) AS first_time_ns,
+        max(end_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM connections
+    WHERE
+        client_lost_bytes + broker_lost_bytes > 0
+        AND client_packets > 0
+        AND broker_packets > 0
+),
+dropped AS (
+    SELECT coalesce(sum(value), 0) AS packets
+    FROM capture_quality
+    WHERE fact = 'dropped_packets'
+)
+SELECT
+    concat(
+        CASE
+            WHEN bytes = 0 THEN ''
+            ELSE concat(
+                bytes, ' B missing from ', connections, ' connections, of which ', captured_bytes,
+                ' B are there'
+            )
+        END,
+        CASE WHEN bytes > 0 AND packets > 0 THEN '; ' ELSE '' END,
+        CASE
+            WHEN packets = 0 THEN ''
+            ELSE concat(packets, ' packets dropped, as the capturing side says')
+        END
+    ) AS what,
+    bytes + packets AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM lost
+CROSS JOIN dropped
+WHERE bytes >= $least_bytes OR packets >= $least_packets

@@ -1,0 +1,58 @@
+-- Requests whose last part waits for an acknowledgment.
+--
+-- severity: 48
+-- sure: likely: small requests take 40 or 200 ms from their first packet to their last, which is how long receivers put off acknowledgments.
+-- why: The client's TCP keeps the last part back until the first is acknowledged (Nagle's algorithm), and the broker's puts that off, for it waits for the rest (delayed acknowledgment). Each such request is later by that time.
+-- repair: TCP_NODELAY on the client's sockets (socket.nagle.disable=true of librdkafka, socketOptions of others), or a client library that writes a request at once, not its size or its header first.
+-- parameter least_share = 0.01: share of the client's requests, at least
+-- parameter least_requests = 5: such requests, at least
+-- parameter largest_bytes = 20000: size of a request, at most; larger ones may need the time
+-- parameter longest_more_ms = 9: time beyond 40 or 200 ms, at most
+WITH sent AS (
+    SELECT
+        requests.client_id,
+        requests.client_ip,
+        requests.request_start_ns,
+        requests.request_packet,
+        requests.request_end_ns - requests.request_start_ns AS sending_ns,
+        -- What was lost is sent again after 200 ms too.
+        coalesce(connections.client_retransmitted_packets, 0)
+        + connections.client_out_of_order_packets = 0
+        AND requests.request_bytes <= $largest_bytes AS may_be
+    FROM requests
+    JOIN connections
+        ON requests.connection = connections.connection
+        AND requests.connection_number = connections.connection_number
+    WHERE requests.request_start_ns IS NOT NULL
+),
+judged AS (
+    SELECT
+        *,
+        may_be
+        AND (
+            sending_ns BETWEEN 39000000 AND 40000000 + $longest_more_ms * 1000000
+            OR sending_ns BETWEEN 199000000 AND 200000000 + $longest_more_ms * 1000000
+        ) AS is_late
+    FROM sent
+)
+SELECT
+    client_id,
+    client_ip,
+    concat(
+        count(*) FILTER (WHERE is_late), ' of ', count(*), ' requests took ',
+        CAST(
+            round(percentile_disc(0.5) WITHIN GROUP (ORDER BY CASE WHEN is_late THEN sending_ns END) / 1e6)
+            AS BIGINT
+        ),
+        ' ms to send, from the first packet to the last'
+    ) AS what,
+    count(*) FILTER (WHERE is_late) AS weight,
+    min(request_start_ns) FILTER (WHERE is_late) AS first_time_ns,
+    max(request_start_ns) FILTER (WHERE is_late) AS last_time_ns,
+    min(request_packet) FILTER (WHERE is_late) AS first_packet
+FROM judged
+GROUP BY client_id, client_ip
+HAVING
+    count(*) FILTER (WHERE is_late) >= $least_requests
+    AND count(*) FILTER (WHERE is_late) >= $least_share * count(*)
+ORDER BY weight DESC, client_id NULLS LAST, client_ip

@@ -1,0 +1,50 @@
+-- Partitions with far more traffic than the others of their topic.
+--
+-- severity: 30
+-- sure: certain: the bytes are those of the records; partitions that nobody wrote to or read from in the capture do not count.
+-- why: One broker and one consumer of each group have the work of all; more partitions or members do not help.
+-- repair: Look at the keys of the records: one that is most frequent (null replaced by a constant, one large customer) wants a key with more parts, or a partitioner that spreads it; records without a key spread by themselves.
+-- parameter least_ratio = 5: times the mean of the topic's partitions, at least
+-- parameter least_partitions = 6: partitions of the topic to compare with, at least
+-- parameter least_bytes = 10000: bytes of records, at least
+WITH of_partitions AS (
+    SELECT
+        api_name,
+        topic,
+        "partition",
+        sum(record_bytes) AS bytes,
+        sum(record_count) AS records,
+        count(DISTINCT client_id) AS clients,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
+    FROM partitions
+    WHERE api_name IN ('Produce', 'Fetch') AND topic IS NOT NULL AND "partition" IS NOT NULL
+    GROUP BY api_name, topic, "partition"
+),
+compared AS (
+    SELECT
+        *,
+        sum(bytes) OVER of_topic AS all_bytes,
+        count(*) OVER of_topic AS parts
+    FROM of_partitions
+    WINDOW of_topic AS (PARTITION BY api_name, topic)
+)
+SELECT
+    topic,
+    api_name,
+    concat(
+        'partition ', "partition", ' has ', CAST(round(100.0 * bytes / all_bytes) AS BIGINT),
+        ' % of the bytes of ', parts, ' partitions: ', bytes, ' B, ', records, ' records, of ', clients,
+        CASE WHEN clients = 1 THEN ' client' ELSE ' clients' END
+    ) AS what,
+    bytes AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM compared
+WHERE
+    parts >= $least_partitions
+    AND bytes >= $least_bytes
+    AND bytes * parts >= $least_ratio * all_bytes
+ORDER BY weight DESC, topic, api_name, "partition"

@@ -1,0 +1,71 @@
+-- Members of groups whose heartbeats come late.
+--
+-- severity: 52
+-- tables: groups
+-- sure: likely: the time from one sign of life to the next, as captured; the session timeout is the one that the member asked for.
+-- why: A member that is silent for its session timeout is removed from the group: its partitions are consumed by nobody until the group has rebalanced, and then again from the last commit.
+-- repair: See what stops the process meanwhile: garbage collection, a container out of its CPU quota, swapping, a machine that sleeps. A longer session.timeout.ms only hides it.
+-- parameter least_share = 0.334: of the session timeout, from one sign of life to the next, at least
+-- parameter session_s = 45: session timeout in s, where the member's JoinGroup is not in the capture
+WITH sessions AS (
+    SELECT
+        group_id,
+        member_id,
+        max(session_timeout_ms) AS session_ms
+    FROM groups
+    WHERE event = 'join' AND session_timeout_ms > 0 AND member_id IS NOT NULL
+    GROUP BY group_id, member_id
+),
+signs AS (
+    SELECT
+        requests.group_id,
+        requests.member_id,
+        requests.client_id,
+        requests.error_code,
+        requests.request_start_ns,
+        requests.request_packet,
+        requests.request_start_ns - max(coalesce(requests.response_start_ns, requests.request_end_ns)) OVER (
+            PARTITION BY requests.group_id, requests.member_id
+            ORDER BY requests.request_start_ns, requests.request_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS gap_ns
+    FROM requests
+    JOIN connections
+        ON requests.connection = connections.connection
+        AND requests.connection_number = connections.connection_number
+    WHERE
+        requests.api_name IN (
+            'Heartbeat', 'JoinGroup', 'SyncGroup', 'OffsetCommit',
+            'ConsumerGroupHeartbeat', 'ShareGroupHeartbeat', 'StreamsGroupHeartbeat'
+        )
+        AND requests.member_id <> ''
+        AND connections.client_lost_bytes = 0
+),
+late AS (
+    SELECT
+        signs.*,
+        coalesce(sessions.session_ms, $session_s * 1000) AS session_ms
+    FROM signs
+    LEFT JOIN sessions
+        ON signs.group_id = sessions.group_id AND signs.member_id = sessions.member_id
+    WHERE signs.gap_ns >= $least_share * coalesce(sessions.session_ms, $session_s * 1000) * 1000000
+)
+SELECT
+    group_id,
+    client_id,
+    concat(
+        count(*), ' times no sign of life for ', round(max(gap_ns) / 1e9, 1),
+        ' s at most, with a session timeout of ', round(min(session_ms) / 1000, 1), ' s',
+        CASE
+            WHEN count(*) FILTER (WHERE error_code = 25) > 0
+                THEN concat('; ', count(*) FILTER (WHERE error_code = 25), ' times it was no member any more')
+            ELSE ''
+        END
+    ) AS what,
+    max(gap_ns / session_ms) AS weight,
+    min(request_start_ns) AS first_time_ns,
+    max(request_start_ns) AS last_time_ns,
+    min(request_packet) AS first_packet
+FROM late
+GROUP BY group_id, client_id
+ORDER BY weight DESC, group_id, client_id NULLS LAST

@@ -1,0 +1,35 @@
+-- Logins that a broker refuses.
+--
+-- severity: 88
+-- sure: certain: the broker says so, before it closes the connection.
+-- why: The client gets nothing done; each try costs the broker a connection, perhaps TLS, and a hash of the password.
+-- repair: Correct user, password and mechanism of that client (sasl.jaas.config, sasl.mechanism), or make the user (kafka-configs.sh --alter --entity-type users); raise reconnect.backoff.max.ms of clients that try without a pause.
+-- parameter least_requests = 1: requests that were refused, at least
+SELECT
+    error_name,
+    api_name,
+    client_id,
+    topic,
+    concat(
+        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        CASE WHEN principal IS NULL THEN '' ELSE concat(' to user ', principal) END,
+        CASE
+            WHEN refused > 1
+                THEN concat(
+                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+                )
+            ELSE ''
+        END
+    ) AS what,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM refusals
+WHERE refused >= $least_requests AND error_code IN (
+    33, -- UNSUPPORTED_SASL_MECHANISM
+    34, -- ILLEGAL_SASL_STATE
+    58  -- SASL_AUTHENTICATION_FAILED
+)
+ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -1,0 +1,37 @@
+-- Requests that a client has no right to.
+--
+-- severity: 84
+-- sure: certain: the broker's answer says it.
+-- why: Nothing of what was asked is done, and trying again does not help; some clients go on asking for ever.
+-- repair: Give the principal the right (kafka-acls.sh --add --allow-principal User:NAME --operation ... --topic ...), or have the client use the topic, group and user that were meant for it.
+-- parameter least_requests = 1: requests that were refused, at least
+SELECT
+    error_name,
+    api_name,
+    client_id,
+    topic,
+    concat(
+        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        CASE WHEN principal IS NULL THEN '' ELSE concat(' to user ', principal) END,
+        CASE
+            WHEN refused > 1
+                THEN concat(
+                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+                )
+            ELSE ''
+        END
+    ) AS what,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM refusals
+WHERE refused >= $least_requests AND error_code IN (
+    29, -- TOPIC_AUTHORIZATION_FAILED
+    30, -- GROUP_AUTHORIZATION_FAILED
+    31, -- CLUSTER_AUTHORIZATION_FAILED
+    53, -- TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    65  -- DELEGATION_TOKEN_AUTHORIZATION_FAILED
+)
+ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

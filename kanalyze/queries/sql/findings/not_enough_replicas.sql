@@ -1,0 +1,33 @@
+-- Writes refused because too few replicas are in sync.
+--
+-- severity: 90
+-- sure: certain: the broker's answer says it.
+-- why: With acks=all nothing can be written to these partitions until replicas have caught up; producers try again until delivery.timeout.ms, then lose what they held.
+-- repair: See which brokers are down or behind (kafka-topics.sh --describe --under-min-isr-partitions) and bring them back; min.insync.replicas below the number of replicas leaves room for one that fails.
+-- parameter least_requests = 1: requests that were refused, at least
+SELECT
+    error_name,
+    api_name,
+    client_id,
+    topic,
+    concat(
+        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        CASE
+            WHEN refused > 1
+                THEN concat(
+                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+                )
+            ELSE ''
+        END
+    ) AS what,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM refusals
+WHERE refused >= $least_requests AND error_code IN (
+    19, -- NOT_ENOUGH_REPLICAS
+    20  -- NOT_ENOUGH_REPLICAS_AFTER_APPEND
+)
+ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -1,0 +1,32 @@
+-- Requests refused because of a quota.
+--
+-- severity: 62
+-- sure: certain: the broker's answer says it.
+-- why: The topics or partitions are not made or removed; a client that does not wait for the throttle time is refused again.
+-- repair: Spread the changes over time, retry after throttle_time_ms, or raise controller_mutation_rate (kafka-configs.sh --alter --entity-type users or clients).
+-- parameter least_requests = 1: requests that were refused, at least
+SELECT
+    error_name,
+    api_name,
+    client_id,
+    topic,
+    concat(
+        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        CASE
+            WHEN refused > 1
+                THEN concat(
+                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+                )
+            ELSE ''
+        END
+    ) AS what,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM refusals
+WHERE refused >= $least_requests AND error_code IN (
+    89  -- THROTTLING_QUOTA_EXCEEDED
+)
+ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

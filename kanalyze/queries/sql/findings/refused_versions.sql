@@ -1,0 +1,49 @@
+-- Clients whose versions the broker refuses.
+--
+-- severity: 90
+-- sure: likely: UNSUPPORTED_VERSION is certain; a broker of Kafka 4 closes the connection on the versions that 4.0 removed (KIP-896), which it may do for another cause too.
+-- why: These clients get nothing done with this broker: they connect, ask, are cut off, and connect again.
+-- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Take out settings that hold it at old ones (broker.version.fallback, api.version.request=false, api_version).
+-- parameter least_requests = 1: requests that were refused, at least
+WITH refused AS (
+    SELECT
+        requests.client_id,
+        requests.client_ip,
+        requests.broker_ip,
+        requests.broker_port,
+        requests.request_start_ns,
+        requests.request_packet,
+        requests.status,
+        concat(requests.api_name, ' v', requests.api_version) AS version
+    FROM requests
+    JOIN connections
+        ON requests.connection = connections.connection
+        AND requests.connection_number = connections.connection_number
+    LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
+    WHERE
+        -- A client asks with its newest ApiVersions, and with an older one after that answer.
+        (requests.error_code = 35 AND requests.api_key <> 18)
+        OR (
+            requests.api_version < removed.first_version
+            AND requests.status = 'unanswered'
+            AND connections.closed_by = 'broker'
+        )
+)
+SELECT
+    client_id,
+    client_ip,
+    broker_ip,
+    broker_port,
+    concat(
+        count(*), ' requests refused: ', array_to_string(list_sort(list(DISTINCT version)), ', '), '; ',
+        count(*) FILTER (WHERE status = 'error'), ' answered UNSUPPORTED_VERSION, ',
+        count(*) FILTER (WHERE status <> 'error'), ' times the broker closed the connection'
+    ) AS what,
+    count(*) AS weight,
+    min(request_start_ns) AS first_time_ns,
+    max(request_start_ns) AS last_time_ns,
+    min(request_packet) AS first_packet
+FROM refused
+GROUP BY client_id, client_ip, broker_ip, broker_port
+HAVING count(*) >= $least_requests
+ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

@@ -1,0 +1,59 @@
+-- Requests that nobody acknowledges, sent again and again.
+--
+-- severity: 82
+-- sure: likely: TCP of the client sent the request again and again, and nothing came back before it gave up.
+-- why: What is between client and broker has forgotten the connection while it was silent, or the broker's machine is gone. The client waits for its request.timeout.ms before it connects again.
+-- repair: After a silence it is the idle limit of a firewall, a NAT or a load balancer: set connections.max.idle.ms of the clients below it, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help where they come more often than that. Without one, look whether the broker's machine was there.
+-- parameter least_retransmissions = 3: packets that the client sent again, at least
+-- parameter least_wait_s = 1: seconds that it had been waited for, at least
+WITH spoken AS (
+    SELECT
+        *,
+        max(coalesce(response_end_ns, request_end_ns)) OVER (
+            PARTITION BY connection, connection_number
+            ORDER BY request_start_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ns
+    FROM requests
+),
+lost AS (
+    SELECT
+        spoken.client_id,
+        spoken.api_name,
+        spoken.broker_ip,
+        spoken.broker_port,
+        spoken.request_start_ns,
+        spoken.request_packet,
+        spoken.request_start_ns - spoken.before_ns AS silence_ns,
+        coalesce(connections.closed_ns, connections.end_ns) - spoken.request_end_ns AS waited_ns,
+        connections.client_retransmitted_packets AS retransmitted
+    FROM spoken
+    JOIN connections
+        ON spoken.connection = connections.connection
+        AND spoken.connection_number = connections.connection_number
+    WHERE
+        spoken.status = 'unanswered'
+        AND connections.client_retransmitted_packets >= $least_retransmissions
+        AND connections.client_lost_bytes + connections.broker_lost_bytes = 0
+)
+SELECT
+    client_id,
+    api_name,
+    broker_ip,
+    broker_port,
+    concat(
+        count(*), ' without an answer within ', round(max(waited_ns) / 1e9, 1), ' s, sent ',
+        sum(retransmitted), ' times again',
+        CASE
+            WHEN max(silence_ns) IS NULL THEN ''
+            ELSE concat('; before, the connection was silent for ', round(max(silence_ns) / 1e9, 1), ' s')
+        END
+    ) AS what,
+    count(*) AS weight,
+    min(request_start_ns) AS first_time_ns,
+    max(request_start_ns) AS last_time_ns,
+    min(request_packet) AS first_packet
+FROM lost
+WHERE waited_ns >= $least_wait_s * 1000000000
+GROUP BY client_id, api_name, broker_ip, broker_port
+ORDER BY weight DESC, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

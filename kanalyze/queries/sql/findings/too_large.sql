@@ -1,0 +1,33 @@
+-- Records that are too large for the topic.
+--
+-- severity: 84
+-- sure: certain: the broker's answer says it.
+-- why: The records are not written; sending them again does not help, and the client gives them up.
+-- repair: Smaller records, or a larger max.message.bytes of the topic (message.max.bytes of the broker), with replica.fetch.max.bytes and the consumers' limits; keep max.request.size and batch.size of the client below it.
+-- parameter least_requests = 1: requests that were refused, at least
+SELECT
+    error_name,
+    api_name,
+    client_id,
+    topic,
+    concat(
+        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        CASE
+            WHEN refused > 1
+                THEN concat(
+                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+                )
+            ELSE ''
+        END
+    ) AS what,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM refusals
+WHERE refused >= $least_requests AND error_code IN (
+    10, -- MESSAGE_TOO_LARGE
+    18  -- RECORD_LIST_TOO_LARGE
+)
+ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -1,0 +1,73 @@
+-- Addresses that a broker tells its clients, and where nobody answers.
+--
+-- severity: 84
+-- show: connections
+-- tables: metadata
+-- sure: likely: Metadata named the address, and no connection to it came to anything in this capture.
+-- why: Clients reach the broker that they were given to begin with, and none of those that it names: they work on no partition that such a broker leads.
+-- repair: advertised.listeners of the broker has to be what its clients can reach: the name or address outside of the container, the pod or the NAT, and the port that is open there. A firewall in between looks the same.
+-- parameter least_attempts = 1: connections that came to nothing, at least
+WITH attempts AS (
+    SELECT
+        broker_ip,
+        broker_port,
+        client_ip,
+        start_ns,
+        first_packet,
+        closed_by,
+        client_syn_retransmissions,
+        broker_payload_bytes > 0 AS is_answered,
+        opened_by = 'client' AND client_payload_bytes + broker_payload_bytes = 0
+        AND (
+            ("end" = 'reset' AND closed_by = 'broker')
+            OR (broker_packets = 0 AND client_syn_retransmissions > 0)
+        ) AS is_vain
+    FROM connections
+),
+named AS (
+    SELECT
+        host,
+        port
+    FROM metadata
+    WHERE kind IN ('broker', 'coordinator') AND host IS NOT NULL
+    GROUP BY host, port
+),
+vain AS (
+    SELECT
+        broker_ip,
+        broker_port,
+        count(*) FILTER (WHERE is_vain) AS attempts,
+        count(*) FILTER (WHERE is_vain AND closed_by = 'broker') AS refused,
+        sum(client_syn_retransmissions) FILTER (WHERE is_vain) AS repeated,
+        count(DISTINCT CASE WHEN is_vain THEN client_ip END) AS clients,
+        min(CASE WHEN is_vain THEN client_ip END) AS client_ip,
+        min(CASE WHEN is_vain THEN start_ns END) AS first_time_ns,
+        max(CASE WHEN is_vain THEN start_ns END) AS last_time_ns,
+        min(CASE WHEN is_vain THEN first_packet END) AS first_packet
+    FROM attempts
+    GROUP BY broker_ip, broker_port
+    HAVING
+        count(*) FILTER (WHERE is_vain) >= $least_attempts
+        AND count(*) FILTER (WHERE is_answered) = 0
+)
+SELECT
+    vain.broker_ip,
+    vain.broker_port,
+    CASE WHEN max(vain.clients) = 1 THEN min(vain.client_ip) END AS client_ip,
+    concat(
+        max(vain.attempts), ' attempts of ', max(vain.clients), ' clients to connect to ',
+        array_to_string(list_sort(list(concat(named.host, ':', named.port))), ', '),
+        ', as Metadata told them: ', max(vain.refused), ' refused, ',
+        max(vain.attempts) - max(vain.refused), ' without any answer (', max(vain.repeated), ' SYNs sent again)'
+    ) AS what,
+    max(vain.attempts) AS weight,
+    min(vain.first_time_ns) AS first_time_ns,
+    max(vain.last_time_ns) AS last_time_ns,
+    min(vain.first_packet) AS first_packet
+FROM vain
+JOIN named
+    ON vain.broker_port = named.port
+    -- Which address a name stands for is in no packet of Kafka.
+    AND (vain.broker_ip = named.host OR NOT regexp_matches(named.host, '^[0-9.]+$|:'))
+GROUP BY vain.broker_ip, vain.broker_port
+ORDER BY weight DESC, vain.broker_ip, vain.broker_port

@@ -1,0 +1,257 @@
+-- Count, mean and quantiles of amounts, for each API, client, broker, topic, ... apart.
+--
+-- kept: most tables of a report ask for it.
+--
+-- `subject` says what `key_1` to `key_3` are: of `api` wire, api_key, api_name; of `client`
+-- client_id; of `client_api` client_id, api_name; of `broker` broker_ip, broker_port; of `time` the
+-- start of a span of `time_buckets`; of `topic` topic, topic_id, api_name, where a request counts
+-- once; of `codec` client_id, codec, where a partition of a Produce counts. `measure` says what is
+-- measured: `latency_ns`, `total_time_ns`, `record_bytes`, `record_count`. Requests that waited on
+-- purpose stand apart.
+--
+-- Quantiles are by nearest rank. Amounts are counted in bins that are e^(1/252) wide. The amount of
+-- a rank is the least or the greatest of its bin where that is its place, else the middle between
+-- them: exact where a bin has two amounts, and within 0.4 % in all.
+WITH latencies AS (
+    SELECT
+        wire,
+        api_key,
+        api_name,
+        client_id,
+        broker_ip,
+        broker_port,
+        is_request,
+        has_waited,
+        latency_bin,
+        count(*) AS many,
+        min(latency_ns) AS lowest,
+        max(latency_ns) AS highest,
+        sum(latency_ns) AS total
+    FROM measured
+    WHERE latency_ns IS NOT NULL
+    GROUP BY
+        wire, api_key, api_name, client_id, broker_ip, broker_port, is_request, has_waited,
+        latency_bin
+),
+topics AS (
+    SELECT DISTINCT
+        request_id,
+        topic,
+        CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
+        api_name,
+        latency_ns,
+        CAST(sign(latency_ns) * floor(ln(abs(latency_ns) + 1) * 252) AS INTEGER) AS latency_bin
+    FROM partitions
+    WHERE
+        api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
+        AND latency_ns IS NOT NULL
+        AND waited IS NOT TRUE
+),
+packed AS (
+    SELECT
+        client_id,
+        codec,
+        record_bytes,
+        record_count,
+        CAST(sign(record_bytes) * floor(ln(abs(record_bytes) + 1) * 252) AS INTEGER)
+            AS record_bytes_bin,
+        CAST(sign(record_count) * floor(ln(abs(record_count) + 1) * 252) AS INTEGER)
+            AS record_count_bin
+    FROM partitions
+    WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
+),
+binned AS (
+    SELECT
+        'api' AS subject,
+        'latency_ns' AS measure,
+        has_waited AS waited,
+        wire AS key_1,
+        CAST(api_key AS VARCHAR) AS key_2,
+        api_name AS key_3,
+        latency_bin AS bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM latencies
+    GROUP BY wire, api_key, api_name, has_waited, latency_bin
+    UNION ALL
+    SELECT
+        'api' AS subject,
+        'total_time_ns' AS measure,
+        has_waited AS waited,
+        wire AS key_1,
+        CAST(api_key AS VARCHAR) AS key_2,
+        api_name AS key_3,
+        total_time_bin AS bin,
+        count(*) AS many,
+        min(total_time_ns) AS lowest,
+        max(total_time_ns) AS highest,
+        sum(total_time_ns) AS total
+    FROM measured
+    WHERE total_time_ns IS NOT NULL
+    GROUP BY wire, api_key, api_name, has_waited, total_time_bin
+    UNION ALL
+    SELECT
+        'client' AS subject,
+        'latency_ns' AS measure,
+        has_waited AS waited,
+        client_id AS key_1,
+        CAST(NULL AS VARCHAR) AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        latency_bin AS bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM latencies
+    WHERE is_request
+    GROUP BY client_id, has_waited, latency_bin
+    UNION ALL
+    SELECT
+        'client_api' AS subject,
+        'latency_ns' AS measure,
+        has_waited AS waited,
+        client_id AS key_1,
+        api_name AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        latency_bin AS bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM latencies
+    WHERE is_request
+    GROUP BY client_id, api_name, has_waited, latency_bin
+    UNION ALL
+    SELECT
+        'broker' AS subject,
+        'latency_ns' AS measure,
+        has_waited AS waited,
+        broker_ip AS key_1,
+        CAST(broker_port AS VARCHAR) AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        latency_bin AS bin,
+        CAST(sum(many) AS BIGINT) AS many,
+        min(lowest) AS lowest,
+        max(highest) AS highest,
+        sum(total) AS total
+    FROM latencies
+    GROUP BY broker_ip, broker_port, has_waited, latency_bin
+    UNION ALL
+    SELECT
+        'time' AS subject,
+        'latency_ns' AS measure,
+        false AS waited,
+        CAST(request_start_ns // bucket_ns * bucket_ns AS VARCHAR) AS key_1,
+        CAST(NULL AS VARCHAR) AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        latency_bin AS bin,
+        count(*) AS many,
+        min(latency_ns) AS lowest,
+        max(latency_ns) AS highest,
+        sum(latency_ns) AS total
+    FROM measured
+    CROSS JOIN time_buckets
+    WHERE is_request AND request_start_ns IS NOT NULL AND work_latency_ns IS NOT NULL
+    GROUP BY request_start_ns // bucket_ns, bucket_ns, latency_bin
+    UNION ALL
+    SELECT
+        'topic' AS subject,
+        'latency_ns' AS measure,
+        false AS waited,
+        topic AS key_1,
+        topic_id AS key_2,
+        api_name AS key_3,
+        latency_bin AS bin,
+        count(*) AS many,
+        min(latency_ns) AS lowest,
+        max(latency_ns) AS highest,
+        sum(latency_ns) AS total
+    FROM topics
+    GROUP BY topic, topic_id, api_name, latency_bin
+    UNION ALL
+    SELECT
+        'codec' AS subject,
+        'record_bytes' AS measure,
+        false AS waited,
+        client_id AS key_1,
+        codec AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        record_bytes_bin AS bin,
+        count(*) AS many,
+        min(record_bytes) AS lowest,
+        max(record_bytes) AS highest,
+        sum(record_bytes) AS total
+    FROM packed
+    WHERE record_bytes IS NOT NULL
+    GROUP BY client_id, codec, record_bytes_bin
+    UNION ALL
+    SELECT
+        'codec' AS subject,
+        'record_count' AS measure,
+        false AS waited,
+        client_id AS key_1,
+        codec AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        record_count_bin AS bin,
+        count(*) AS many,
+        min(record_count) AS lowest,
+        max(record_count) AS highest,
+        sum(record_count) AS total
+    FROM packed
+    WHERE record_count IS NOT NULL
+    GROUP BY client_id, codec, record_count_bin
+),
+ranked AS (
+    SELECT
+        *,
+        CAST(sum(many) OVER up_to_bin AS BIGINT) AS up_to,
+        CAST(sum(many) OVER all_bins AS BIGINT) AS of_all
+    FROM binned
+    WINDOW
+        up_to_bin AS (
+            PARTITION BY subject, measure, waited, key_1, key_2, key_3
+            ORDER BY bin
+            ROWS UNBOUNDED PRECEDING
+        ),
+        all_bins AS (
+            PARTITION BY subject, measure, waited, key_1, key_2, key_3
+            ORDER BY bin
+            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+        )
+)
+SELECT
+    subject,
+    measure,
+    waited,
+    key_1,
+    key_2,
+    key_3,
+    CAST(sum(many) AS BIGINT) AS count,
+    min(lowest) AS min,
+    max(
+        CASE
+            WHEN (of_all * 50 + 99) // 100 = up_to - many + 1 THEN lowest
+            WHEN (of_all * 50 + 99) // 100 = up_to THEN highest
+            ELSE lowest + (highest - lowest) // 2
+        END
+    ) FILTER (WHERE (of_all * 50 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p50,
+    max(
+        CASE
+            WHEN (of_all * 90 + 99) // 100 = up_to - many + 1 THEN lowest
+            WHEN (of_all * 90 + 99) // 100 = up_to THEN highest
+            ELSE lowest + (highest - lowest) // 2
+        END
+    ) FILTER (WHERE (of_all * 90 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p90,
+    max(
+        CASE
+            WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
+            WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
+            ELSE lowest + (highest - lowest) // 2
+        END
+    ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99,
+    max(highest) AS max,
+    CAST(sum(total) // sum(many) AS BIGINT) AS mean
+FROM ranked
+GROUP BY subject, measure, waited, key_1, key_2, key_3

@@ -1,0 +1,38 @@
+-- Where spans of time begin, how wide they are, and how many there are, in one line.
+--
+-- kept: every series asks for it.
+--
+-- They are 1 ms, 2 ms, 4 ms, ... wide, the narrowest of which there are at most 240 from the first
+-- event to the last, and begin at multiples of their width since 1970. Without events there are
+-- none.
+WITH extent AS (
+    SELECT
+        least(
+            min(request_start_ns) FILTER (WHERE is_request),
+            min(response_start_ns)
+        ) AS first_ns,
+        greatest(
+            max(request_start_ns) FILTER (WHERE is_request),
+            max(response_start_ns)
+        ) AS last_ns
+    FROM measured
+),
+widths AS (
+    SELECT CAST(1000000 * power(2, doublings) AS BIGINT) AS bucket_ns
+    FROM (SELECT unnest(generate_series(0, 43)) AS doublings) AS every
+),
+fitting AS (
+    SELECT
+        first_ns,
+        last_ns,
+        min(bucket_ns) AS bucket_ns
+    FROM extent
+    CROSS JOIN widths
+    WHERE last_ns // bucket_ns - first_ns // bucket_ns < 240
+    GROUP BY first_ns, last_ns
+)
+SELECT
+    first_ns // bucket_ns * bucket_ns AS start_ns,
+    bucket_ns,
+    last_ns // bucket_ns - first_ns // bucket_ns + 1 AS buckets
+FROM fitting

@@ -1,0 +1,364 @@
+"""A comparison for people: as lines for a terminal, or as Markdown.
+
+In: a comparison (see :mod:`kanalyze.queries.compare.comparison`). Out: lines, or text. This module
+must not know how it was made; names from the wire are escaped.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.layout import TableColumn, fitted, natural_widths
+from kanalyze.render.lines import Line, table_line
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import moment_text
+from kanalyze.render.units import bytes_text, count_text, duration_text, percent_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["compare_lines", "compare_markdown"]
+
+_Item: TypeAlias = dict[str, Any]
+
+_MOST_CHANGES = 20
+_MOST_NAMES = 12
+_MOST_LOAD = 10
+_CHANGES = (
+    ("fails_more", "Fails more", "red"),
+    ("slower", "Slower", "red"),
+    ("fails_less", "Fails less", "green"),
+    ("faster", "Faster", "green"),
+)
+_MEASURES = {"errors": "errors", "unanswered": "unanswered", "throttled": "throttled"}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+class _Table(NamedTuple):
+    """A titled table, before it meets a terminal or a file."""
+
+    title: str
+    style: str
+    columns: tuple[TableColumn, ...]
+    rows: Sequence[tuple[str, ...]]
+    notes: dict[int, list[str]]
+    """Lines below a row, by its number."""
+    more: int = 0
+    """Rows that are left out."""
+
+
+def compare_lines(comparison: _Item, width: int) -> Iterator[Line]:
+    """Give the lines of a comparison; none takes more than ``width``, from 60 columns on."""
+    for line in _lines(comparison, width):
+        yield from line.fitted(width)
+
+
+def _lines(comparison: _Item, width: int) -> Iterator[Line]:
+    head = list(_head(comparison))
+    for text in head[:-1]:
+        yield Line(text)
+    yield Line()
+    yield Line(head[-1], style="bold")
+    for table in _tables(comparison):
+        yield Line()
+        yield Line(table.title, style=f"bold {table.style}".strip())
+        widths = fitted(table.columns, natural_widths(table.columns, table.rows), width)
+        yield table_line(table.columns, widths, [(each.title, "bold") for each in table.columns])
+        for place, row in enumerate(table.rows):
+            yield table_line(table.columns, widths, [(cell, "") for cell in row])
+            for note in table.notes.get(place, ()):
+                yield Line(f"  {note}", style="dim")
+        if table.more:
+            yield Line(f"and {count_text(table.more)} more", style="dim")
+    for title, text in _remarks(comparison):
+        yield Line()
+        yield Line(title, style="bold cyan")
+        yield Line(text)
+
+
+def compare_markdown(comparison: _Item) -> str:
+    """Return a comparison as Markdown, with tables as GitHub shows them."""
+    *head, verdict = _head(comparison)
+    parts = ["# Comparison", *(f"- {_plain(text)}" for text in head), f"\n**{_plain(verdict)}**"]
+    for table in _tables(comparison):
+        titles = [_plain(column.title) or " " for column in table.columns]
+        rules = ["---:" if column.right else "---" for column in table.columns]
+        parts += [f"\n## {_plain(table.title)}\n", _cells(titles), _cells(rules)]
+        parts += [_cells(map(_plain, row)) for row in table.rows]
+        notes = [note for place in sorted(table.notes) for note in table.notes[place]]
+        parts += ["", *(f"- {_plain(note)}" for note in notes)] if notes else []
+        parts += [f"\nand {count_text(table.more)} more"] if table.more else []
+    parts += [f"\n## {title}\n\n{_plain(text)}" for title, text in _remarks(comparison)]
+    return "\n".join(parts) + "\n"
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _plain(text: str) -> str:
+    """Return a text in which nothing means anything to Markdown."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+# -- the head -------------------------------------------------------------------------------------
+
+
+def _head(comparison: _Item) -> Iterator[str]:
+    """Give what is compared, how, and, as the last line, what was found."""
+    yield f"A  {_side(comparison['a'])}"
+    yield f"B  {_side(comparison['b'])}{_times_as_much(comparison)}"
+    for name in ("a", "b"):
+        if comparison[name]["filter"]:
+            conditions = "; ".join(
+                f"{key.replace('_', ' ')} {shown(str(value))}"
+                for key, value in comparison[name]["filter"].items()
+            )
+            yield f"of {name.upper()} only requests that match: {conditions}"
+    settings = comparison["settings"]
+    times, least = _times(settings["at_least"]), duration_text(settings["least_ns"])
+    yield (
+        f"told: {times} as slow and {least} more, or {times} as many failures and "
+        f"{_points(settings['least_share'])} more of all requests; or the other way round"
+    )
+    if comparison["tested"]:
+        slices = " and ".join(
+            f"{side['slices']} slices of {duration_text(round(side['slice_s'] * 1e9))}"
+            for side in (comparison["a"], comparison["b"])
+        )
+        yield (
+            f"and by more than chance: {count_text(comparison['differences_tested'])} figures "
+            f"tested, by {slices}; a false alarm among all of them: "
+            f"{100 * settings['false_alarms']:g} %"
+        )
+    else:
+        yield f"NOT TESTED FOR CHANCE: {comparison['not_tested']}"
+    if comparison["limited"]:
+        yield "there is more than is compared: the busiest are"
+    yield _verdict(comparison)
+
+
+def _side(side: _Item) -> str:
+    names = side["captures"] or []
+    title = shown(str(names[0])) if names else "no capture"
+    if len(names) > 1:
+        title += f" and {count_text(len(names) - 1)} more"
+    when = "" if side["first_time_ns"] is None else f"{moment_text(side['first_time_ns'])} UTC, "
+    rate = side["requests_per_s"]
+    per_s = "" if rate is None else f" in {duration_text(side['span_ns'])}, {_per_s(rate)}"
+    kind = " (report)" if side["made_of"] == "report" else ""
+    return f"{title}{kind}: {when}{count_text(side['requests'])} requests{per_s}"
+
+
+def _times_as_much(comparison: _Item) -> str:
+    before, after = comparison["a"]["requests_per_s"], comparison["b"]["requests_per_s"]
+    return f" ({_times(after / before)})" if before and after else ""
+
+
+def _verdict(comparison: _Item) -> str:
+    words = [
+        (len(comparison["fails_more"]), "fail more", "fails more"),
+        (len(comparison["slower"]), "slower", "slower"),
+        (len(comparison["fails_less"]), "fail less", "fails less"),
+        (len(comparison["faster"]), "faster", "faster"),
+        (len(_sure(comparison["new"])), "new", "new"),
+        (len(_sure(comparison["gone"])), "gone", "gone"),
+    ]
+    found = [f"{count} {one if count == 1 else many}" for count, many, one in words if count]
+    rest = [f"{comparison['alike']} alike"]
+    if comparison["may_be_chance"]:
+        rest.append(f"{len(comparison['may_be_chance'])} may differ by chance")
+    if comparison["too_few"]:
+        rest.append(f"{len(comparison['too_few'])} too few or too brief to say")
+    return f"{', '.join(found) or 'no difference'}; {', '.join(rest)}"
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def _tables(comparison: _Item) -> Iterator[_Table]:
+    for name, title, style in _CHANGES:
+        if comparison[name]:
+            yield _change_table(title, style, comparison[name])
+    for name, title in (("new", "New in B"), ("gone", "Gone: in A, not in B")):
+        if comparison[name]:
+            yield _name_table(title, comparison[name])
+    if comparison["may_be_chance"]:
+        title = "Differs, but may be chance"
+        yield _change_table(title, "cyan", comparison["may_be_chance"])
+    load = [line for line in comparison["load"] if _is_other_load(line, comparison)]
+    if load:
+        yield _load_table(load)
+
+
+def _change_table(title: str, style: str, changes: list[_Item]) -> _Table:
+    columns = (
+        TableColumn("API", least=12),
+        TableColumn("whose", least=14),
+        TableColumn("of"),
+        TableColumn("A", right=True),
+        TableColumn("B", right=True),
+        TableColumn("B to A", right=True),
+        TableColumn("with 95 %", right=True, rank=1),
+        TableColumn("chance", right=True, rank=2),
+    )
+    rows: list[tuple[str, ...]] = []
+    notes: dict[int, list[str]] = {}
+    for change in changes[:_MOST_CHANGES]:
+        for place, told in enumerate(change["measures"]):
+            who = (shown(change["api"]), _whose(change)) if place == 0 else ("", "")
+            rows.append((*who, *_figures(told)))
+        found = list(_notes(change))
+        if found:
+            notes[len(rows) - 1] = found
+    return _Table(title, style, columns, rows, notes, max(len(changes) - _MOST_CHANGES, 0))
+
+
+def _whose(change: _Item) -> str:
+    if change["by"] == "api":
+        return "all"
+    return f"{change['by']} {shown(change['name'])}"
+
+
+def _figures(told: _Item) -> tuple[str, ...]:
+    chance = MISSING if told["chance"] is None else f"{100 * told['chance']:.3g} %"
+    if "ratio" in told:
+        return (
+            told["measure"],
+            duration_text(told["a"]),
+            duration_text(told["b"]),
+            MISSING if told["ratio"] is None else _times(told["ratio"]),
+            _range(told, lambda ratio: f"{ratio:.3g}"),
+            chance,
+        )
+    return (
+        _MEASURES[told["measure"]],
+        percent_text(told["a"]),
+        percent_text(told["b"]),
+        _signed(told["difference"]),
+        _range(told, _signed),
+        chance,
+    )
+
+
+def _range(told: _Item, text: Callable[[float], str]) -> str:
+    if told["low"] is None or told["high"] is None:
+        return MISSING
+    return f"{text(told['low'])} to {text(told['high'])}"
+
+
+def _notes(change: _Item) -> Iterator[str]:
+    """Give what else the change says, and what shows the rows."""
+    kinds = Counter(each["by"] for each in change.get("as_much_for", ()))
+    if kinds:
+        parts = []
+        for kind, count in kinds.items():
+            names = [each["name"] for each in change["as_much_for"] if each["by"] == kind]
+            name = f" {shown(names[0])}" if count == 1 and kind != "api" else ""
+            parts.append(f"{kind}{name}" if count == 1 else f"{count} {kind}s")
+        yield f"the same of {', '.join(parts)}"
+    if change.get("options"):
+        yield f"kanalyze requests B {shown(shlex.join(change['options']), 300)}"
+
+
+def _sure(names: Sequence[_Item]) -> list[_Item]:
+    return [each for each in names if not each["may_be_chance"]]
+
+
+def _name_table(title: str, names: list[_Item]) -> _Table:
+    columns = (
+        TableColumn("what"),
+        TableColumn("name", least=20),
+        TableColumn("requests", right=True),
+        TableColumn("in seconds", right=True, rank=1),
+        TableColumn(""),
+    )
+    ordered = sorted(names, key=lambda each: each["may_be_chance"])
+    rows = [
+        (
+            each["kind"],
+            shown(each["name"]),
+            count_text(each["requests"]),
+            count_text(each["seconds"]),
+            "may be chance" if each["may_be_chance"] else "",
+        )
+        for each in ordered[:_MOST_NAMES]
+    ]
+    return _Table(title, "cyan", columns, rows, {}, max(len(names) - _MOST_NAMES, 0))
+
+
+def _is_other_load(line: _Item, comparison: _Item) -> bool:
+    """Return whether an API is asked another number of times, or for another size."""
+    least = comparison["settings"]["at_least"]
+    return any(
+        None not in line[name] and max(line[name]) >= least * min(line[name])
+        for name in ("requests_per_s", "request_bytes", "response_bytes")
+    ) or (None not in line["waited"] and abs(line["waited"][0] - line["waited"][1]) >= 0.05)
+
+
+def _load_table(load: list[_Item]) -> _Table:
+    columns = (
+        TableColumn("API", least=12),
+        TableColumn("requests/s", right=True),
+        TableColumn("sent each", right=True),
+        TableColumn("received each", right=True),
+        TableColumn("waited on purpose", right=True, rank=1),
+    )
+    rows = [
+        (
+            shown(line["api"]),
+            _both(line["requests_per_s"], lambda rate: f"{rate:.3g}"),
+            _both(line["request_bytes"], lambda size: bytes_text(round(size))),
+            _both(line["response_bytes"], lambda size: bytes_text(round(size))),
+            _both(line["waited"], lambda share: f"{100 * share:.0f} %"),
+        )
+        for line in load[:_MOST_LOAD]
+    ]
+    title = "Other load (not judged, but it may explain)"
+    return _Table(title, "cyan", columns, rows, {}, max(len(load) - _MOST_LOAD, 0))
+
+
+def _both(pair: Sequence[float | None], text: Callable[[float], str]) -> str:
+    texts = [MISSING if value is None else text(value) for value in pair]
+    return texts[0] if texts[0] == texts[1] else " \u2192 ".join(texts)
+
+
+def _remarks(comparison: _Item) -> Iterator[tuple[str, str]]:
+    too_few = comparison["too_few"]
+    if too_few:
+        names = [_short(each) for each in too_few if each["by"] in ("api", "client")] or [
+            _short(each) for each in too_few
+        ]
+        text = ", ".join(names[:_MOST_NAMES])
+        if len(too_few) > _MOST_NAMES:
+            text += f", and {count_text(len(too_few) - min(len(names), _MOST_NAMES))} more"
+        yield "Too few requests, or in too few slices of time, to say", text
+
+
+def _short(each: _Item) -> str:
+    counts = " and ".join(map(count_text, each["requests"]))
+    who = "" if each["by"] == "api" else f" of {_whose(each)}"
+    return f"{shown(each['api'])}{who} ({counts})"
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g}\u00d7"
+
+
+def _per_s(rate: float) -> str:
+    return f"{rate:.3g}/s" if rate < 1000 else f"{count_text(round(rate))}/s"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.3g} %"

@@ -1,0 +1,55 @@
+"""How much of the traffic a capture holds, as lines: one fact each.
+
+In: a :class:`~kanalyze.tables.quality.CaptureQuality`. Out: :class:`QualityFact`, and its columns.
+This module must not know how anything is counted.
+"""
+
+# No "from __future__ import annotations": see kanalyze.tables.row.
+
+from typing import TYPE_CHECKING, Annotated
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.row import Column, Meaning, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["QUALITY", "QUALITY_COLUMNS", "QualityFact", "quality_facts"]
+
+QUALITY = "capture_quality"
+"""The name of the table."""
+
+
+class QualityFact(NamedTuple):
+    """One count of the report's ``quality``."""
+
+    fact: Annotated[str, Meaning("string", "what is counted, by its name in the report's quality")]
+    about: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "where it is counted by something: the kind of anomaly, the address, the protocol",
+            nullable=True,
+        ),
+    ]
+    value: Annotated[int, Meaning("int64", "how many; what is not known has no line")]
+
+
+QUALITY_COLUMNS: tuple[Column, ...] = columns_of(QualityFact)
+"""The columns of :class:`QualityFact`, in the order of its fields."""
+
+
+def quality_facts(quality: "CaptureQuality") -> "Iterator[QualityFact]":
+    """Give the counts of a quality: of things, and by what they are counted."""
+    for fact, value in quality.to_dict().items():
+        if fact in ("anomalies", "unread_ports"):
+            first = "count" if fact == "anomalies" else "connections"
+            for about, counts in value.items():
+                yield QualityFact(fact, about, counts[first])
+        elif isinstance(value, dict):
+            for about, count in value.items():
+                yield QualityFact(fact, about, count)
+        elif isinstance(value, int):
+            yield QualityFact(fact, None, value)

@@ -1,0 +1,223 @@
+"""Where the time of a request went: into sending, the network, or the broker.
+
+In: the times of a request and its response, and what TCP told of the way between the two ends
+(:class:`~kanalyze.model.network_path.NetworkPath`). Out: columns of the table of requests. This
+module must not know how either was read.
+
+The parts
+---------
+
+A capture sees packets at one place. From the request's first packet there to the response's last
+one (``total_time_ns``), these follow one another:
+
+- ``request_send_ns``: from the request's first packet to its last;
+- ``latency_ns``, to the response's first packet, made up of
+  ``broker_network_ns``: the way to the broker and back;
+  ``retransmission_wait_ns``: until bytes of the request were sent again for the last time;
+  ``pipeline_wait_ns``: until the response before it was sent, for a broker works on one request of
+  a connection at a time, and does not read the next one sooner;
+  ``broker_time_ns``: the rest, in the broker;
+- ``response_send_ns``: from the response's first packet to its last.
+
+They add up to ``total_time_ns``. What the capture point does not see comes on top:
+``client_network_ns``, the way to the client and back, next to nothing where the capture was taken
+at the client. So the client waited ``total_time_ns + client_network_ns``.
+
+The network there and the network back are one figure: no packet tells how a round trip divides.
+
+What is measured
+----------------
+
+A round trip is the time from a packet to its acknowledgment. An acknowledgment may be late on
+purpose, so the least one of the connection so far counts, handshake included
+(:mod:`kanalyze.net.tcp.path_timer` says which are no measure at all). It is what the way takes at
+least: what a request lost beyond it in queues of the network counts as the broker's, unless packets
+were sent again. Where a round trip was never measured, as in a capture of one direction, or one
+that began late with acknowledgments that all went with answers, these columns are null.
+
+A packet that was sent again and captured again tells that its first copy was lost behind the
+capture point; but not where it was the last one, and came again sooner than receivers acknowledge:
+then it is most likely a probe (``NetworkPath.last_resent_ns``). An answer that came sooner after it
+than the round trip is none to that copy. What was lost before the capture point left no trace but
+its hole.
+
+A segment may be of 64 kB where the network card divides or joins them; times are then those of the
+whole. Where packets came in another order than their bytes, so that the last byte of a message
+seems to come before its first, the parts are null.
+
+Where the capture was taken
+---------------------------
+
+An end answers from its own kernel in far less than 1 ms. So the end whose round trip is below that,
+and less than a quarter of the other one's, is where the capture was taken. Where both take 1 ms and
+more, it was between. Otherwise all are too near to one another to tell.
+
+Compiled by Cython, with the types in ``latency_parts.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
+
+try:
+    import cython
+except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.kafka.framing.frame import NO_PACKET
+
+    NEAR_NS = 1_000_000
+    LEAST_RATIO = 4
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.model.network_path import NetworkPath
+    from kanalyze.tables.requests.row_columns import RowPeers
+
+__all__ = ["PartsWriter", "capture_point"]
+
+_FAR_NS = 1 << 62
+"""What lies nearer to 0 can be subtracted in 64 bits."""
+
+
+class PartsWriter:
+    """Writes the columns of the parts."""
+
+    def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer]) -> None:
+        self._capture_point: WordBuffer = words_of(buffers, "capture_point")
+        self._request_send_ns: IntBuffer = ints_of(buffers, "request_send_ns")
+        self._broker_network_ns: IntBuffer = ints_of(buffers, "broker_network_ns")
+        self._retransmission_wait_ns: IntBuffer = ints_of(buffers, "retransmission_wait_ns")
+        self._pipeline_wait_ns: IntBuffer = ints_of(buffers, "pipeline_wait_ns")
+        self._broker_time_ns: IntBuffer = ints_of(buffers, "broker_time_ns")
+        self._response_send_ns: IntBuffer = ints_of(buffers, "response_send_ns")
+        self._client_network_ns: IntBuffer = ints_of(buffers, "client_network_ns")
+        self._retransmitted_packets: IntBuffer = ints_of(buffers, "retransmitted_packets")
+        self._zero_windows: IntBuffer = ints_of(buffers, "zero_windows")
+
+    def put(
+        self,
+        at: int,
+        peers: RowPeers,
+        exchange: Exchange,
+        request: Message,
+        response: Message | None,
+    ) -> None:
+        """Put the parts of an exchange."""
+        if request.last_packet == NO_PACKET or not _is_near(request, response):
+            return
+        if request.last_ns >= request.start_ns:
+            self._request_send_ns.put(at, request.last_ns - request.start_ns)
+        if response is None:
+            return
+        path: NetworkPath = peers.path
+        to_broker, to_client = (
+            path.round_trips[peers.client_side],
+            path.round_trips[1 - peers.client_side],
+        )
+        broker_ns = to_broker.least_at(response.start_packet)
+        client_ns = to_client.least_at(response.start_packet)
+        if client_ns >= 0:
+            self._client_network_ns.put(at, client_ns)
+        if peers.client_ns != client_ns or peers.broker_ns != broker_ns:
+            peers.client_ns, peers.broker_ns = client_ns, broker_ns
+            point = "host" if peers.is_one_host else capture_point(client_ns, broker_ns)
+            peers.capture_point = self._capture_point.code(point)
+        self._capture_point.put_code(at, peers.capture_point)
+        is_ended = response.last_packet != NO_PACKET
+        if is_ended and response.last_ns >= response.start_ns:
+            self._response_send_ns.put(at, response.last_ns - response.start_ns)
+        again = self._put_counts(at, path, request, response)
+        if again < 0 or broker_ns < 0:
+            return
+        if request.start_ns <= request.last_ns <= response.start_ns and (
+            not is_ended or response.start_ns <= response.last_ns
+        ):
+            self._put_latency(at, peers, exchange, broker_ns, again > 0)
+
+    def _put_counts(self, at: int, path: NetworkPath, request: Message, response: Message) -> int:
+        """Put how many were sent again meanwhile, and how many windows were 0; return the first.
+
+        ``NOT_KNOWN`` where that is forgotten.
+        """
+        is_ended = response.last_packet != NO_PACKET
+        first = request.start_packet
+        last = response.last_packet if is_ended else response.start_packet
+        span_ns = (response.last_ns if is_ended else response.start_ns) - request.start_ns
+        again, zero_windows = 0, 0
+        if path.has_events:
+            again = path.sent_again(first, last, span_ns)
+            zero_windows = path.zero_windows(first, last, span_ns)
+        if again < 0:
+            return again
+        self._retransmitted_packets.put(at, again)
+        self._zero_windows.put(at, zero_windows)
+        return again
+
+    def _put_latency(
+        self,
+        at: int,
+        peers: RowPeers,
+        exchange: Exchange,
+        broker_ns: int,
+        has_resent: bool,
+    ) -> None:
+        """Put the parts of the latency; ``broker_ns`` is the round trip to the broker."""
+        request, response = exchange.request, exchange.response
+        assert request is not None
+        assert response is not None
+        rest_ns = response.start_ns - request.last_ns
+        network_ns = min(broker_ns, rest_ns)
+        self._broker_network_ns.put(at, network_ns)
+        rest_ns -= network_ns
+        wait_ns = 0
+        if has_resent:
+            resent_ns = peers.path.last_resent_ns(
+                peers.client_side,
+                request.stream_offset,
+                request.stream_offset + request.length,
+                request.start_packet,
+                response.start_packet,
+                request.last_ns,
+                response.start_ns - network_ns,
+            )
+            wait_ns = min(resent_ns - request.last_ns, rest_ns)
+        self._retransmission_wait_ns.put(at, wait_ns)
+        rest_ns -= wait_ns
+        lost_ns = exchange.lost_ns
+        if lost_ns is not None and lost_ns >= request.start_ns:
+            # One of the responses that it waited for may be among what was lost.
+            return
+        queued_ns = 0
+        if exchange.previous_ns > request.last_ns:
+            # It was near then: it came before this response.
+            queued_ns = exchange.previous_ns - request.last_ns - wait_ns - network_ns
+            queued_ns = max(0, min(queued_ns, rest_ns))
+        self._pipeline_wait_ns.put(at, queued_ns)
+        self._broker_time_ns.put(at, rest_ns - queued_ns)
+
+
+def capture_point(client_ns: int, broker_ns: int) -> str | None:
+    """Return where a capture was taken, by the round trips from there to both ends; -1: unknown."""
+    if client_ns < 0 or broker_ns < 0:
+        return None
+    near_ns, far_ns = min(client_ns, broker_ns), max(client_ns, broker_ns)
+    if near_ns >= NEAR_NS:
+        return "between"
+    if LEAST_RATIO * near_ns >= far_ns:
+        return None
+    return "client" if near_ns == client_ns else "broker"
+
+
+def _is_near(request: Message, response: Message | None) -> bool:
+    """Tell whether the times are such that differences of them take 64 bits."""
+    if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):
+        return False
+    if response is None:
+        return True
+    return -_FAR_NS < response.start_ns < _FAR_NS and -_FAR_NS < response.last_ns < _FAR_NS

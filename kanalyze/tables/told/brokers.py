@@ -1,0 +1,307 @@
+"""What an exchange tells of the cluster: brokers, leaders of partitions, coordinators.
+
+In: the values of the two bodies of an exchange. Out: :class:`ToldThing`, of those things alone that
+the same connection was not told before in the same way. This module must not know of packets or
+rows.
+
+Clients ask again every few minutes, and a cluster may have many thousands of partitions. So a
+:class:`ToldBefore` remembers what each connection was told; where it forgets, a thing is told
+again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.tables.requests.topic_names import topic_id_text
+from kanalyze.tables.told.metadata_row import ToldThing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from kanalyze.tables.told.fields import Wanted
+
+__all__ = ["METADATA_FIELDS", "ToldBefore", "hinting", "things_told"]
+
+_PRODUCE, _FETCH = 0, 1
+_ENDPOINTS = tuple(f"NodeEndpoints.{name}" for name in ("NodeId", "Host", "Port", "Rack"))
+_ONE_COORDINATOR = ("NodeId", "Host", "Port")
+_PARTITION = (
+    *("PartitionIndex", "ErrorCode", "LeaderId", "LeaderEpoch"),
+    *("ReplicaNodes", "IsrNodes", "OfflineReplicas"),
+)
+METADATA_FIELDS: Wanted = {
+    _PRODUCE: (
+        (),
+        (
+            *("Responses.Name", "Responses.TopicId", "Responses.PartitionResponses.Index"),
+            *("Responses.PartitionResponses.ErrorCode", *_ENDPOINTS),
+            "Responses.PartitionResponses.CurrentLeader",
+        ),
+    ),
+    _FETCH: (
+        (),
+        (
+            *("Responses.Topic", "Responses.TopicId", "Responses.Partitions.PartitionIndex"),
+            *("Responses.Partitions.ErrorCode", *_ENDPOINTS),
+            "Responses.Partitions.CurrentLeader",
+        ),
+    ),
+    3: (
+        (),
+        (
+            *("Brokers", "ClusterId", "ControllerId", "Topics.ErrorCode", "Topics.Name"),
+            *("Topics.TopicId", *(f"Topics.Partitions.{name}" for name in _PARTITION)),
+        ),
+    ),
+    10: (
+        ("Key", "KeyType", "CoordinatorKeys"),
+        (
+            *("ErrorCode", *_ONE_COORDINATOR, "Coordinators.Key", "Coordinators.ErrorCode"),
+            *(f"Coordinators.{name}" for name in _ONE_COORDINATOR),
+        ),
+    ),
+    60: ((), ("ErrorCode", "EndpointType", "ClusterId", "ControllerId", "Brokers")),
+}
+"""What is read of the APIs that tell something of the cluster."""
+
+_Values: TypeAlias = "dict[str, Any]"
+Thing: TypeAlias = "tuple[tuple[str, Hashable, Hashable], tuple[Any, ...]]"
+"""What is told of what: a kind with two keys, and a value."""
+
+_KEY_TYPES = {0: "group", 1: "transaction", 2: "share"}
+_CONTROLLERS = 2
+"""The endpoint type of DescribeCluster that asks for controllers."""
+_NUMBERS = 7
+"""Of a partition of Metadata: index, error, leader, epoch; replicas, in sync, offline."""
+_NOT_TOLD = -1
+
+
+def hinting(api_key: int) -> bool:
+    """Tell whether an API tells the leaders only in answers with an error."""
+    return api_key in (_PRODUCE, _FETCH)
+
+
+def things_told(
+    api_key: int, api_version: int, request: _Values | None, response: _Values | None
+) -> list[Thing]:
+    """Return all that an exchange tells; a body that was not read is None. Raises nothing."""
+    if response is None:
+        return []
+    return list(_TOLD[api_key](api_version, request, response))
+
+
+def _metadata(version: int, _: _Values | None, response: _Values) -> Iterator[Thing]:
+    # A cluster's id is told from version 2 on, the controller from 1.
+    controller = response["ControllerId"] if version >= 1 else None
+    for broker in response["Brokers"]:
+        about = (response["ClusterId"], None, controller)
+        yield _broker(("broker", broker["NodeId"], "metadata"), broker, about)
+    has_offline = version >= 5
+    for topic in response["Topics"]:
+        numbers: list[tuple[int, ...]] = sorted(
+            (
+                part["PartitionIndex"],
+                part["ErrorCode"],
+                part["LeaderId"],
+                part["LeaderEpoch"],
+                len(part["ReplicaNodes"]),
+                len(part["IsrNodes"]),
+                len(part["OfflineReplicas"]) if has_offline else _NOT_TOLD,
+            )
+            for part in topic["Partitions"]
+        )
+        packed = array("i", [number for part in numbers for number in part]).tobytes()
+        name, topic_id = topic["Name"] or None, topic_id_text(topic["TopicId"])
+        yield ("topic", name, topic_id), (topic["ErrorCode"], packed)
+
+
+def _cluster(version: int, _: _Values | None, response: _Values) -> Iterator[Thing]:
+    kind = "controller" if response["EndpointType"] == _CONTROLLERS else "broker"
+    cluster_id = response["ClusterId"] or None
+    for broker in response["Brokers"]:
+        fenced = broker["IsFenced"] if version >= 2 else None
+        about = (cluster_id, fenced, response["ControllerId"])
+        yield _broker((kind, broker["BrokerId"], "cluster"), broker, about)
+
+
+def _broker(
+    key: tuple[str, int, str],
+    broker: _Values,
+    about: tuple[str | None, bool | None, int | None],
+) -> Thing:
+    """Return what is told of a broker: by an answer of a kind, which compares with no other.
+
+    ``about`` are the cluster's id, whether the broker is fenced, and the controller.
+    """
+    cluster_id, fenced, controller = about
+    is_controller = None if controller is None or controller < 0 else controller == key[1]
+    at = (broker["Host"], broker["Port"], broker["Rack"], cluster_id, fenced)
+    return key, (*at, is_controller)
+
+
+def _coordinators(version: int, request: _Values | None, response: _Values) -> Iterator[Thing]:
+    key_type = None
+    if request is not None:
+        key_type = _KEY_TYPES.get(request["KeyType"], str(request["KeyType"]))
+    if version < 4:
+        found = [{**response, "Key": None if request is None else request["Key"]}]
+    else:
+        found = response["Coordinators"]
+    for each in found:
+        told = (each["NodeId"], each["Host"], each["Port"], each["ErrorCode"])
+        yield ("coordinator", key_type, each["Key"]), told
+
+
+def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[Thing]:
+    """The leaders that an answer names for partitions that moved (KIP-951)."""
+    for topic in response["Responses"]:
+        name = topic.get("Name", topic.get("Topic")) or None
+        topic_id = topic_id_text(topic.get("TopicId") or b"")
+        for part in topic.get("PartitionResponses") or topic.get("Partitions") or ():
+            leader = part["CurrentLeader"]
+            if leader["LeaderId"] < 0 and leader["LeaderEpoch"] < 0:
+                continue
+            index = part.get("Index", part.get("PartitionIndex"))
+            told = (part["ErrorCode"], leader["LeaderId"], leader["LeaderEpoch"])
+            yield ("hint", (name, topic_id), index), told
+    for broker in response.get("NodeEndpoints") or ():
+        yield _broker(("broker", broker["NodeId"], "hint"), broker, (None, None, None))
+
+
+_TOLD: dict[int, Callable[[int, _Values | None, _Values], Iterator[Thing]]] = {
+    _PRODUCE: _hints,
+    _FETCH: _hints,
+    3: _metadata,
+    10: _coordinators,
+    60: _cluster,
+}
+
+
+class ToldBefore:
+    """What connections were told last; those that were told something longest ago are forgotten."""
+
+    def __init__(self, most_bytes: int = 64 << 20) -> None:
+        """Begin with nothing; ``most_bytes`` may be remembered, as far as it can be estimated."""
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._connections: dict[Hashable, dict[Hashable, tuple[Any, ...]]] = {}
+
+    def news(self, connection: Hashable, things: list[Thing]) -> Iterator[ToldThing]:
+        """Give what a connection was not told before in the same way, and remember it."""
+        known = self._connections.pop(connection, {})
+        self._connections[connection] = known  # the latest stands last
+        for key, value in things:
+            before = known.get(key)
+            # Whether a broker is the controller is told, but no news.
+            if before is not None and _compared(key, before) == _compared(key, value):
+                continue
+            known[key] = value
+            self._bytes += _size(value) - (0 if before is None else _size(before))
+            yield from _lines(key, value, before)
+        while self._bytes > self._most_bytes and self._connections:
+            forgotten = self._connections.pop(next(iter(self._connections)))
+            self._bytes -= sum(map(_size, forgotten.values()))
+
+
+def _size(value: tuple[Any, ...]) -> int:
+    texts = sum(len(each) for each in value if isinstance(each, str | bytes))
+    return 400 + texts  # a key, a tuple, and their places in a table
+
+
+def _compared(key: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
+    return value[:-1] if key[0] in ("broker", "controller") else value
+
+
+def _lines(
+    key: tuple[Any, ...], value: tuple[Any, ...], before: tuple[Any, ...] | None
+) -> Iterator[ToldThing]:
+    kind, first, second = key
+    if kind == "topic":
+        yield from _topic_lines(first, second, value, before)
+    elif kind == "hint":
+        code, leader, epoch = value
+        yield ToldThing(
+            "partition",
+            topic=first[0],
+            topic_id=first[1],
+            partition=second,
+            leader_id=_known(leader),
+            leader_epoch=_known(epoch),
+            error_code=code,
+            error_name=error_name(code),
+        )
+    elif kind == "coordinator":
+        node_id, host, port, code = value
+        yield ToldThing(
+            kind,
+            node_id=_known(node_id),
+            host=host or None,
+            port=_known(port),
+            key_type=first,
+            key=second,
+            error_code=code,
+            error_name=error_name(code),
+        )
+    else:
+        host, port, rack, cluster_id, fenced, is_controller = value
+        yield ToldThing(
+            kind,
+            cluster_id=cluster_id,
+            node_id=first,
+            host=host,
+            port=port,
+            rack=rack,
+            is_controller=is_controller,
+            is_fenced=fenced,
+        )
+
+
+def _topic_lines(
+    topic: str | None,
+    topic_id: str | None,
+    value: tuple[int, bytes],
+    before: tuple[Any, ...] | None,
+) -> Iterator[ToldThing]:
+    """Give the partitions of a topic that are not as before.
+
+    The topic itself where it has none, or where something is wrong with it.
+    """
+    code, packed = value
+    old = set() if before is None else set(_partitions(before[1]))
+    told = _partitions(packed)
+    was_said = before is not None and before[0] == code and (code != 0 or not old)
+    if (not told or code != 0) and not was_said:
+        yield ToldThing(
+            "topic", topic=topic, topic_id=topic_id, error_code=code, error_name=error_name(code)
+        )
+    for numbers in told:
+        if numbers in old:
+            continue
+        index, code, leader, epoch, *counts = numbers
+        replicas, in_sync, offline = map(_known, counts)
+        yield ToldThing(
+            "partition",
+            topic=topic,
+            topic_id=topic_id,
+            partition=index,
+            leader_id=_known(leader),
+            leader_epoch=_known(epoch),
+            replica_count=replicas,
+            isr_count=in_sync,
+            offline_count=offline,
+            error_code=code,
+            error_name=error_name(code),
+        )
+
+
+def _partitions(packed: bytes) -> list[tuple[int, ...]]:
+    numbers = array("i", packed)
+    return list(zip(*(numbers[place::_NUMBERS] for place in range(_NUMBERS)), strict=True))
+
+
+def _known(number: int) -> int | None:
+    """Return a number; None where it is below 0, which stands for none."""
+    return None if number < 0 else number

@@ -1,0 +1,402 @@
+"""What an exchange tells of consumer groups: joins, assignments, ends of sessions, offsets.
+
+In: the values of the two bodies of an exchange. Out: :class:`GroupEvent`. This module must not know
+of packets or rows, nor remember anything: a line depends on its exchange alone.
+
+A heartbeat tells something where it failed; one of the newer groups (KIP-848 and its like) also
+where the member joins or leaves, where the epoch changes, and where either side names topics or
+partitions, which they do when these have changed.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
+from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.kafka.wire import WireError
+from kanalyze.tables.requests.topic_names import topic_id_text
+from kanalyze.tables.told.group_row import AssignedPartition, GroupEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kanalyze.tables.told.fields import Wanted
+
+__all__ = ["GROUP_FIELDS", "MOST_LISTED", "group_events"]
+
+MOST_LISTED = 1000
+"""Topics or partitions that one line lists."""
+_LONGEST_TEXT = 1000
+_CONSUMER = "consumer"
+
+_COMMITTED = (
+    *("GroupId", "GenerationIdOrMemberEpoch", "MemberId", "GroupInstanceId"),
+    *("Topics.Name", "Topics.TopicId", "Topics.Partitions.PartitionIndex"),
+    *("Topics.Partitions.CommittedOffset", "Topics.Partitions.CommittedLeaderEpoch"),
+)
+_COMMIT_ANSWER = (
+    *("Topics.Name", "Topics.TopicId", "Topics.Partitions.PartitionIndex"),
+    "Topics.Partitions.ErrorCode",
+)
+_FETCHED = (
+    *("Topics.Name", "Topics.Partitions.PartitionIndex", "Topics.Partitions.CommittedOffset"),
+    *("Topics.Partitions.CommittedLeaderEpoch", "Topics.Partitions.ErrorCode", "ErrorCode"),
+)
+_MEMBER = ("GroupId", "MemberId", "MemberEpoch")
+_NEWER_ANSWER = ("ErrorCode", "MemberId", "MemberEpoch", "HeartbeatIntervalMs")
+_ASSIGNMENT = ("Assignment.TopicPartitions.TopicId", "Assignment.TopicPartitions.Partitions")
+_OWNED = ("TopicPartitions.TopicId", "TopicPartitions.Partitions")
+_TASKS = ("ActiveTasks.SubtopologyId", "ActiveTasks.Partitions")
+_GENERATION = ("GroupId", "GenerationId", "MemberId", "GroupInstanceId")
+
+GROUP_FIELDS: Wanted = {
+    8: (_COMMITTED, _COMMIT_ANSWER),
+    28: (_COMMITTED, _COMMIT_ANSWER),
+    9: (
+        ("GroupId", "Groups.GroupId", "Groups.MemberId", "Groups.MemberEpoch"),
+        (
+            *_FETCHED,
+            *("Groups.GroupId", "Groups.Topics.TopicId"),
+            *(f"Groups.{path}" for path in _FETCHED),
+        ),
+    ),
+    11: (
+        (
+            *("GroupId", "SessionTimeoutMs", "RebalanceTimeoutMs", "MemberId", "GroupInstanceId"),
+            *("ProtocolType", "Protocols.Name", "Protocols.Metadata", "Reason"),
+        ),
+        ("ErrorCode", "GenerationId", "ProtocolName", "Leader", "MemberId", "Members.MemberId"),
+    ),
+    12: (_GENERATION, ("ErrorCode",)),
+    13: (
+        (
+            *("GroupId", "MemberId", "Members.MemberId", "Members.GroupInstanceId"),
+            "Members.Reason",
+        ),
+        (
+            *("ErrorCode", "Members.MemberId", "Members.GroupInstanceId"),
+            "Members.ErrorCode",
+        ),
+    ),
+    14: (
+        (*_GENERATION, "ProtocolType", "ProtocolName", "Assignments.MemberId"),
+        ("ErrorCode", "ProtocolType", "ProtocolName", "Assignment"),
+    ),
+    68: (
+        (
+            *(*_MEMBER, "InstanceId", "RebalanceTimeoutMs", "SubscribedTopicNames"),
+            *("SubscribedTopicRegex", *_OWNED),
+        ),
+        (*_NEWER_ANSWER, *_ASSIGNMENT),
+    ),
+    76: ((*_MEMBER, "SubscribedTopicNames"), (*_NEWER_ANSWER, *_ASSIGNMENT)),
+    88: ((*_MEMBER, "InstanceId", "RebalanceTimeoutMs", *_TASKS), (*_NEWER_ANSWER, *_TASKS)),
+}
+"""What is read of the APIs that tell something of groups."""
+
+_Values: TypeAlias = "dict[str, Any]"
+
+
+def group_events(
+    api_key: int, request: _Values | None, response: _Values | None
+) -> Iterator[GroupEvent]:
+    """Give what an exchange tells; a body that was not read is None. Raises nothing."""
+    if request is None:
+        return
+    for event in _EVENTS[api_key](request, response):
+        code = event.error_code
+        yield event if code is None else event._replace(error_name=error_name(code))
+
+
+# -- the groups that members join -----------------------------------------------------------------
+
+
+def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    answer = response or {}
+    protocols = request["Protocols"]
+    leader, member = answer.get("Leader") or None, answer.get("MemberId") or None
+    is_leader = None if leader is None else leader == member
+    members = answer.get("Members")
+    topics, owned = None, None
+    if request["ProtocolType"] == _CONSUMER:
+        topics, owned = _subscription(each["Metadata"] for each in protocols)
+    yield GroupEvent(
+        event="join",
+        group_id=request["GroupId"],
+        member_id=member or request["MemberId"] or None,
+        group_instance_id=request.get("GroupInstanceId"),
+        generation_id=_known(answer.get("GenerationId")),
+        protocol_type=request["ProtocolType"] or None,
+        protocol_name=answer.get("ProtocolName") or None,
+        protocols=tuple([each["Name"] for each in protocols[:MOST_LISTED]]),
+        leader=leader,
+        is_leader=is_leader,
+        member_count=len(members) if members and is_leader else None,
+        session_timeout_ms=request["SessionTimeoutMs"],
+        rebalance_timeout_ms=_known(request.get("RebalanceTimeoutMs")),
+        subscribed_count=None if topics is None else len(topics),
+        subscribed_topics=tuple(topics or ())[:MOST_LISTED],
+        owned_count=owned,
+        reason=_short(request.get("Reason")),
+        error_code=answer.get("ErrorCode"),
+    )
+
+
+def _sync(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    answer = response or {}
+    protocol_type = answer.get("ProtocolType") or request.get("ProtocolType") or None
+    given: list[AssignedPartition] | None = None
+    if response is not None and response["ErrorCode"] == 0:
+        given = _assignment(response["Assignment"], protocol_type)
+    assignments = request["Assignments"]
+    yield GroupEvent(
+        event="sync",
+        group_id=request["GroupId"],
+        member_id=request["MemberId"] or None,
+        group_instance_id=request.get("GroupInstanceId"),
+        generation_id=_known(request["GenerationId"]),
+        protocol_type=protocol_type,
+        protocol_name=answer.get("ProtocolName") or request.get("ProtocolName") or None,
+        is_leader=len(assignments) > 0,
+        member_count=len(assignments) or None,
+        assigned_count=None if given is None else len(given),
+        assigned=tuple(given or ())[:MOST_LISTED],
+        error_code=answer.get("ErrorCode"),
+    )
+
+
+def _heartbeat(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    if response is None or response["ErrorCode"] == 0:
+        return
+    yield GroupEvent(
+        event="heartbeat",
+        group_id=request["GroupId"],
+        member_id=request["MemberId"] or None,
+        group_instance_id=request.get("GroupInstanceId"),
+        generation_id=_known(request["GenerationId"]),
+        error_code=response["ErrorCode"],
+    )
+
+
+def _leave(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    """Members leave: the one that asks or, from version 3 on, those that are named."""
+    answer = response or {}
+    code = answer.get("ErrorCode")
+    members = request.get("Members") or [{"MemberId": request.get("MemberId")}]
+    codes = {
+        (each["MemberId"], each.get("GroupInstanceId")): each["ErrorCode"]
+        for each in answer.get("Members") or ()
+    }
+    for member in members:
+        key = (member["MemberId"], member.get("GroupInstanceId"))
+        yield GroupEvent(
+            event="leave",
+            group_id=request["GroupId"],
+            member_id=member["MemberId"] or None,
+            group_instance_id=member.get("GroupInstanceId"),
+            reason=_short(member.get("Reason")),
+            # An error of the answer is that of each member.
+            error_code=code or codes.get(key, code),
+        )
+
+
+# -- offsets --------------------------------------------------------------------------------------
+
+
+def _commit(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    codes = {
+        (_topic(topic), part["PartitionIndex"]): part["ErrorCode"]
+        for topic in (response or {}).get("Topics", ())
+        for part in topic["Partitions"]
+    }
+    event = GroupEvent(
+        event="commit",
+        group_id=request["GroupId"],
+        member_id=request.get("MemberId") or None,
+        group_instance_id=request.get("GroupInstanceId"),
+        generation_id=_known(request.get("GenerationIdOrMemberEpoch")),
+    )
+    for topic in request["Topics"]:
+        name, topic_id = _topic(topic)
+        for part in topic["Partitions"]:
+            yield event._replace(
+                topic=name,
+                topic_id=topic_id,
+                partition=part["PartitionIndex"],
+                committed_offset=part["CommittedOffset"],
+                committed_leader_epoch=_known(part.get("CommittedLeaderEpoch")),
+                error_code=codes.get(((name, topic_id), part["PartitionIndex"])),
+            )
+
+
+def _fetch_offsets(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    """The offsets that are kept; from version 8 on of several groups."""
+    if response is None:
+        return
+    asked = {each["GroupId"]: each for each in request.get("Groups") or ()}
+    groups = response.get("Groups") or ()
+    if not groups and not asked:
+        groups = [{**response, "GroupId": request.get("GroupId")}]
+    for group in groups:
+        member = asked.get(group["GroupId"], {})
+        event = GroupEvent(
+            event="fetch_offsets",
+            group_id=group["GroupId"] or None,
+            member_id=member.get("MemberId") or None,
+            sent_member_epoch=_known(member.get("MemberEpoch")),
+        )
+        if group.get("ErrorCode"):
+            yield event._replace(error_code=group["ErrorCode"])
+        for topic in group.get("Topics") or ():
+            name, topic_id = _topic(topic)
+            for part in topic["Partitions"]:
+                yield event._replace(
+                    topic=name,
+                    topic_id=topic_id,
+                    partition=part["PartitionIndex"],
+                    committed_offset=_known(part["CommittedOffset"]),
+                    committed_leader_epoch=_known(part.get("CommittedLeaderEpoch")),
+                    error_code=part["ErrorCode"],
+                )
+
+
+# -- the newer groups, where all is a heartbeat ---------------------------------------------------
+
+
+def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
+    answer = response or {}
+    code, epoch, sent = (
+        answer.get("ErrorCode"),
+        answer.get("MemberEpoch"),
+        request["MemberEpoch"],
+    )
+    topics, regex = request.get("SubscribedTopicNames"), request.get("SubscribedTopicRegex")
+    given, assigned = _given(answer)
+    owned = _count(_partition_lists(request))
+    has_news = (topics, regex, owned, given) != (None, None, None, None)
+    if not (has_news or code or sent <= 0 or (code == 0 and epoch != sent)):
+        return
+    yield GroupEvent(
+        event="join" if sent == 0 else "leave" if sent < 0 else "heartbeat",
+        group_id=request["GroupId"],
+        member_id=answer.get("MemberId") or request["MemberId"] or None,
+        group_instance_id=request.get("InstanceId"),
+        # An answer with an error has zeros for all else.
+        member_epoch=None if code else epoch,
+        sent_member_epoch=sent,
+        rebalance_timeout_ms=_known(request.get("RebalanceTimeoutMs")),
+        # 0 for a member that leaves.
+        heartbeat_interval_ms=answer.get("HeartbeatIntervalMs") or None,
+        subscribed_count=None if topics is None else len(topics),
+        subscribed_topics=tuple(topics or ())[:MOST_LISTED],
+        subscribed_regex=_short(regex),
+        owned_count=owned,
+        assigned_count=given,
+        assigned=assigned,
+        error_code=code,
+    )
+
+
+def _given(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
+    """Return how many partitions an answer gives, and the first of them; None for nothing told."""
+    if answer.get("ActiveTasks") is not None:
+        return _count(_partition_lists(answer)), ()
+    assignment = answer.get("Assignment")
+    if assignment is None:
+        return None, ()
+    every = (
+        AssignedPartition(None, topic_id_text(topic["TopicId"]), partition)
+        for topic in assignment["TopicPartitions"]
+        for partition in topic["Partitions"]
+    )
+    return _count(_partition_lists(assignment)), tuple(islice(every, MOST_LISTED))
+
+
+def _partition_lists(values: _Values) -> list[list[int]] | None:
+    """Return the partitions that a message names of each topic or subtopology; None for none."""
+    named = values.get("TopicPartitions")
+    if named is None:
+        named = values.get("ActiveTasks")
+    return None if named is None else [each["Partitions"] for each in named]
+
+
+def _count(lists: list[list[int]] | None) -> int | None:
+    return None if lists is None else sum(map(len, lists))
+
+
+# -- bytes of the consumer protocol ---------------------------------------------------------------
+
+
+def _subscription(
+    metadata: Iterable[bytes],
+) -> tuple[tuple[str, ...] | None, int | None]:
+    """Return the topics, and the count of owned partitions, of the first that can be read.
+
+    A client offers the same topics with every assignor.
+    """
+    for data in islice(metadata, MOST_LISTED):
+        try:
+            found = parse_subscription(data)
+        except WireError:
+            continue
+        owned = None
+        if found.version >= 1:
+            owned = sum(len(each.partitions) for each in found.owned)
+        return found.topics, owned
+    return None, None
+
+
+def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartition] | None:
+    """Return the partitions that a member is given; None for those of other protocols.
+
+    Up to version 4 the messages do not say of which protocol the bytes are: then they are read as
+    those of a consumer where they are that to the last byte.
+    """
+    if protocol_type not in (None, _CONSUMER) or (protocol_type is None and not data):
+        return None
+    try:
+        found = parse_assignment(data)
+    except WireError:
+        return None
+    if protocol_type is None:
+        sizes = [6 + len(each.topic.encode()) + 4 * len(each.partitions) for each in found.assigned]
+        if len(data) != 10 + sum(sizes) + len(found.user_data or b""):
+            return None
+    return [
+        AssignedPartition(each.topic, None, partition)
+        for each in found.assigned
+        for partition in each.partitions
+    ]
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def _topic(topic: _Values) -> tuple[str | None, str | None]:
+    """Return the name and the id of a topic, each None where it is not told."""
+    return topic.get("Name") or None, topic_id_text(topic.get("TopicId") or b"")
+
+
+def _known(number: int | None) -> int | None:
+    """Return a number; None where it is below 0, which stands for none."""
+    return None if number is None or number < 0 else number
+
+
+def _short(text: str | None) -> str | None:
+    return None if not text else text[:_LONGEST_TEXT]
+
+
+_EVENTS: dict[int, Callable[[_Values, _Values | None], Iterator[GroupEvent]]] = {
+    8: _commit,
+    28: _commit,
+    9: _fetch_offsets,
+    11: _join,
+    12: _heartbeat,
+    13: _leave,
+    14: _sync,
+    68: _newer_heartbeat,
+    76: _newer_heartbeat,
+    88: _newer_heartbeat,
+}

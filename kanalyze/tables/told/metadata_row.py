@@ -1,0 +1,84 @@
+"""The row contract of metadata: one line per thing that a broker told of its cluster.
+
+In: nothing. Out: :class:`ToldThing` and :data:`METADATA_COLUMNS`. This module must not know how a
+line is made or where it goes.
+"""
+
+# No "from __future__ import annotations": see kanalyze.tables.row.
+
+from typing import Annotated
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.row import TOPIC, TOPIC_ID, Column, Meaning, columns_of
+from kanalyze.tables.told.carried import CARRIED_COLUMNS
+
+__all__ = ["METADATA_COLUMNS", "ToldThing"]
+
+
+class ToldThing(NamedTuple):
+    """A broker, the leader of a partition, or a coordinator, as an answer told it."""
+
+    kind: Annotated[
+        str,
+        Meaning(
+            "string",
+            "broker, controller (by a listener of controllers), coordinator, partition, or topic "
+            "(one without partitions or with an error)",
+        ),
+    ]
+    cluster_id: Annotated[str | None, Meaning("string", "broker, controller", "", True)] = None
+    node_id: Annotated[
+        int | None,
+        Meaning("int32", "broker, controller, coordinator: its id; null for none", "", True),
+    ] = None
+    host: Annotated[
+        str | None, Meaning("string", "where clients are to connect to, as advertised", "", True)
+    ] = None
+    port: Annotated[int | None, Meaning("int32", "its TCP port", "", True)] = None
+    rack: Annotated[str | None, Meaning("string", "broker", "", True)] = None
+    is_controller: Annotated[
+        bool | None,
+        Meaning(
+            "bool",
+            "broker: named as the controller by this answer (in KRaft clusters any broker may be);"
+            " a change of it alone gives no line",
+            "",
+            True,
+        ),
+    ] = None
+    is_fenced: Annotated[bool | None, Meaning("bool", "broker: DescribeCluster v2+", "", True)] = (
+        None
+    )
+    key_type: Annotated[
+        str | None, Meaning("string", "coordinator: group, transaction or share", "", True)
+    ] = None
+    key: Annotated[
+        str | None,
+        Meaning("string", "coordinator: the group, the transactional id, ...", "", True),
+    ] = None
+    topic: Annotated[str | None, TOPIC] = None
+    topic_id: Annotated[str | None, TOPIC_ID] = None
+    partition: Annotated[int | None, Meaning("int32", "partition index", "", True)] = None
+    leader_id: Annotated[
+        int | None, Meaning("int32", "partition: node id of its leader; null for none", "", True)
+    ] = None
+    leader_epoch: Annotated[
+        int | None, Meaning("int32", "of that leader; null where not told", "", True)
+    ] = None
+    replica_count: Annotated[
+        int | None, Meaning("int32", "replicas; null where not told", "", True)
+    ] = None
+    isr_count: Annotated[
+        int | None, Meaning("int32", "replicas that are in sync; null where not told", "", True)
+    ] = None
+    offline_count: Annotated[
+        int | None, Meaning("int32", "replicas that are offline; Metadata v5+", "", True)
+    ] = None
+    error_code: Annotated[
+        int | None, Meaning("int16", "of the topic, partition or coordinator", "", True)
+    ] = None
+    error_name: Annotated[str | None, Meaning("string", "its name; NONE for 0", "", True)] = None
+
+
+METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(ToldThing))
+"""What a line has of its request's row, and the fields of :class:`ToldThing`."""

@@ -1,0 +1,100 @@
+"""``kanalyze compare``: what it writes, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from tests.support.captures import ROOT, path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASICS, WAITS = str(path("basics")), str(path("waits"))
+REPORTS = [str(ROOT / "reports" / f"{name}.json") for name in ("basics", "waits")]
+
+
+def test_a_capture_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", BASICS, BASICS, "--fail-on", "any"]) == 0
+    told = capsys.readouterr()
+    assert "\nno difference; " in told.out
+    assert told.err == ""
+
+
+def test_what_is_new_or_gone_can_be_a_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", BASICS, WAITS]) == 0
+    found = capsys.readouterr().out
+    assert "Gone: in A, not in B" in found
+    assert main(["compare", *REPORTS, "--fail-on", "slower,gone"]) == 1
+    assert main(["compare", *REPORTS, "--fail-on", "slower"]) == 0
+    assert "NOT TESTED FOR CHANCE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shown_as", ["json", "md"])
+def test_other_forms_go_to_standard_output(
+    shown_as: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", BASICS, WAITS, "--format", shown_as]) == 0
+    found = capsys.readouterr().out
+    if shown_as == "json":
+        assert json.loads(found)["a"]["captures"] == [BASICS]
+    else:
+        assert found.startswith("# Comparison\n")
+
+
+def test_the_json_is_what_the_library_returns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "difference.json"
+    options = ["--api", "Fetch", "--at-least", "1.5", "--least-ms", "2"]
+    assert main(["compare", BASICS, WAITS, *options, "--json", str(target)]) == 0
+    written = json.loads(target.read_text())
+    found = kanalyze.compare(BASICS, WAITS, api="Fetch", at_least=1.5, least_ms=2)
+    del written["kanalyze_version"]
+    assert written == json.loads(json.dumps(found))
+    assert written["a"]["filter"] == written["b"]["filter"]
+    assert {line["api"] for line in written["load"]} == {"Fetch"}
+    assert "only requests that match" in capsys.readouterr().out
+
+
+def test_a_report_and_a_capture_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", REPORTS[0], BASICS, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["a"]["made_of"], found["b"]["made_of"]) == ("report", "rows")
+    assert [found[name] for name in ("slower", "faster", "fails_more", "new", "gone")] == [[]] * 5
+    assert found["alike"] > 0
+
+
+def test_reports_are_values_too() -> None:
+    report = kanalyze.report(BASICS)
+    assert kanalyze.compare(report, report)["new"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([BASICS, "there-is-none.pcap"], "there-is-none.pcap"),
+        ([*REPORTS, "--errors"], "filters are for captures"),
+        ([BASICS, BASICS, "--at-least", "1"], "at_least: not a number above 1"),
+        ([BASICS, BASICS, "--least-percent", "-1"], "least_percent: not a number"),
+        ([str(ROOT / "captures" / "basics.truth.json"), BASICS], "no report"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *words]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [[BASICS], [BASICS] * 3, [BASICS, BASICS, "--fail-on", "worse"]])
+def test_two_are_compared_and_words_are_known(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["compare", *words])
+    assert caught.value.code == 2

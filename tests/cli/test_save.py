@@ -1,0 +1,502 @@
+"""Each command gives of a saved file what it gives of the captures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import duckdb
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from kanalyze.queries.saved import LAYOUT
+from kanalyze.tables.filters import BrokerAddress
+from tests.support.captures import NAMES, in_turn, path
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parent.parent.parent
+RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+COMMANDS = ("requests", "connections", "anomalies")
+FORMATS = ("csv", "jsonl", "parquet", "table")
+
+
+class Told(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+    file: bytes | None
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Callable[[str], Path]:
+    """Save a capture of the repository, once."""
+    folder = tmp_path_factory.mktemp("saved")
+
+    @cache
+    def save(name: str) -> Path:
+        target = folder / f"{name}.duckdb"
+        assert main(["save", "-o", str(target), str(path(name))]) == 0
+        return target
+
+    return save
+
+
+@pytest.fixture
+def told(tmp_path, capsys, monkeypatch) -> Callable[..., Told]:
+    """Run a command whose arguments may name a file that it writes as ``{out}``."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*argv: str) -> Told:
+        out = tmp_path / "out"
+        out.unlink(missing_ok=True)
+        capsys.readouterr()  # of saving
+        status = main([word.format(out=out) for word in argv])
+        captured = capsys.readouterr()
+        file = out.read_bytes() if out.exists() else None
+        return Told(status, captured.out, captured.err, file)
+
+    return run
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("name", "row_format"), in_turn(NAMES, FORMATS))
+def test_rows_are_those_of_the_capture_to_the_byte(command, name, row_format, saved, told):
+    words = [command, "--format", row_format, "-o", "{out}"]
+    expected = told(*words, str(path(name)))
+    assert expected.file is not None
+    assert told(*words, str(saved(name))) == expected
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_table_on_the_terminal_is_that_of_the_capture(command, saved, told):
+    expected = told(command, str(path("errors")))
+    assert expected.out
+    assert told(command, str(saved("errors"))) == expected
+
+
+@pytest.mark.parametrize(("name", "option"), in_turn(NAMES, ["--json", "--html"]))
+def test_the_report_is_that_of_the_capture_to_the_byte(name, option, saved, told):
+    words = ["report", option, "{out}"]
+    expected = told(*words, str(path(name)))
+    assert expected.file is not None
+    assert told(*words, str(saved(name))) == expected
+
+
+FILTERS = (
+    ["--api", "Fetch", "--api", "18"],
+    ["--errors"],
+    ["--slower-than", "1ms"],
+    ["--topic", "*a*"],
+    ["--group", "*"],
+    ["--client-id", "*-[a-m]*"],
+    ["--client-ip", "127.0.0.0/8"],
+    ["--broker", "127.0.0.1"],
+    ["--since", "22:46:12", "--until", "22:50"],
+)
+
+
+@pytest.mark.parametrize("command", ["requests --format csv -o {out}", "report --json {out}"])
+@pytest.mark.parametrize("words", FILTERS, ids=" ".join)
+@pytest.mark.parametrize("name", ["basics", "groups"])
+def test_a_filter_holds_as_for_the_capture(command, words, name, saved, told):
+    expected = told(*command.split(), *words, str(path(name)))
+    assert told(*command.split(), *words, str(saved(name))) == expected
+
+
+@pytest.mark.parametrize("command", ["connections", "anomalies"])
+@pytest.mark.parametrize("words", FILTERS[6:], ids=" ".join)
+def test_a_filter_of_ends_and_times_holds_for_the_other_tables(command, words, saved, told):
+    words = [command, "--format", "csv", "-o", "{out}", *words]
+    assert told(*words, str(saved("snaplen"))) == told(*words, str(path("snaplen")))
+
+
+@pytest.mark.parametrize(("name", "command"), in_turn(NAMES, ["requests", "connections"]))
+def test_a_broker_is_a_filter_of_rows_or_said_not_to_be_one(name, command, saved, told):
+    words = [command, "--format", "csv", "-o", "{out}"]
+    ends = {(row.broker_ip, row.broker_port) for row in kanalyze.connections(path(name))}
+    for end in sorted(ends):
+        broker = str(BrokerAddress(*end))
+        found = told(*words, "--broker", broker, str(saved(name)))
+        if found.status == 2:
+            assert "were not taken for Kafka when they were saved" in found.err
+        else:
+            assert found == told(*words, "--broker", broker, str(path(name)))
+
+
+@pytest.mark.parametrize("words", [[], ["--api", "JoinGroup"]])
+def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
+    for table in ("requests", "partitions", "errors", "connections", "anomalies"):
+        sql = f"SELECT * FROM {table}"
+        found = told("sql", *words, "-o", "{out}", "--format", "csv", str(saved("groups")), sql)
+        expected = told("sql", *words, "-o", "{out}", "--format", "csv", str(path("groups")), sql)
+        assert found == expected
+    sql = (
+        "SELECT count(*) AS n FROM groups AS g JOIN requests AS r USING (request_id) "
+        "WHERE g.request_packet = r.request_packet AND g.api_name = 'JoinGroup'"
+    )
+    answer = told("sql", *words, "--format", "csv", str(saved("groups")), sql)
+    assert answer.out == "n\n6\n"
+
+
+def test_what_was_filtered_when_it_was_saved_is_told(tmp_path, told):
+    target = str(tmp_path / "a.duckdb")
+    words = ["--api", "Fetch", "--since", "22:46:12"]
+    assert told("save", *words, "-o", target, str(path("basics"))).status == 0
+    expected = told("report", *words, "--json", "{out}", str(path("basics")))
+    assert told("report", "--json", "{out}", target) == expected
+    more = [*words, "--client-id", "*a*"]
+    expected = told("report", *more, "--json", "{out}", str(path("basics")))
+    assert told("report", "--client-id", "*a*", "--json", "{out}", target) == expected
+    both = told("report", "--api", "Produce", "--since", "22:46:11", "--json", "{out}", target)
+    report = json.loads(both.file or b"")
+    assert report["totals"]["rows"] == 0
+    found = report["filter"]
+    assert (found["api"], found["saved"]) == (["Produce"], {"api": ["Fetch"]})
+    assert "API Produce; since" in both.out
+    assert "as saved: API Fetch" in both.out
+
+
+# -- several files --------------------------------------------------------------------------------
+
+
+def test_several_files_are_read_one_behind_the_other(saved, told):
+    first, second = str(saved("basics")), str(saved("errors"))
+    parts = [told("requests", "--format", "jsonl", each).out for each in (first, second)]
+    both = told("requests", "--format", "jsonl", first, second, first).out.splitlines()
+    lines = [json.loads(line) for part in parts for line in part.splitlines()]
+    found = [json.loads(line) for line in both]
+    assert [{**a, "connection_number": 0} for a in found] == [
+        {**a, "connection_number": 0} for a in lines
+    ]
+    keys = {(row["capture"], row["connection"], row["connection_number"]) for row in found}
+    assert len({key[1:] for key in keys}) == len(keys)
+    summary = json.loads(told("report", "--json", "-", first, second).out)
+    apart = [json.loads(told("report", "--json", "-", each).out) for each in (first, second)]
+    for name in ("packets", "connections", "kafka_bytes"):
+        assert summary["quality"][name] == sum(each["quality"][name] for each in apart)
+    assert summary["totals"]["rows"] == len(lines)
+
+
+def test_ids_of_a_second_file_go_on_behind_those_of_the_first(saved, told):
+    sql = (
+        "SELECT count(*) AS n, count(DISTINCT request_id) AS ids, "
+        "(SELECT count(*) FROM groups JOIN requests AS r USING (request_id) "
+        "WHERE groups.correlation_id = r.correlation_id) = (SELECT count(*) FROM groups) AS same "
+        "FROM requests"
+    )
+    files = [str(saved("groups")), str(saved("next-groups"))]
+    n, ids, same = told("sql", "--format", "csv", *files, sql).out.splitlines()[1].split(",")
+    assert n == ids
+    assert same == "true"
+
+
+def test_files_that_were_saved_with_other_filters_are_not_read_together(tmp_path, saved, told):
+    target = str(tmp_path / "a.duckdb")
+    assert told("save", "--api", "Fetch", "-o", target, str(path("errors"))).status == 0
+    found = told("report", str(saved("basics")), target)
+    assert found.status == 2
+    assert "was saved with another filter" in found.err
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["decode", "{saved}"], "has rows, not packets"),
+        (["records", "{saved}"], "has rows, not packets"),
+        (["save", "-o", "{folder}/b.duckdb", "{saved}"], "has rows, not packets"),
+        (["requests", "{saved}", "{capture}"], "is not read together with a capture"),
+        (["requests", "--port", "9092", "{saved}"], "--port decides how packets are read"),
+        (["requests", "--topic-ids", "{capture}", "{saved}"], "--topic-ids decides how packets"),
+        (["report", "--definitions", "{folder}", "{saved}"], "--definitions decides how packets"),
+        (["requests", "--api", "Fetsch", "{saved}"], "did you mean Fetch"),
+        (["sql", "{saved}", "FROM records"], "has no table records"),
+        (["sql", "{saved}", "FROM read_text('/etc/hostname')"], "Cannot access file"),
+        (["sql", "{saved}", "COPY requests TO '/tmp/x.csv'"], "only one query"),
+        (["sql", "{saved}", "DELETE FROM stored.requests"], "only one query"),
+        (["sql", "{saved}", "ATTACH '/tmp/x.duckdb'"], "only one query"),
+        (["requests", "-o", "{saved}", "--format", "csv", "{saved}"], "is also an input"),
+        (["save", "-o", "-", "{capture}"], "not saved to a stream"),
+        (["save", "-o", "/dev/null", "{capture}"], "not saved to a stream"),
+        (["save", "-o", "{folder}/no/b.duckdb", "{capture}"], "No such file"),
+        (["save", "-o", "{folder}/b.duckdb", "{folder}/none.pcap"], "none.pcap"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_one_line_and_2(words, problem, saved, tmp_path, told):
+    file = saved("basics")
+    before = file.read_bytes()
+    given = {"saved": file, "capture": path("basics"), "folder": tmp_path}
+    found = told(*(word.format(**given) for word in words))
+    assert (found.status, found.out) == (2, "")
+    assert problem in found.err
+    assert found.err.count("\n") == 1
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_found_is_said_as_of_the_capture(saved, told):
+    words = ["requests", "--client-id", "nobody"]
+    expected = told(*words, str(path("basics")))
+    assert "no requests match --client-id nobody" in expected.err
+    assert told(*words, str(saved("basics"))) == expected
+    expected = told("requests", str(path("tls")))
+    assert "no Kafka requests found; TLS is not decrypted" in expected.err
+    file = str(saved("tls"))
+    assert told("requests", file) == expected
+
+
+# -- what others may have made of a file ----------------------------------------------------------
+
+
+def changed(saved: Path, target: Path, *statements: str) -> str:
+    """Return a copy of a file in which somebody ran some SQL."""
+    target.write_bytes(saved.read_bytes())
+    with duckdb.connect(str(target)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return str(target)
+
+
+ROWS = "stored.requests"
+
+
+@pytest.mark.parametrize(
+    ("statements", "problem"),
+    [
+        (["DROP SCHEMA stored CASCADE"], "kanalyze did not save"),
+        (["DROP TABLE stored.header"], "kanalyze did not save"),
+        (["DELETE FROM stored.header"], "damaged header"),
+        (["UPDATE stored.header SET value = '{' WHERE name = 'quality'"], "damaged header"),
+        (["UPDATE stored.header SET value = NULL"], "damaged header"),
+        (["UPDATE stored.header SET value = '[]' WHERE name = 'quality'"], "damaged header"),
+        (["UPDATE stored.header SET value = '{\"x\": 1}' WHERE name = 'filter'"], "damaged header"),
+        (["UPDATE stored.header SET value = repeat('[', 100000)"], "damaged header"),
+        (["UPDATE stored.header SET value = repeat(' ', 20000000)"], "header of"),
+        (
+            [f"UPDATE stored.header SET value = '{LAYOUT + 1}' WHERE name = 'layout'"],
+            "was saved by a newer kanalyze",
+        ),
+        ([f"ALTER TABLE {ROWS} DROP client_ip"], "save it again with this kanalyze"),
+        ([f"ALTER TABLE {ROWS} ALTER api_key TYPE VARCHAR"], "is not ours"),
+        (
+            [
+                "CREATE VIEW stored.other AS SELECT * FROM stored.requests",
+                "DROP TABLE stored.requests",
+                "CREATE VIEW stored.requests AS SELECT * FROM read_csv('/etc/passwd')",
+            ],
+            "save it again",
+        ),
+        (
+            [
+                f"ALTER TABLE {ROWS} RENAME TO before",
+                f"CREATE TABLE {ROWS} AS SELECT * EXCLUDE client_id FROM stored.before LIMIT 0",
+            ],
+            None,
+        ),
+        ([f"UPDATE {ROWS} SET capture = NULL"], "is damaged"),
+        ([f"UPDATE {ROWS} SET errors = [NULL]"], "is damaged"),
+    ],
+    ids=str,
+)
+def test_a_file_that_somebody_changed_is_one_line(statements, problem, saved, tmp_path, told):
+    file = changed(saved("basics"), tmp_path / "a.duckdb", *statements)
+    found = told("requests", "--format", "jsonl", file)
+    if problem is None:  # a column that may be null, from before there was one
+        assert (found.status, found.out) == (0, "")
+        return
+    assert found.status == 2
+    assert problem in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_a_column_that_is_an_expression_is_refused(saved, tmp_path, told):
+    """It would be computed here."""
+    names = [row[0] for row in columns_of(saved("basics"))]
+    shown = ", ".join(
+        f"{name} {kind}"
+        if name != "client_id"
+        else "client_id VARCHAR GENERATED ALWAYS AS (version() || capture)"
+        for name, kind in columns_of(saved("basics"))
+    )
+    assert "client_id" in names
+    file = changed(
+        saved("basics"),
+        tmp_path / "a.duckdb",
+        "DROP TABLE stored.requests",
+        f"CREATE TABLE stored.requests ({shown})",
+    )
+    found = told("requests", file)
+    assert found.status == 2
+    assert "column client_id of requests is not ours" in found.err
+
+
+def columns_of(file: Path) -> list[tuple[str, str]]:
+    with duckdb.connect(str(file), read_only=True) as connection:
+        lines = connection.execute("DESCRIBE stored.requests").fetchall()
+    return [(f'"{line[0]}"' if line[0] == "end" else line[0], line[1]) for line in lines]
+
+
+def test_views_of_a_file_are_not_run(saved, tmp_path, told):
+    file = changed(
+        saved("basics"),
+        tmp_path / "a.duckdb",
+        "CREATE OR REPLACE VIEW main.requests AS SELECT 1 AS evil",
+        "CREATE OR REPLACE VIEW main.partitions AS SELECT * FROM read_text('/etc/passwd')",
+        "CREATE MACRO main.make_timestamp_ns(x) AS error('evil')",
+    )
+    words = ["requests", "--format", "csv"]
+    assert told(*words, file) == told(*words, str(path("basics")))
+    sql = "SELECT count(*) AS n, count(request_start_time) > 0 AS t FROM partitions"
+    words = ["sql", "--format", "csv"]
+    assert told(*words, file, sql) == told(*words, str(path("basics")), sql)
+
+
+def test_an_address_that_is_none_is_damage(saved, tmp_path, told):
+    statement = f"UPDATE {ROWS} SET client_ip = 'nowhere'"
+    file = changed(saved("basics"), tmp_path / "a.duckdb", statement)
+    found = told("requests", "--client-ip", "10.0.0.1", file)
+    assert found.status == 2
+    assert "is damaged" in found.err
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_file_that_is_cut_is_one_line(share, saved, tmp_path, told):
+    whole = saved("basics").read_bytes()
+    file = tmp_path / "a.duckdb"
+    file.write_bytes(whole[: max(16, int(share * len(whole)))])
+    found = told("requests", "--format", "csv", str(file))
+    assert found.status == 2
+    assert "a.duckdb" in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_another_database_is_one_line(tmp_path, told):
+    file = tmp_path / "mine.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE requests AS SELECT 1 AS x")
+    found = told("report", str(file))
+    assert (found.status, found.err.count("\n")) == (2, 1)
+    assert "is a DuckDB file that kanalyze did not save" in found.err
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def test_the_file_is_for_others_too(saved):
+    with duckdb.connect(str(saved("basics")), read_only=True) as connection:
+        sql = "SELECT epoch_ns(request_start_time), request_start_ns FROM requests"
+        lines = connection.execute(sql).fetchall()
+        assert lines
+        assert all(time == ns for time, ns in lines)
+        assert connection.execute("SELECT count(*) FROM partitions").fetchone() != (0,)
+        header = dict(connection.execute("FROM stored.header").fetchall())
+    assert json.loads(header["kanalyze_version"]) == kanalyze.__version__
+    assert json.loads(header["layout"]) == LAYOUT
+
+
+def test_a_file_that_is_there_is_replaced_and_keeps_its_mode(tmp_path, told):
+    target = tmp_path / "a.duckdb"
+    target.write_text("old")
+    target.chmod(0o600)
+    assert told("save", "-o", str(target), str(path("basics"))).status == 0
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert told("requests", str(target)).status == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["a.duckdb"]
+
+
+def test_an_error_keeps_the_file_that_was_there(tmp_path, told):
+    target = tmp_path / "a.duckdb"
+    target.write_text("old")
+    bad = tmp_path / "bad.pcap"
+    bad.write_bytes(b"this is no capture at all")
+    assert told("save", "-o", str(target), str(bad)).status == 2
+    assert target.read_text() == "old"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.duckdb", "bad.pcap"]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
+def test_who_is_stopped_leaves_no_file(number, status, tmp_path):
+    """The capture comes through a pipe that stays open, so that the run never ends by itself."""
+    folder, pipe = tmp_path / "out", tmp_path / "pipe.pcap"
+    folder.mkdir()
+    (tmp_path / "tmp").mkdir()
+    os.mkfifo(pipe)
+    command = [*RUN, "save", "-o", str(folder / "a.duckdb"), str(pipe)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+    try:
+        with pipe.open("wb") as capture:
+            capture.write(path("basics").read_bytes())
+            capture.flush()
+            wait_until(lambda: list(folder.iterdir()), "a file that is begun")
+            process.send_signal(number)
+            _, err = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == status
+    assert not (folder / "a.duckdb").exists()
+    if number != signal.SIGKILL:
+        assert list(folder.iterdir()) == []
+        assert list((tmp_path / "tmp").iterdir()) == []
+        assert err == b""
+
+
+def test_two_processes_read_one_file_at_once(saved):
+    command = [*RUN, "requests", "--format", "csv", str(saved("basics"))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    outputs: list[bytes] = []
+
+    def read() -> None:
+        done = subprocess.run(command, capture_output=True, check=True, env=environment)
+        outputs.append(done.stdout)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    with duckdb.connect(str(saved("basics")), read_only=True):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(outputs) == 2
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count(b"\n") > 100
+
+
+# -- the library ----------------------------------------------------------------------------------
+
+
+def test_the_library_saves_and_reads(tmp_path):
+    target = tmp_path / "a.duckdb"
+    kanalyze.save(path("errors"), output=target, api=["Produce", "Fetch"])
+    for function in (kanalyze.requests, kanalyze.connections, kanalyze.anomalies):
+        given = {"api": ["Produce", "Fetch"]} if function is kanalyze.requests else {}
+        found, expected = function(target), function(path("errors"), **given)
+        assert list(found) == list(expected)
+        assert found.to_arrow().equals(expected.to_arrow())
+        assert found.quality is not None
+        assert expected.quality is not None
+        assert found.quality.to_dict() == expected.quality.to_dict()
+    expected_report = kanalyze.report(path("errors"), api=["Produce", "Fetch"], errors=True)
+    assert kanalyze.report(target, errors=True) == expected_report
+    with pytest.raises(kanalyze.UsageError, match=r"^port: decides how packets are read"):
+        kanalyze.requests(target, port=9092)
+    with pytest.raises(kanalyze.CaptureError, match="has rows, not packets"):
+        list(kanalyze.decode(target))

@@ -1,0 +1,160 @@
+"""When findings are asked for, by clocks and executors that are made up here."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.errors import KanalyzeError
+from kanalyze.live.findings_watch import SHARE, FindingsWatch, ask
+from kanalyze.live.kept_rows import KeptRows
+from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.queries import findings
+from kanalyze.runtime.table_run import TableRows
+from kanalyze.tables.columns.block import RowBlock
+from tests.support.rows import START_NS, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECOND = 1_000_000_000
+STATE = CaptureState("live:eth0", 10, 1000, 0, 1, SECOND)
+
+
+class Executor:
+    """Begins a round when it is told, and ends it when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[Callable[..., Any], Any]] = []
+        self.future: Future[Any] = Future()
+        self.is_over = False
+
+    def submit(self, fn: Callable[..., Any], parts: Any, /) -> Future[Any]:
+        self.begun.append((fn, parts))
+        self.future = Future()
+        return self.future
+
+    def end(self, duration_ns: int = 0) -> None:
+        fn, parts = self.begun[-1]
+        self.future.set_result(fn(parts)._replace(duration_ns=duration_ns))
+
+    def shutdown(self) -> None:
+        self.is_over = True
+
+
+def throttled(count: int) -> TableRows:
+    made = [
+        row(client_id="billing", throttle_time_ms=100, request_start_ns=START_NS + number)
+        for number in range(count)
+    ]
+    return TableRows([RowBlock.of_rows(made)], [], [])
+
+
+def begun() -> tuple[FindingsWatch, Executor, KeptRows]:
+    kept, executor = KeptRows(), Executor()
+    kept.add(throttled(3))
+    watch = FindingsWatch(kept, executor)
+    watch.tick(STATE, START_NS, 0)
+    return watch, executor, kept
+
+
+def at(watch: FindingsWatch, second: float, state: CaptureState = STATE) -> None:
+    watch.tick(state, START_NS + round(second * SECOND), round(second * SECOND))
+
+
+def test_it_asks_once_there_are_packets_and_tells_what_was_found():
+    watch, executor, _ = begun()
+    at(watch, 2, STATE._replace(packets=0))
+    assert (executor.begun, watch.latest) == ([], None)
+    at(watch, 2.5)
+    assert len(executor.begun) == 1
+    at(watch, 3)
+    assert watch.latest is None
+    executor.end()
+    at(watch, 3.5)
+    latest = watch.latest
+    assert latest is not None
+    assert (latest.time_ns, latest.requests) == (START_NS + round(2.5 * SECOND), 3)
+    (found,) = latest.findings
+    assert (found.name, found.concerns) == ("throttled", {"client_id": "billing"})
+    assert found.what == "3 of 3 responses throttled, 300 ms in all, 100 ms at most"
+
+
+def test_there_is_one_round_at_a_time():
+    watch, executor, kept = begun()
+    for second in range(2, 100):
+        at(watch, second)
+    assert len(executor.begun) == 1
+    executor.end()
+    at(watch, 100)
+    kept.add(throttled(2))
+    for second in (104, 106):
+        at(watch, second)
+    assert len(executor.begun) == 2
+    assert executor.begun[1][1].requests == 5
+
+
+def test_it_takes_no_more_than_its_share_of_the_time():
+    watch, executor, _ = begun()
+    at(watch, 2)
+    executor.end(duration_ns=3 * SECOND)
+    at(watch, 5)
+    at(watch, 5 + 3 * SHARE - 0.1)
+    assert len(executor.begun) == 1
+    at(watch, 5 + 3 * SHARE)
+    assert len(executor.begun) == 2
+
+
+def test_while_packets_are_dropped_it_waits():
+    watch, executor, _ = begun()
+    for second, dropped in ((2, 5), (8, 9), (14, 10)):
+        at(watch, second, STATE._replace(dropped_packets=dropped))
+    assert executor.begun == []
+    at(watch, 20, STATE._replace(dropped_packets=10))
+    assert len(executor.begun) == 1
+
+
+def test_what_goes_wrong_is_not_hidden():
+    watch, executor, _ = begun()
+    at(watch, 2)
+    executor.future.set_exception(KanalyzeError("no room"))
+    with pytest.raises(KanalyzeError, match="no room"):
+        at(watch, 3)
+
+
+def test_the_end_waits_for_a_round():
+    watch, executor, _ = begun()
+    watch.close()
+    assert executor.is_over
+
+
+def test_a_query_that_cannot_be_answered_does_not_keep_the_others(monkeypatch):
+    kept = KeptRows()
+    kept.add(throttled(1))
+    found = findings.findings_of
+
+    def without_a_table(database, kinds):
+        changed = [
+            kind._replace(query=kind.query._replace(sql="FROM no_such_table", parameters=()))
+            if kind.query.name == "tiny_batches"
+            else kind
+            for kind in kinds
+        ]
+        return found(database, changed)
+
+    monkeypatch.setattr("kanalyze.live.findings_watch.findings_of", without_a_table)
+    assert [each.name for each in ask(kept.latest(SECOND, 10)).findings] == ["throttled"]
+
+
+def test_a_thread_of_its_own_answers_the_same():
+    kept = KeptRows()
+    kept.add(throttled(4))
+    watch = FindingsWatch(kept)
+    watch.tick(STATE, START_NS, 0)
+    watch.tick(STATE, START_NS, 2 * SECOND)
+    watch.close()
+    watch.tick(STATE, START_NS, 3 * SECOND)
+    assert watch.latest is not None
+    assert watch.latest.findings == ask(kept.latest(SECOND, 10)).findings != ()

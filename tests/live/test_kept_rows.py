@@ -1,0 +1,131 @@
+"""Rows that are kept are those that came, and queries over them answer as over the capture."""
+
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.api.tables import fill
+from kanalyze.common.times import format_time
+from kanalyze.live import kept_rows
+from kanalyze.live.findings_watch import ask
+from kanalyze.live.kept_rows import KeptRows, database_of
+from kanalyze.queries.database import Database
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.report import report_of
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.table_run import TableRows
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.quality import CaptureQuality
+from tests.support.captures import NAMES, path
+from tests.support.rows import START_NS, orphan, row
+
+SECOND = 1_000_000_000
+MEMORY_BYTES = 256 << 20
+HOUR_NS = 3600 * SECOND
+
+
+def kept_of(analysis: Analysis) -> KeptRows:
+    kept = KeptRows()
+    for rows in analysis.table_rows():
+        kept.add(rows)
+    return kept
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_report_and_findings_are_those_of_the_capture(name):
+    kinds = [kind_of_finding(query) for query in built_in("findings").values()]
+    with Database(max_memory_bytes=MEMORY_BYTES, threads=1) as database:
+        analysis = Analysis([str(path(name))])
+        fill(database, analysis)
+        report = report_of(database, analysis.quality)
+        findings = findings_of(database, kinds)
+    again = Analysis([str(path(name))])
+    kept = kept_of(again)
+    everything = kept.latest(1 << 62, 1 << 62)
+    assert list(ask(everything).findings) == findings
+    assert everything.requests == report["totals"]["rows"]
+    made = kept.report(again.quality, {})
+    assert made.pop("findings") == [found.to_dict() for found in findings]
+    assert made == report
+
+
+def seconds_of_rows(first: int, end: int) -> TableRows:
+    """Rows that begin one a second."""
+    made = [
+        row(
+            request_packet=number,
+            request_start_ns=START_NS + number * SECOND,
+            response_start_ns=START_NS + number * SECOND + 5,
+        )
+        for number in range(first, end)
+    ]
+    return TableRows([RowBlock.of_rows(made)], [], [])
+
+
+def packets_in(kept: KeptRows, span_ns: int, most: int = 1 << 62) -> list[int]:
+    latest = kept.latest(span_ns, most)
+    with database_of(latest.parts, MEMORY_BYTES) as database:
+        found = database.ask("SELECT request_packet FROM requests ORDER BY request_id")
+    numbers = found.column(0).to_pylist()
+    assert latest.requests == len(numbers)
+    if numbers:
+        assert latest.first_ns == START_NS + numbers[0] * SECOND
+        assert latest.last_ns == START_NS + numbers[-1] * SECOND
+    return numbers
+
+
+def test_the_latest_rows_are_those_of_a_span_of_time_or_so_many():
+    kept = KeptRows()
+    for minute in range(10):
+        kept.add(seconds_of_rows(minute * 60, minute * 60 + 60))
+    assert packets_in(kept, HOUR_NS) == list(range(600))
+    some = packets_in(kept, 120 * SECOND)
+    # In parts of a minute or two.
+    assert some == list(range(some[0], 600))
+    assert 360 <= some[0] <= 480
+    few = packets_in(kept, HOUR_NS, most=200)
+    assert few == list(range(few[0], 600))
+    assert 60 <= len(few) <= 200
+
+
+def test_there_may_be_nothing_to_ask():
+    assert KeptRows().latest(HOUR_NS, 10) == ((), 0, 0, 0)
+    assert ask(KeptRows().latest(HOUR_NS, 10)).findings == ()
+
+
+@pytest.mark.parametrize("limit", [{"most_requests": 250}, {"most_bytes": 60_000}])
+def test_the_oldest_are_dropped_and_the_report_says_since_when_it_is(limit):
+    kept = KeptRows(**limit)
+    for minute in range(20):
+        kept.add(seconds_of_rows(minute * 60, minute * 60 + 60))
+    numbers = packets_in(kept, 24 * HOUR_NS)
+    assert 0 < len(numbers) < 600
+    assert numbers[-1] == 1199
+    report = kept.report(CaptureQuality(), {"host": ["10.0.0.1"]})
+    since_ns = kept.since_ns
+    assert report["filter"] == {"host": ["10.0.0.1"], "since": format_time(since_ns)}
+    wanted = [number for number in numbers if START_NS + number * SECOND >= since_ns]
+    assert report["totals"]["requests"] == len(wanted) == 1200 - wanted[0]
+
+
+def test_no_request_from_before_is_in_such_a_report(monkeypatch):
+    """One that began early may be answered late."""
+    monkeypatch.setattr(kept_rows, "_ROWS_AT_ONCE", 100)
+    kept = KeptRows(most_requests=100)
+    kept.add(seconds_of_rows(0, 100))
+    late = row(request_start_ns=START_NS + SECOND, response_start_ns=START_NS + 200 * SECOND)
+    kept.add(TableRows([RowBlock.of_rows([late, orphan()])], [], []))
+    kept.add(seconds_of_rows(300, 301))
+    report = kept.report(CaptureQuality(), {})
+    assert report["totals"]["rows"] == 1
+    assert report["filter"] == {"since": format_time(START_NS + 99 * SECOND + 1)}
+
+
+def test_without_a_limit_reached_a_report_is_of_all(monkeypatch):
+    monkeypatch.setattr(kept_rows, "_ROWS_AT_ONCE", 7)
+    kept = KeptRows()
+    for first in range(0, 40, 4):
+        kept.add(seconds_of_rows(first, first + 4))
+    assert packets_in(kept, HOUR_NS) == list(range(40))
+    assert kept.report(CaptureQuality(), {})["filter"] == {}

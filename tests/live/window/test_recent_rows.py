@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kanalyze.live.window import recent_rows
+from kanalyze.live.window.recent_rows import RecentRows
+from kanalyze.live.window.row_choice import RowChoice
+from kanalyze.tables.columns.block import RowBlock
+from tests.support.rows import START_NS, row
+
+EVERY = RowChoice()
+SECOND = 1_000_000_000
+
+
+def block(*numbers: int, **columns) -> RowBlock:
+    """Rows with these numbers of packets, a second apart, the later the faster."""
+    return RowBlock.of_rows(
+        [
+            row(
+                request_packet=number,
+                request_start_ns=START_NS + number * SECOND,
+                response_start_ns=START_NS + number * SECOND,
+                latency_ns=1000 - number,
+                **columns,
+            )
+            for number in numbers
+        ]
+    )
+
+
+def found(kept: RecentRows, choice=EVERY, *, since=0, most=100, slowest=False) -> list[int]:
+    rows, count = kept.find(choice, since_ns=since, most=most, slowest=slowest)
+    assert count >= len(rows)
+    return [item.request_packet for item in rows]
+
+
+def filled() -> RecentRows:
+    kept = RecentRows(60, SECOND)
+    kept.begin()
+    for step, numbers in enumerate([(1, 2), (5, 3), (4,)]):
+        kept.add(step, block(*numbers, client_id=f"c{step}"))
+    return kept
+
+
+def test_the_latest_or_the_slowest_come_first():
+    assert found(filled()) == [5, 4, 3, 2, 1]
+    assert found(filled(), slowest=True) == [1, 2, 3, 4, 5]
+    assert found(filled(), slowest=True, most=2) == [1, 2]
+    assert found(filled(), most=2) == [5, 4]
+    assert filled().find(EVERY, since_ns=0, most=2, slowest=True)[1] == 5
+
+
+def test_only_those_that_are_chosen_and_late_enough():
+    assert found(filled(), RowChoice({"client_id": "c1"})) == [5, 3]
+    assert found(filled(), since=START_NS + 3 * SECOND) == [5, 4, 3]
+
+
+def test_a_request_without_a_latency_is_the_last():
+    kept = RecentRows(60, SECOND)
+    kept.add(1, RowBlock.of_rows([row(latency_ns=None, request_packet=7), row(request_packet=8)]))
+    assert found(kept, slowest=True) == [8, 7]
+
+
+def test_rows_of_old_steps_are_dropped():
+    kept = RecentRows(2, SECOND)
+    kept.begin()
+    for step in range(5):
+        kept.add(step, block(step))
+    assert found(kept) == [4, 3]
+    assert kept.first_step == 3
+
+
+@pytest.mark.parametrize(("name", "limit"), [("MOST_ROWS", 5), ("MOST_BYTES", 40_000)])
+def test_memory_is_bounded(monkeypatch, name, limit):
+    monkeypatch.setattr(recent_rows, name, limit)
+    kept = RecentRows(60, SECOND)
+    kept.begin()
+    for number in range(50):
+        kept.add(number, block(number, client_id=f"{number}" + "x" * 5000))
+    assert found(kept)[0] == 49
+    assert 1 < len(found(kept)) < 10
+    assert kept.first_step > 40
+    # What was added last is there, however large it is.
+    kept.add(51, block(*range(100), client_id="y" * 50_000))
+    assert len(found(kept)) == 100
+
+
+def test_blocks_are_followed_by_their_numbers():
+    kept = filled()
+    serials = [each.serial for each in kept.after(0)]
+    assert [each.step for each in kept.after(serials[1])] == [2]
+    kept.begin()
+    assert (list(kept.after(0)), kept.begun, kept.first_step) == ([], 2, 0)
+
+
+def test_a_choice_may_be_any_function():
+    assert found(filled(), lambda some: np.arange(len(some)) == 1) == [3, 2]

@@ -1,0 +1,123 @@
+"""Reports are compared by what they have; of anything else one line says that it is no report."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.errors import UsageError
+from kanalyze.queries.compare.comparison import Thresholds, compare_sides
+from kanalyze.queries.compare.report_side import is_report, parse_report, side_of_report
+from tests.support.captures import ROOT, path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT = (ROOT / "reports" / "basics.json").read_bytes()
+BASICS = json.loads(TEXT)
+
+
+def copied() -> Any:
+    return json.loads(TEXT)
+
+
+def compared(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    return compare_sides(side_of_report("A", a), side_of_report("B", b), Thresholds())
+
+
+def test_a_report_and_itself_do_not_differ() -> None:
+    found = compared(BASICS, BASICS)
+    names = ("slower", "faster", "fails_more", "fails_less", "new", "gone", "may_be_chance")
+    assert [found[name] for name in names] == [[]] * 7
+    assert not found["tested"]
+    assert "no rows" in found["not_tested"]
+
+
+def test_what_a_report_has_is_compared() -> None:
+    after = copied()
+    produce = next(api for api in after["apis"] if api["api_name"] == "Produce")
+    produce["latency_ns"] |= {"count": 10_000, "p50": 3_000_000, "p99": 90_000_000}
+    produce["requests"] = 10_000
+    produce["errors"] = 500
+    before = copied()
+    other = next(api for api in before["apis"] if api["api_name"] == "Produce")
+    other["latency_ns"] |= {"count": 10_000, "p50": 3_000_000, "p99": 9_000_000}
+    other["requests"] = 10_000
+    other["errors"] = 0
+    found = compared(before, after)
+    [change] = found["slower"]
+    assert (change["by"], change["api"], change["name"]) == ("api", "Produce", None)
+    told = [each for each in change["measures"] if each["measure"] == "p99"]
+    assert [(each["a"], each["b"], each["ratio"]) for each in told] == [(9_000_000, 90_000_000, 10)]
+    assert told[0]["chance"] is told[0]["low"] is None
+    [failing] = found["fails_more"]
+    assert failing["measures"][0]["difference"] == pytest.approx(0.05, rel=0.1)
+
+
+def test_the_names_of_a_report_are_those_of_the_rows() -> None:
+    side = side_of_report("A", kanalyze.report(path("groups")))
+    rows = list(kanalyze.requests(path("groups")))
+    clients = {each.client_id for each in rows if each.client_id is not None}
+    assert set(side.names["client"]) == clients
+    assert set(side.names["group"]) == {each.group_id for each in rows} - {None}
+    assert set(side.names["API"]) == {each.api_name for each in rows}
+    versions = {f"{each.api_name} v{each.api_version}" for each in rows}
+    assert set(side.names["API version"]) == versions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{",
+        b"{}",
+        b"[1]",
+        b'{"schema": 2, "capture": {}, "apis": []}',
+        b'{"schema": 1, "capture": 1, "apis": []}',
+        b'{"a":' * 100_000,
+        b"\xff{",
+    ],
+)
+def test_what_is_no_report_is_one_line(text: bytes) -> None:
+    with pytest.raises(UsageError, match=r"^x\.json: no report") as caught:
+        parse_report("x.json", text)
+    assert "\n" not in str(caught.value)
+
+
+def break_requests(report: dict[str, Any]) -> None:
+    report["apis"][0]["requests"] = "many"
+
+
+def break_latency(report: dict[str, Any]) -> None:
+    report["apis"][0]["latency_ns"] = [1, 2]
+
+
+def break_line(report: dict[str, Any]) -> None:
+    report["clients"] = [1]
+
+
+def break_name(report: dict[str, Any]) -> None:
+    report["topics"][0]["topic"] = {"a": 1}
+
+
+def break_flag(report: dict[str, Any]) -> None:
+    report["apis"][0]["errors"] = True
+
+
+@pytest.mark.parametrize(
+    "spoil", [break_requests, break_latency, break_line, break_name, break_flag]
+)
+def test_a_part_that_is_not_what_it_should_be_is_one_line(
+    spoil: Callable[[dict[str, Any]], None],
+) -> None:
+    report = copied()
+    spoil(report)
+    with pytest.raises(UsageError, match=r"^A: no report of kanalyze: "):
+        side_of_report("A", report)
+
+
+def test_a_report_is_known_by_how_it_begins() -> None:
+    assert is_report(TEXT[:64])
+    assert not is_report(path("basics").read_bytes()[:64])

@@ -1,0 +1,151 @@
+"""What is said of captures with a known fault, against what the broker and its clients counted."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.cli.main import main
+from tests.support.captures import WHOLE, path, request_log, truth
+from tests.support.findings import findings_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAULTS = [name for name in WHOLE if "fault" in truth(name)]
+WITH_FINDINGS = [*FAULTS, "errors", "sasl", "tls", "old-0-8-2-2"]
+COLUMN = {"requests": "request_packet", "connections": "first_packet"}
+
+
+def refused(api_name: str, error_name: str) -> Callable[[dict[str, Any]], list[str]]:
+    """The broker's log tells how often it gave an error."""
+    return lambda told: [f"{told['broker_errors'][api_name][error_name]} of "]
+
+
+def throttled(told: dict[str, Any]) -> list[str]:
+    """Of whom is throttled for longest, in the broker's log."""
+    waits: dict[str, list[int]] = {}
+    for entry in request_log("fault-throttled"):
+        wait_ms = entry["response"].get("throttleTimeMs", 0)
+        waits.setdefault(entry["requestHeader"]["clientId"], []).append(wait_ms)
+    most = max(waits.values(), key=sum)
+    throttled_ms = [wait for wait in most if wait]
+    return [
+        f"{len(throttled_ms)} of {len(most)} responses throttled, {sum(most)} ms in all, ",
+        f"{max(most)} ms at most",
+    ]
+
+
+def metadata_storm(told: dict[str, Any]) -> list[str]:
+    """Of the connection on which most was asked: on its first one a client asks once."""
+    entries = [
+        entry
+        for entry in request_log("fault-metadata-storm")
+        if entry["requestHeader"]["requestApiKeyName"] == "METADATA"
+    ]
+    [(_, most)] = Counter(entry["client"] for entry in entries).most_common(1)
+    assert told["broker_errors"]["Metadata"] == {"UNKNOWN_TOPIC_OR_PARTITION": len(entries)}
+    return [f"{most} Metadata requests in ", f"{most} answered with an error"]
+
+
+def restless(told: dict[str, Any]) -> list[str]:
+    rounds = told["clients"][0]["rounds"]
+    return [
+        f"{2 * rounds} rounds after the first",
+        f"{rounds} as members joined (billing-restless)",
+        f"{rounds} as members left (billing-restless)",
+    ]
+
+
+def hot_partition(told: dict[str, Any]) -> list[str]:
+    parts = told["produced_records"]["orders"]
+    [hot] = [part for part, records in parts.items() if records > 100]
+    return [f"partition {hot} has ", f" of {len(parts)} partitions", f", {parts[hot]} records, "]
+
+
+def tiny_batches(told: dict[str, Any]) -> list[str]:
+    requests = told["produce_requests_by_acks"]["1"]
+    each = round(told["produced_bytes"]["orders"] / requests)
+    return [f"{requests} produce requests, ", f" of {each} B and 1.0 records "]
+
+
+EXPECTED: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "fault-connection-storm": lambda told: [
+        f"{told['broker_listeners']['PLAINTEXT']['connections']} short connections to 1 broker"
+    ],
+    "fault-disk": refused("Produce", "KAFKA_STORAGE_ERROR"),
+    "fault-few-replicas": refused("Produce", "NOT_ENOUGH_REPLICAS"),
+    "fault-frozen-member": lambda told: [
+        "4 rounds after the first",
+        "1 as members were lost without leaving (billing-frozen)",
+        "2 as members joined (billing-frozen)",
+        "1 as members left (billing-frozen)",
+    ],
+    "fault-group-changes": lambda told: [
+        "3 rounds after the first",
+        "1 as members subscribed to other topics (billing-steady)",
+        "2 with the same members and topics, so new partitions",
+    ],
+    "fault-hot-client": lambda told: [
+        f"% of the bytes of {len(told['requests_by_client_id'])} clients that produce"
+    ],
+    "fault-hot-partition": hot_partition,
+    "fault-login-loop": lambda told: [
+        f"{told['clients'][0]['errors']['_AUTHENTICATION']} of ",
+        f" of {told['handshake_requests']['SaslHandshake']} SaslAuthenticate requests refused",
+        " to user alice",
+    ],
+    "fault-metadata-storm": metadata_storm,
+    "fault-mutation-quota": lambda told: [
+        f"1 of {told['broker_requests']['CreateTopics']['7']} CreateTopics requests refused"
+    ],
+    "fault-next-rebalances": restless,
+    "fault-not-allowed": refused("Produce", "TOPIC_AUTHORIZATION_FAILED"),
+    "fault-old-client": lambda told: [
+        f"{told['refused_requests']} requests refused: Produce v1",
+        f"{told['refused_requests']} times the broker closed the connection",
+    ],
+    "fault-plaintext-to-tls": lambda told: [
+        f"{told['broker_listeners']['SSL']['failed_handshakes']} connections in ",
+        "plaintext on a port of TLS",
+    ],
+    "fault-rebalances": restless,
+    "fault-sessions-evicted": lambda told: [
+        f"{told['broker_errors']['Fetch']['FETCH_SESSION_ID_NOT_FOUND']} sessions not found",
+        f"of the {told['clients'][0]['consumers']} connections",
+    ],
+    "fault-throttled": throttled,
+    "fault-tiny-batches": tiny_batches,
+    "fault-too-large": refused("Produce", "MESSAGE_TOO_LARGE"),
+}
+"""What the first finding says; where nobody counted it, what the scenario did."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_figures_are_those_that_broker_and_clients_counted(name: str) -> None:
+    what = findings_in(name)[0].what
+    for words in EXPECTED[name](truth(name)):
+        assert words in what
+
+
+@pytest.mark.parametrize("name", WITH_FINDINGS)
+def test_the_command_of_a_finding_shows_its_rows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert findings_in(name)
+    for finding in findings_in(name):
+        column = COLUMN[finding.command]
+        words = [finding.command, str(path(name)), *finding.options]
+        assert main([*words, "--format", "csv", "--columns", column]) == 0
+        lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert str(finding.first_packet) in {line[column] for line in lines}
+
+
+def test_who_sends_within_the_throttle_time_is_told_from_who_waits() -> None:
+    said = {each.concerns["client_id"]: each.what for each in findings_in("fault-throttled")}
+    within = {name: int(what.partition("; ")[2].split()[0]) for name, what in said.items()}
+    assert within["patient"] <= 2 < 15 < within["greedy"]

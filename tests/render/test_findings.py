@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kanalyze.render.findings import finding_lines
+
+FINDING = {
+    "name": "too_large",
+    "title": "Records that are too large",
+    "what": "3 of 4 Produce requests refused, of billing-2",
+    "why": "They are not written.",
+    "repair": "Make them smaller.",
+    "sure": "certain",
+    "command": "requests",
+    "options": ["--client-id", "it's"],
+    "concerns": {"client_id": "it's", "group_id": "billing"},
+    "first_time_ns": 1_790_000_000 * 10**9,
+    "first_packet": 7,
+}
+
+
+def lines_of(*findings: dict[str, Any]) -> list[str]:
+    return [line.plain for line in finding_lines(findings)]
+
+
+def test_a_finding_says_what_was_seen_whom_it_concerns_and_what_shows_it() -> None:
+    assert lines_of(FINDING) == [
+        "",
+        "Findings",
+        "Records that are too large",
+        (
+            "  3 of 4 Produce requests refused, of billing-2; client id it's; group id billing; "
+            "since 14:13:20.000; packet 7"
+        ),
+        """    kanalyze requests CAPTURE --client-id 'it'"'"'s'""",
+        "  why: They are not written.",
+        "  repair: Make them smaller.",
+        "  sure: certain",
+    ]
+
+
+def test_nothing_that_is_wrong_is_said() -> None:
+    assert lines_of() == ["", "Findings", "none"]
+
+
+@pytest.mark.parametrize(
+    ("what", "is_told"), [("of billing", False), ("billing, twice", False), ("of a.billing", True)]
+)
+def test_a_name_that_the_figures_hold_is_not_said_again(what: str, is_told: bool) -> None:
+    line = lines_of({**FINDING, "what": what})[3]
+    assert ("group id billing" in line) is is_told
+
+
+def test_of_one_kind_the_first_few_are_shown_and_why_stands_once() -> None:
+    lines = lines_of(*[FINDING] * 5)
+    assert sum("refused" in line for line in lines) == 3
+    assert "  and 2 more" in lines
+    assert sum(line.startswith("  why:") for line in lines) == 1
+
+
+def test_escapes_of_a_terminal_do_nothing() -> None:
+    told = "\x1b[2J"
+    finding = {**FINDING, "what": told, "concerns": {"topic": told}, "options": ["--topic", told]}
+    assert "\x1b" not in "".join(lines_of(finding))

@@ -1,0 +1,35 @@
+"""What is found to be wrong in our captures."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kanalyze.api.tables import fill
+from kanalyze.queries.database import Database
+from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.runtime.pipeline import Analysis
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from kanalyze.queries.findings import Finding, FindingKind
+
+__all__ = ["findings_in", "kinds_of"]
+
+
+def kinds_of(*names: str) -> list[FindingKind]:
+    """Return the kinds with these names, or all."""
+    queries = built_in("findings")
+    return [kind_of_finding(queries[name]) for name in names or queries]
+
+
+@cache
+def findings_in(name: str) -> list[Finding]:
+    """Return what is wrong in a capture, the worst first."""
+    kinds = kinds_of()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(
+            database, Analysis([str(path(name))]), {each for kind in kinds for each in kind.tables}
+        )
+        return findings_of(database, kinds)

@@ -1,0 +1,69 @@
+import pytest
+
+from kanalyze.api.tables import fill
+from kanalyze.errors import UsageError
+from kanalyze.queries.database import Database, QueryError
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES, choose_tables
+from tests.support.captures import path
+
+
+def test_tables_are_known_by_their_names() -> None:
+    assert [table.name for table in TABLES.values()] == list(TABLES)
+    assert set(ALWAYS) <= set(TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_every_column_has_a_name_of_its_own_and_a_meaning(table) -> None:
+    names = [column.name for column in table.columns]
+    assert len(set(names)) == len(names)
+    for column in table.columns:
+        assert all(each.meaning for each in (column, *column.fields)), column.name
+
+
+def test_chosen_are_those_that_are_named_and_those_that_are_always_there() -> None:
+    assert [table.name for table in choose_tables()] == list(ALWAYS)
+    assert [table.name for table in choose_tables(["requests", *TABLES])] == list(TABLES)
+
+
+def test_a_table_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match=r"^unknown table: 'nope'; there are requests, "):
+        choose_tables(["nope"])
+
+
+DUCKDB_TYPES = {
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "list<string>": "VARCHAR[]",
+    "timestamp": "TIMESTAMP_NS",
+}
+
+
+def test_what_is_told_of_tables_and_views_is_what_sql_finds() -> None:
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([path("groups")]), TABLES)
+        for table in SQL_TABLES.values():
+            found = database.ask(f"DESCRIBE {table.name}").to_pylist()
+            names = [column.name for column in table.columns]
+            assert [line["column_name"] for line in found] == names
+            for line, column in zip(found, table.columns, strict=True):
+                if column.fields:
+                    assert line["column_type"].startswith("STRUCT(")
+                else:
+                    assert line["column_type"] == DUCKDB_TYPES[column.type], column.name
+                if not column.nullable:
+                    empty = f'SELECT count(*) AS n FROM {table.name} WHERE "{column.name}" IS NULL'
+                    assert database.ask(empty).to_pylist() == [{"n": 0}], column.name
+
+
+def test_a_table_that_nobody_wants_is_not_there() -> None:
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([path("groups")]), ["groups"])
+        assert database.ask("SELECT count(*) > 0 AS some FROM groups").to_pylist() == [
+            {"some": True}
+        ]
+        with pytest.raises(QueryError, match="metadata does not exist"):
+            database.ask("FROM metadata")

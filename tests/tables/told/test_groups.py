@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from kanalyze.tables.told.groups import MOST_LISTED, group_events
+
+JOIN, SYNC, LEAVE, HEARTBEAT, COMMIT, FETCH_OFFSETS = 11, 14, 13, 12, 8, 9
+NEWER, STREAMS = 68, 88
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value.encode())) + value.encode()
+
+
+def subscription(*topics: str, version: int = 0) -> bytes:
+    named = b"".join(map(text, topics))
+    return struct.pack(">hi", version, len(topics)) + named + struct.pack(">i", -1)
+
+
+def assignment(partitions: dict[str, list[int]], user_data: bytes = b"") -> bytes:
+    data = struct.pack(">hi", 0, len(partitions))
+    for topic, numbers in partitions.items():
+        data += text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+    return data + struct.pack(">i", len(user_data)) + user_data
+
+
+def events(key: int, request: dict[str, Any], response: dict[str, Any] | None) -> list[Any]:
+    return list(group_events(key, request, response))
+
+
+def joined(protocols: list[bytes], protocol_type: str = "consumer") -> Any:
+    request = {
+        "GroupId": "g",
+        "SessionTimeoutMs": 10_000,
+        "RebalanceTimeoutMs": -1,
+        "MemberId": "",
+        "GroupInstanceId": None,
+        "ProtocolType": protocol_type,
+        "Protocols": [{"Name": "range", "Metadata": data} for data in protocols],
+        "Reason": None,
+    }
+    [event] = events(JOIN, request, None)
+    return event
+
+
+def synced(data: bytes, protocol_type: str | None = None, code: int = 0) -> Any:
+    request = {
+        "GroupId": "g",
+        "GenerationId": 1,
+        "MemberId": "m",
+        "GroupInstanceId": None,
+        "ProtocolType": protocol_type,
+        "ProtocolName": None,
+        "Assignments": [],
+    }
+    answer = {"ErrorCode": code, "Assignment": data, "ProtocolType": None, "ProtocolName": None}
+    [event] = events(SYNC, request, answer)
+    return event
+
+
+def test_a_subscription_names_topics() -> None:
+    event = joined([subscription("a", "b")])
+    assert (event.subscribed_count, event.subscribed_topics) == (2, ("a", "b"))
+    assert event.owned_count is None  # version 0 does not tell it
+    assert event.rebalance_timeout_ms is event.member_id is event.error_code is None
+
+
+@pytest.mark.parametrize("bad", [b"", b"\0", b"\xff\xff", b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0"])
+def test_bytes_that_are_no_subscription_tell_nothing(bad: bytes) -> None:
+    event = joined([bad])
+    assert (event.subscribed_count, event.subscribed_topics) == (None, ())
+    assert joined([bad, subscription("a")]).subscribed_topics == ("a",)
+
+
+def test_what_is_no_consumer_has_no_topics() -> None:
+    assert joined([subscription("a")], "connect").subscribed_count is None
+
+
+def test_lists_are_bounded_and_counts_are_not() -> None:
+    many = [f"t{number}" for number in range(MOST_LISTED + 5)]
+    event = joined([subscription(*many)])
+    assert event.subscribed_count == MOST_LISTED + 5
+    assert list(event.subscribed_topics) == many[:MOST_LISTED]
+    given = synced(assignment({"t": list(range(MOST_LISTED + 5))}))
+    assert (given.assigned_count, len(given.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
+
+
+def test_an_assignment_is_read_where_it_is_one_to_the_last_byte() -> None:
+    given = synced(assignment({"a": [0, 2], "b": []}, b"user"))
+    assert [(each.topic, each.partition) for each in given.assigned] == [("a", 0), ("a", 2)]
+    assert given.assigned_count == 2
+    data = assignment({"a": [0]})
+    assert synced(data + b"\0").assigned_count is None
+    assert synced(data + b"\0", "consumer").assigned_count == 1  # a newer version, maybe
+    assert synced(data, "connect").assigned_count is None
+    assert synced(data, code=27).assigned_count is None
+
+
+def test_no_bytes_are_no_partitions_of_a_consumer() -> None:
+    assert synced(b"", "consumer").assigned_count == 0
+    assert synced(b"").assigned_count is None
+
+
+@pytest.mark.parametrize("length", range(20))
+def test_an_assignment_that_is_cut_tells_nothing(length: int) -> None:
+    data = assignment({"topic": [1, 2]})
+    assert synced(data[: length + 1], "consumer").assigned_count is None
+
+
+def test_a_heartbeat_that_went_well_tells_nothing() -> None:
+    request = {"GroupId": "g", "GenerationId": 3, "MemberId": "m", "GroupInstanceId": "i"}
+    assert events(HEARTBEAT, request, {"ErrorCode": 0}) == []
+    assert events(HEARTBEAT, request, None) == []
+    [event] = events(HEARTBEAT, request, {"ErrorCode": 27})
+    assert (event.event, event.generation_id, event.group_instance_id) == ("heartbeat", 3, "i")
+    assert (event.error_code, event.error_name) == (27, "REBALANCE_IN_PROGRESS")
+
+
+def test_each_member_that_leaves_has_a_line_with_its_own_error() -> None:
+    members = [
+        {"MemberId": "a", "GroupInstanceId": None, "Reason": "x" * 5000},
+        {"MemberId": "", "GroupInstanceId": "i", "Reason": None},
+    ]
+    codes = [
+        {"MemberId": "", "GroupInstanceId": "i", "ErrorCode": 25},
+        {"MemberId": "a", "GroupInstanceId": None, "ErrorCode": 0},
+    ]
+    request = {"GroupId": "g", "MemberId": "", "Members": members}
+    told = events(LEAVE, request, {"ErrorCode": 0, "Members": codes})
+    assert [(each.member_id, each.error_code) for each in told] == [("a", 0), (None, 25)]
+    assert told[0].reason == "x" * 1000
+    told = events(LEAVE, request, {"ErrorCode": 16, "Members": []})
+    assert [each.error_code for each in told] == [16, 16]
+    assert [each.error_code for each in events(LEAVE, request, None)] == [None, None]
+
+
+def test_offsets_of_a_commit_that_is_not_answered_have_no_error_code() -> None:
+    part = {"PartitionIndex": 0, "CommittedOffset": 5, "CommittedLeaderEpoch": -1}
+    request = {"GroupId": "g", "Topics": [{"Name": "t", "Partitions": [part]}]}
+    [event] = events(COMMIT, request, None)
+    assert (event.committed_offset, event.committed_leader_epoch) == (5, None)
+    assert event.error_code is event.generation_id is event.member_id is None
+
+
+def test_an_error_of_a_whole_group_is_a_line() -> None:
+    request = {"GroupId": "", "Groups": [{"GroupId": "g", "MemberId": "m", "MemberEpoch": 4}]}
+    answer = {"Groups": [{"GroupId": "g", "Topics": [], "ErrorCode": 113}]}
+    [event] = events(FETCH_OFFSETS, request, answer)
+    assert (event.group_id, event.error_name) == ("g", "STALE_MEMBER_EPOCH")
+    assert (event.sent_member_epoch, event.topic) == (4, None)
+
+
+def newer(sent: int, answer: dict[str, Any] | None, **more: Any) -> list[Any]:
+    request = {"GroupId": "g", "MemberId": "m", "MemberEpoch": sent, **more}
+    response = None
+    if answer is not None:
+        response = {
+            "ErrorCode": 0,
+            "MemberId": "m",
+            "MemberEpoch": sent,
+            "HeartbeatIntervalMs": 5000,
+            "Assignment": None,
+            **answer,
+        }
+    return events(NEWER, request, response)
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer", "more", "event"),
+    [
+        (5, {}, {}, None),
+        (5, None, {}, None),
+        (0, None, {}, "join"),
+        (-1, {}, {}, "leave"),
+        (-2, {}, {}, "leave"),
+        (5, {"MemberEpoch": 6}, {}, "heartbeat"),
+        (5, {"ErrorCode": 110, "MemberEpoch": 0}, {}, "heartbeat"),
+        (5, {"Assignment": {"TopicPartitions": []}}, {}, "heartbeat"),
+        (5, {}, {"SubscribedTopicNames": []}, "heartbeat"),
+        (5, {}, {"SubscribedTopicRegex": "a.*"}, "heartbeat"),
+        (5, {}, {"TopicPartitions": []}, "heartbeat"),
+    ],
+)
+def test_a_heartbeat_of_a_newer_group_tells_what_is_new(
+    sent: int, answer: dict[str, Any] | None, more: dict[str, Any], event: str | None
+) -> None:
+    assert [each.event for each in newer(sent, answer, **more)] == ([event] if event else [])
+
+
+def test_an_answer_with_an_error_has_no_epoch() -> None:
+    [event] = newer(5, {"ErrorCode": 110, "MemberEpoch": 0, "HeartbeatIntervalMs": 0})
+    assert event.member_epoch is event.heartbeat_interval_ms is None
+    assert (event.sent_member_epoch, event.error_name) == (5, "FENCED_MEMBER_EPOCH")
+
+
+def test_tasks_of_streams_are_counted() -> None:
+    request = {"GroupId": "g", "MemberId": "m", "MemberEpoch": 2, "ActiveTasks": None}
+    tasks = [{"SubtopologyId": "0", "Partitions": [0, 1]}, {"SubtopologyId": "1", "Partitions": []}]
+    answer = {"ErrorCode": 0, "MemberId": "m", "MemberEpoch": 2, "HeartbeatIntervalMs": 9}
+    assert events(STREAMS, request, {**answer, "ActiveTasks": None}) == []
+    [event] = events(STREAMS, request, {**answer, "ActiveTasks": tasks})
+    assert (event.assigned_count, event.assigned, event.owned_count) == (2, (), None)
+
+
+def test_a_request_that_was_not_read_tells_nothing() -> None:
+    assert list(group_events(JOIN, None, {"ErrorCode": 0})) == []

@@ -1,0 +1,189 @@
+"""The tables groups, metadata and records, against the same made of what `decode` writes."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.api.filters import make_filter
+from kanalyze.api.tables import fill
+from kanalyze.queries.database import Database
+from kanalyze.runtime import workers
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.told import fields
+from kanalyze.tables.told.carried import CARRIED_NAMES
+from tests.support.captures import NAMES, path, request_log
+from tests.support.plain_told import (
+    GROUP_COLUMNS,
+    METADATA_COLUMNS,
+    plain_groups,
+    plain_metadata,
+    topic_names,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOLD = {"groups": GROUP_COLUMNS, "metadata": METADATA_COLUMNS}
+FILTERS: list[dict[str, Any]] = [
+    {"apis": ("OffsetCommit", "Metadata")},
+    {"client_ids": ("*-1",)},
+    {"groups": ("*",)},
+    {"topics": ("groups-*", "SRIJ*")},
+    {"errors_only": True},
+    {"brokers": ("127.0.0.1:9092",), "since": "2026-11-20T22:46:45"},
+    {"until": "2026-11-20T22:46:50"},
+]
+
+
+def tables(capture: str, *more: str, **settings: Any) -> dict[str, list[dict[str, Any]]]:
+    """The lines of some tables, and requests."""
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([path(capture)], **settings), more)
+        return {name: database.ask(f"FROM {name}").to_pylist() for name in ("requests", *more)}
+
+
+@functools.cache
+def messages(capture: str, **options: Any) -> list[dict[str, Any]]:
+    return list(kanalyze.decode(path(capture), **options))
+
+
+def plain(capture: str, found: list[dict[str, Any]]) -> dict[str, list[tuple[int, dict[str, Any]]]]:
+    names = topic_names(messages(capture))
+    return {"groups": plain_groups(found, names), "metadata": plain_metadata(found, names)}
+
+
+def told(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    return [(line["request_id"], {name: line[name] for name in TOLD[table]}) for line in lines]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lines_are_what_the_messages_tell(name: str) -> None:
+    found, expected = tables(name, *TOLD), plain(name, messages(name))
+    for table in TOLD:
+        assert told(table, found[table]) == expected[table]
+
+
+def test_the_captures_tell_something_of_everything() -> None:
+    events, kinds = set(), set()
+    for name in NAMES:
+        expected = plain(name, messages(name))
+        events |= {line["event"] for _, line in expected["groups"]}
+        kinds |= {line["kind"] for _, line in expected["metadata"]}
+    assert events == {"join", "sync", "leave", "heartbeat", "commit", "fetch_offsets"}
+    assert kinds == {"broker", "coordinator", "partition", "topic"}
+
+
+@pytest.mark.parametrize("name", ["groups", "next-groups", "basics"])
+def test_a_line_has_what_its_request_has(name: str) -> None:
+    found = tables(name, *TOLD)
+    requests = {row["request_id"]: row for row in found["requests"]}
+    assert list(requests) == list(range(1, len(requests) + 1))
+    for table in TOLD:
+        assert found[table]
+        for line in found[table]:
+            request = requests[line["request_id"]]
+            assert {each: line[each] for each in CARRIED_NAMES} == {
+                each: request[each] for each in CARRIED_NAMES
+            }
+
+
+def test_events_of_groups_are_those_in_the_log_of_the_broker() -> None:
+    """The broker wrote down the messages itself."""
+    for name in ("groups", "next-groups", "basics", "foreign", "transactions", "waits"):
+        log = [{**entry, "wire": "kafka"} for entry in request_log(name)]
+        theirs = Counter(repr(line) for _, line in plain_groups(log, topic_names(messages(name))))
+        ours = Counter(repr(line) for _, line in told("groups", tables(name, "groups")["groups"]))
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("conditions", FILTERS, ids=str)
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_line_goes_with_its_request(
+    conditions: dict[str, Any], jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    row_filter = make_filter(None, **conditions)
+    rows = list(kanalyze.requests(path("groups")))
+    chosen = [row_filter.matches(row) for row in rows]
+    assert any(chosen)
+    assert not all(chosen)
+    passed = [each for each, is_in in zip(messages("groups"), chosen, strict=True) if is_in]
+    expected = plain("groups", passed)
+    found = tables("groups", *TOLD, row_filter=make_filter(None, **conditions), jobs=jobs)
+    assert len(found["requests"]) == len(passed)
+    for table in TOLD:
+        assert told(table, found[table]) == expected[table]
+
+
+@pytest.mark.parametrize("name", ["groups", "next-groups", "basics", "errors", "cluster"])
+def test_workers_make_the_same_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    assert tables(name, *TOLD, jobs=3) == tables(name, *TOLD)
+
+
+@pytest.mark.parametrize("name", ["basics", "codecs", "errors"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_records_are_those_of_their_command(
+    name: str, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    found = tables(name, "records", jobs=jobs)["records"]
+    assert found == kanalyze.records(path(name)).to_arrow().to_pylist()
+    assert found
+
+
+def test_a_filter_holds_for_records() -> None:
+    row_filter = make_filter(None, apis=("Fetch",), topics=("basics-*1",))
+    found = tables("basics", "records", row_filter=row_filter)["records"]
+    expected = kanalyze.records(path("basics"), api="Fetch", topic="basics-*1")
+    assert found == expected.to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
+    everything = tables(name, "groups", "metadata", "records")["requests"]
+    assert everything == tables(name)["requests"]
+
+
+@pytest.mark.parametrize("table", TOLD)
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_the_library_gives_the_same_rows(
+    table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    rows = getattr(kanalyze, table)(path("groups"), client_id="member-*", jobs=jobs)
+    found = tables("groups", table, row_filter=make_filter(None, client_ids=("member-*",)))[table]
+    assert found
+    assert rows.to_arrow().to_pylist() == found
+    assert [row.request_id for row in rows] == [line["request_id"] for line in found]
+    assert [row._fields for row in rows] == [tuple(found[0])] * len(found)
+    assert rows.quality.packets == 458
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
+    """And what can be read is told: a line has a request, and its values fit their columns."""
+    random = Random(seed)
+    data = bytearray(path("groups").read_bytes())
+    for _ in range(400):
+        data[random.randrange(24, len(data))] ^= 1 << random.randrange(8)
+    broken = tmp_path / "broken.pcap"
+    broken.write_bytes(data)
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([broken]), ["groups", "metadata", "records"])
+        for table in TOLD:
+            left = f"FROM {table} ANTI JOIN requests USING (request_id, capture, connection)"
+            assert database.ask(left).num_rows == 0
+
+
+def test_a_body_of_too_many_values_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields, "_MOST_CELLS", 20)
+    found = tables("groups", *TOLD)
+    assert len(found["requests"]) == len(messages("groups"))
+    assert len(found["metadata"]) < len(plain("groups", messages("groups"))["metadata"])

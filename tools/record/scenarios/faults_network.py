@@ -1,0 +1,454 @@
+"""One fault each, seen in time and on the network: what is wrong is the summary of the scenario."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from lab.broker import CLIENT_LISTENERS, PORTS, address
+from lab.cluster import port
+from lab.processes import run
+from lab.scenario import Lab, Scenario
+from lab.sniffer import Recording
+from lab.way import BROKER_IP, CLIENTS_IP, INTERFACE, Line
+
+TOPIC = "orders"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+FAR = f"{BROKER_IP}:{PORTS['PLAINTEXT']}"
+# Of a block of addresses that are for documentation: nobody has it.
+NOBODY = "192.0.2.9"
+
+
+def _one_topic(lab: Lab) -> None:
+    lab.create_topics({TOPIC: {"partitions": 1}})
+
+
+def _sends(count: int, size: int, pause: float = 0.0, partition: int = 0) -> list[dict[str, Any]]:
+    send = {"topic": TOPIC, "partition": partition, "count": count, "size": size, "pause": pause}
+    return [send]
+
+
+# --- requests without an answer ---
+
+
+@contextmanager
+def _standing_still(pid: int) -> Iterator[None]:
+    """A program that does nothing meanwhile, and cannot say so."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def run_killed(lab: Lab) -> None:
+    """Its clients wait for a broker that stands still, then it is killed; a new one comes."""
+    bootstrap = f"127.0.0.1:{port('PLAINTEXT', 1)}"
+    lab.worker("confluent", "create_topics", topics={TOPIC: {"partitions": 1}}, bootstrap=bootstrap)
+    node = lab.cluster.nodes[0]
+    child = node.child
+    if child is None:
+        raise ValueError("the node is not there")
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(
+            lab.worker,
+            "confluent",
+            "produce",
+            acks="all",
+            client_id="checkout",
+            bootstrap=bootstrap,
+            config={"socket.timeout.ms": 2000, "request.timeout.ms": 2000},
+            sends=_sends(12, 200, pause=1.0),
+            one_at_a_time=True,
+        )
+        time.sleep(3.0)
+        with _standing_still(child.pid):
+            time.sleep(5.0)
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait(10)
+        time.sleep(1.5)
+        node.start()
+        writing.result(90)
+
+
+# --- connections cut while nothing goes over them ---
+
+
+def run_idle(lab: Lab) -> None:
+    """A producer that sends every few seconds, and is cut each time before it does."""
+    lab.worker(
+        "confluent",
+        "produce",
+        acks="all",
+        client_id="nightly-export",
+        sends=_sends(5, 200, pause=5.0),
+        one_at_a_time=True,
+    )
+
+
+def run_idle_long(lab: Lab) -> None:
+    """The same once, with a limit that load balancers have."""
+    lab.worker(
+        "confluent",
+        "produce",
+        timeout=400,
+        acks="all",
+        client_id="nightly-export",
+        sends=_sends(1, 200, pause=250.0),
+        one_at_a_time=True,
+    )
+
+
+def setup_far(lab: Lab) -> None:
+    """A topic, made from afar."""
+    lab.worker("confluent", "create_topics", topics={TOPIC: {"partitions": 1}}, bootstrap=FAR)
+    lab.clients.clear()
+
+
+def run_forgotten(lab: Lab) -> None:
+    """What is between them forgets the connection while nothing is sent, and says nothing of it."""
+    if lab.way is None:
+        raise ValueError("there is no way to cut")
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(
+            lab.worker,
+            "confluent",
+            "produce",
+            acks="all",
+            client_id="nightly-export",
+            bootstrap=FAR,
+            config={"socket.timeout.ms": 4000, "request.timeout.ms": 4000},
+            sends=_sends(2, 200, pause=4.0),
+            one_at_a_time=True,
+        )
+        time.sleep(3.5)
+        lab.way.forget()
+        writing.result(60)
+    # The broker knows of nothing, and would keep the connection for ever.
+    run(lab.broker.namespace.command(["ss", "-K", "dst", CLIENTS_IP]), timeout=10)
+
+
+# --- members of a group that stand still ---
+
+
+def run_heartbeats(lab: Lab) -> None:
+    """A consumer that stands still for longer than a third of its session timeout."""
+    lab.worker(
+        "faulty",
+        "freeze",
+        client_id="billing",
+        group="billing-group",
+        topics=[TOPIC],
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=1000,
+        freezes=[3.5, 3.5],
+    )
+
+
+# --- network or broker ---
+
+
+def run_far(lab: Lab) -> None:
+    """Small requests, one at a time, over a long line that loses packets."""
+    lab.worker(
+        "confluent",
+        "produce",
+        acks="all",
+        client_id="branch-office",
+        bootstrap=FAR,
+        sends=_sends(60, 300),
+        one_at_a_time=True,
+    )
+
+
+def run_slow_broker(lab: Lab) -> None:
+    """Three brokers, of which one stands still again and again, for less than a blink."""
+    bootstrap = f"127.0.0.1:{port('PLAINTEXT', 1)}"
+    topics = {TOPIC: {"partitions": 3}}
+    lab.worker("confluent", "create_topics", topics=topics, bootstrap=bootstrap)
+    slow = lab.cluster.nodes[1].child
+    if slow is None:
+        raise ValueError("the node is not there")
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(
+            lab.worker,
+            "confluent",
+            "produce",
+            acks=1,
+            client_id="checkout",
+            bootstrap=bootstrap,
+            # In turn, so that all three are as warm as each other.
+            sends=[_sends(1, 20, partition=part)[0] for _ in range(115) for part in range(3)],
+            config={"linger.ms": 0},
+            one_at_a_time=True,
+        )
+        while not writing.done():
+            with _standing_still(slow.pid):
+                time.sleep(0.15)
+            time.sleep(0.05)
+        writing.result(1)
+
+
+def run_nagle(lab: Lab) -> None:
+    """A request's size in one packet, and the rest when that one is acknowledged."""
+    lab.worker(
+        "faulty",
+        "produce_in_two_pieces",
+        acks=1,
+        client_id="gateway",
+        sends=_sends(60, 200),
+        one_at_a_time=True,
+    )
+
+
+# --- metadata that lead nowhere ---
+
+
+def run_stale_leader(lab: Lab) -> None:
+    """A partition gets another leader; a producer stays with the first."""
+    bootstrap = f"127.0.0.1:{port('PLAINTEXT', 1)}"
+    topics = {TOPIC: {"partitions": 1}}
+    lab.worker("confluent", "create_topics", topics=topics, bootstrap=bootstrap)
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(
+            lab.worker,
+            "faulty",
+            "produce_to_old_leader",
+            acks=1,
+            client_id="shop",
+            bootstrap=bootstrap,
+            config={"retry_backoff_ms": 1000, "request_timeout_ms": 45_000},
+            sends=_sends(8, 100, pause=1.0),
+            one_at_a_time=False,
+        )
+        time.sleep(3.0)
+        _move(lab)
+        writing.result(100)
+
+
+def _move(lab: Lab) -> None:
+    """Let the other node have the partition."""
+    told, _ = lab.tool("org.apache.kafka.tools.TopicCommand", "--describe", "--topic", TOPIC)
+    (words,) = [line.split() for line in told.splitlines() if "Leader:" in line]
+    other = 3 - int(words[words.index("Leader:") + 1])
+    file = lab.folder / "move.json"
+    file.write_text(
+        '{"version": 1, "partitions": '
+        f'[{{"topic": "{TOPIC}", "partition": 0, "replicas": [{other}]}}]}}'
+    )
+    lab.tool(REASSIGN, "--execute", "--reassignment-json-file", str(file))
+
+
+def _listeners(**advertised: str) -> dict[str, str]:
+    """Settings of a broker that tells other addresses of some listeners."""
+    told = {name: address(name) for name in (*CLIENT_LISTENERS, "INTERNAL")} | advertised
+    return {
+        "inter.broker.listener.name": "INTERNAL",
+        "advertised.listeners": ",".join(f"{name}://{where}" for name, where in told.items()),
+    }
+
+
+def setup_unreachable(lab: Lab) -> None:
+    """A topic, by way of a listener whose address is right; packets for nobody get lost here."""
+    topics = {TOPIC: {"partitions": 1}}
+    lab.worker("confluent", "create_topics", topics=topics, bootstrap=address("IPV6"))
+    lab.clients.clear()
+    run(
+        lab.namespace.command(["ip", "route", "add", NOBODY, "dev", "lo", "src", "127.0.0.1"]),
+        timeout=10,
+    )
+
+
+def run_unreachable(lab: Lab) -> None:
+    """Clients that are told of an address where nobody is, or where nobody listens."""
+    lab.worker(
+        "faulty",
+        "knock",
+        acks=1,
+        client_id="mobile-app",
+        sends=_sends(1, 50),
+        config={"max_block_ms": 9000, "request_timeout_ms": 9000, "delivery_timeout_ms": 10_000},
+    )
+
+
+# --- consumers that fall behind ---
+
+
+def run_lag(lab: Lab) -> None:
+    """Records come faster than one consumer takes them."""
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(
+            lab.worker,
+            "faulty",
+            "fall_behind",
+            client_id="indexer",
+            group="indexer-group",
+            topics=[TOPIC],
+            bytes_at_once=1200,
+            work_s=0.8,
+            seconds=14.0,
+        )
+        lab.worker(
+            "confluent",
+            "produce",
+            acks=1,
+            client_id="crawler",
+            sends=_sends(2600, 12, pause=0.004),
+            config={"linger.ms": 150},
+        )
+        reading.result(60)
+
+
+# --- captures that hold less than they might ---
+
+
+def run_few(lab: Lab) -> None:
+    """A few requests of two clients."""
+    lab.worker("confluent", "produce", acks="all", sends=_sends(10, 200), one_at_a_time=True)
+    lab.worker("aiokafka", "consume", assign=[[TOPIC, 0]], count=10, linger=1.0)
+
+
+FAR_SETTINGS = {
+    **_listeners(PLAINTEXT=FAR),
+    "listeners": ",".join(
+        f"{name}://{f'0.0.0.0:{number}' if name == 'PLAINTEXT' else address(name)}"
+        for name, number in PORTS.items()
+    ),
+}
+OVER_WAY = Recording(interface=INTERFACE)
+
+SCENARIOS = (
+    Scenario(
+        name="fault-killed",
+        fault="unanswered",
+        whole=False,
+        provoked={"client_timeout_s": 2, "stands_still_s": 5},
+        summary="A broker stands still, with requests that it got, and is killed; its client waits "
+        "2 s for each answer. A new one takes its place.",
+        run=run_killed,
+        nodes=1,
+        clients_only=True,
+    ),
+    Scenario(
+        name="fault-idle",
+        fault="idle_cut",
+        whole=False,
+        provoked={"idle_limit_s": 3, "records": 5},
+        summary="A producer of one record in 5 s and a broker that cuts connections after 3 s of "
+        "silence.",
+        setup=_one_topic,
+        run=run_idle,
+        settings={"connections.max.idle.ms": "3000"},
+    ),
+    Scenario(
+        name="fault-idle-240",
+        fault="idle_cut",
+        whole=False,
+        provoked={"idle_limit_s": 240},
+        summary="A producer of one record in 250 s and a broker that cuts connections after 240 s.",
+        setup=_one_topic,
+        run=run_idle_long,
+        settings={"connections.max.idle.ms": "240000"},
+    ),
+    Scenario(
+        name="fault-forgotten",
+        fault="sent_into_nothing",
+        whole=False,
+        provoked={"silence_s": 4},
+        summary="A connection that was silent for 4 s is forgotten on the way: what is sent then "
+        "is sent again and again, and nobody says anything.",
+        setup=setup_far,
+        run=run_forgotten,
+        settings=FAR_SETTINGS,
+        recording=OVER_WAY,
+        line=Line(delay_ms=1.0),
+    ),
+    Scenario(
+        name="fault-heartbeats",
+        fault="late_heartbeats",
+        whole=False,
+        provoked={"session_timeout_s": 6, "freeze_s": 3.5, "freezes": 2},
+        summary="A member of a group that stands still for 3.5 s, with a session timeout of 6 s.",
+        setup=_one_topic,
+        run=run_heartbeats,
+    ),
+    Scenario(
+        name="fault-network",
+        fault="slow_network",
+        whole=False,
+        provoked={"delay_ms": 20, "loss": 0.04},
+        summary="A producer 40 ms away from its broker (there and back) on a line that loses one "
+        "packet in 25.",
+        setup=setup_far,
+        run=run_far,
+        settings=FAR_SETTINGS,
+        recording=OVER_WAY,
+        line=Line(delay_ms=20.0, loss=0.04),
+    ),
+    Scenario(
+        name="fault-slow-broker",
+        fault="slow_broker",
+        whole=False,
+        provoked={"slow_port": 9102, "stands_still_ms": 150},
+        summary="Three brokers, of which the second stands still for 150 of every 200 ms.",
+        run=run_slow_broker,
+        nodes=3,
+        clients_only=True,
+    ),
+    Scenario(
+        name="fault-nagle",
+        fault="delayed_acknowledgment",
+        whole=False,
+        provoked={"requests": 60},
+        summary="A producer without TCP_NODELAY that writes the size of a request and the request.",
+        setup=_one_topic,
+        run=run_nagle,
+    ),
+    Scenario(
+        name="fault-stale-leader",
+        fault="stale_leader",
+        whole=False,
+        summary="A partition moves to another broker, and a producer stays with the first.",
+        run=run_stale_leader,
+        nodes=2,
+        clients_only=True,
+    ),
+    Scenario(
+        name="fault-nobody",
+        fault="wrong_listener",
+        whole=False,
+        summary="A broker whose advertised listener is an address that nobody has.",
+        setup=setup_unreachable,
+        run=run_unreachable,
+        settings=_listeners(PLAINTEXT=f"{NOBODY}:{PORTS['PLAINTEXT']}"),
+    ),
+    Scenario(
+        name="fault-wrong-listener",
+        fault="wrong_listener",
+        whole=False,
+        summary="A broker whose advertised listener is an address where nobody listens.",
+        setup=setup_unreachable,
+        run=run_unreachable,
+        settings=_listeners(PLAINTEXT=f"127.0.0.3:{PORTS['PLAINTEXT']}"),
+    ),
+    Scenario(
+        name="fault-lag",
+        fault="growing_lag",
+        whole=False,
+        summary="A consumer that takes fewer records at a time than come meanwhile.",
+        setup=_one_topic,
+        run=run_lag,
+    ),
+    Scenario(
+        name="fault-one-way",
+        fault="capture_one_way",
+        whole=False,
+        summary="A capture of what goes to the broker, and nothing of what it answers.",
+        setup=_one_topic,
+        run=run_few,
+        filter="tcp dst port 9092",
+    ),
+)
