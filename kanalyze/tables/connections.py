@@ -97,7 +97,14 @@ class ConnectionRow(NamedTuple):
         ),
     ]
     closed_ns: Annotated[
-        int | None, _perhaps("time of the first FIN or RST; null when none was seen", "ns")
+        int | None,
+        Meaning(
+            "int64",
+            "time of the first FIN or RST; null when none was seen",
+            "ns",
+            nullable=True,
+            is_time=True,
+        ),
     ]
     end: Annotated[
         ConnectionEnd,

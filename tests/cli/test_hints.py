@@ -46,7 +46,7 @@ def said(capsys, *argv: str) -> tuple[str, str]:
         (
             ["requests", "a.pcap", "--json", "x"],
             "kanalyze requests",
-            "unknown option --json; kanalyze report, protocol, live and batch have it",
+            "unknown option --json; kanalyze report, compare, protocol, live and batch have it",
         ),
         (
             ["report", "a.pcap", "--xyzzy"],

@@ -170,7 +170,10 @@ def test_the_report_needs_rich_where_it_is_coloured_alone():
         # decimal comes with DuckDB.
         (
             ("report", "--json", "-"),
-            {"decimal", "kanalyze.tables.anomalies", "kanalyze.tables.connections"},
+            {
+                *("decimal", "kanalyze.tables.anomalies", "kanalyze.tables.connections"),
+                *("kanalyze.kafka.v07.messages", "kanalyze.kafka.v07.records"),
+            },
         ),
         (("requests", "--format", "csv"), set()),
     ],

@@ -16,6 +16,7 @@ import pytest
 
 import kanalyze
 from tests.support.captures import path
+from tests.support.disorder.transformation import WAY
 from tests.support.listening import COMMAND, Listening
 from tests.support.netns import run
 from tests.support.waiting import LONG_S, wait_until
@@ -32,6 +33,9 @@ TIMES = {
     *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
     *("latency_ns", "total_time_ns"),
     "waited",  # is told by them
+    "request_send_ns",
+    "response_send_ns",
+    *WAY,
 }
 
 

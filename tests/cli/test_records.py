@@ -14,6 +14,7 @@ from kanalyze.cli.main import main
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS
+from kanalyze.tables.row import with_times
 from tests.support.captures import path
 from tests.support.record_exchanges import fetched, produced
 from tests.support.record_sets import ITEMS, TIME_MS, batch_of
@@ -71,7 +72,8 @@ def test_files_have_values_only_when_they_were_asked_for(fake, tmp_path, name, v
     target = tmp_path / name
     flags = ["--values"] if values else []
     assert main(["records", *flags, "-o", str(target), "x.pcap"]) == 0
-    wanted = [column.name for column in RECORD_COLUMNS] if values else PLAIN
+    columns = [each for each in RECORD_COLUMNS if values or each.name in PLAIN]
+    wanted = [each.name for each in (with_times(columns) if "parquet" in name else columns)]
     if name == "rows.csv":
         with target.open(newline="", encoding="utf-8") as lines:
             header, *rows = csv.reader(lines)

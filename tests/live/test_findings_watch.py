@@ -79,7 +79,10 @@ def test_it_asks_once_there_are_packets_and_tells_what_was_found():
     assert (latest.time_ns, latest.requests) == (START_NS + round(2.5 * SECOND), 3)
     (found,) = latest.findings
     assert (found.name, found.concerns) == ("throttled", {"client_id": "billing"})
-    assert found.what == "3 of 3 responses throttled, 300 ms in all, 100 ms at most"
+    assert found.what == (
+        "3 of 3 responses throttled, 300 ms in all, 100 ms at most; "
+        "0 requests sent within the time to wait"
+    )
 
 
 def test_there_is_one_round_at_a_time():

@@ -253,7 +253,7 @@ def finding(**changes) -> Finding:
     made = Finding(
         *("throttled", kind.query.title.rstrip("."), kind.severity, "3 of 9 responses", 30.0),
         *(kind.sure, kind.why, kind.repair, {"client_id": "billing"}),
-        *(START_NS, calm().time_ns - SECOND_NS, 7, ()),
+        *(START_NS, calm().time_ns - SECOND_NS, 7, "requests", ()),
     )
     return made._replace(**changes)
 

@@ -269,7 +269,7 @@ def found():
         *("slow_broker", kind.query.title.rstrip("."), kind.severity, HOSTILE, 30.0),
         *(kind.sure, kind.why, kind.repair),
         {"client_id": HOSTILE, "broker": "[::1]:9092", "topic": HOSTILE, "error_name": "X"},
-        *(usual().time_ns, usual().time_ns, 7, ("--client-id", HOSTILE)),
+        *(usual().time_ns, usual().time_ns, 7, "requests", ("--client-id", HOSTILE)),
     )
     return usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 10**10, (finding,)))
 
