@@ -18,6 +18,10 @@ __all__ = ["QueryEngine"]
 class QueryEngine(Protocol):
     """Tables of a run, and views of them, that answer queries."""
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that were made, without those of views."""
+
     def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the lines that answer a query, which takes the parameters that it has of these."""
 

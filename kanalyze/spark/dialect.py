@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.queries.files import built_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from kanalyze.queries.files import Query
 
-__all__ = ["QUANTILE_ERROR", "asked_names", "asked_tables", "spark_sql"]
+__all__ = ["QUANTILE_ERROR", "asked_derived", "asked_names", "asked_tables", "spark_sql"]
 
 QUANTILE_ERROR = 0.004
 """How much a quantile that is not exact may differ from the exact one, as a share of it."""
@@ -45,15 +45,16 @@ def spark_sql(
 
     Args:
         query: the query.
-        sources: the view that each table is, ``requests`` with numbers of rows (``request_id``);
-            None where each has its own name, and ``requests`` no such column.
+        sources: the view that each table is, and each that is derived of others and was kept;
+            ``requests`` with numbers of rows (``request_id``). None where each has its own name,
+            and ``requests`` no such column.
         has_exact_quantiles: whether quantiles are exact, which takes memory for each value that
             there is; or else within :data:`QUANTILE_ERROR`, for any number of rows.
     """
     from sqlglot import exp
 
     tree = _tree(query)
-    views = _views_of(tree)
+    views = _views_of(tree, sources or ())
     own = tree.args.get("with_") or exp.With(expressions=[])
     named = _sources(tree, views) if sources is None else _renamed(tree, views, sources)
     tree.set("with_", exp.With(expressions=[*named, *views.values(), *own.expressions]))
@@ -65,6 +66,11 @@ def asked_tables(query: Query) -> frozenset[str]:
     tree = _tree(query)
     views = _views_of(tree)
     return frozenset(_tables(tree, views))
+
+
+def asked_derived(query: Query) -> list[str]:
+    """Return the tables derived of others that a query asks and that are to be kept, in order."""
+    return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_kept]
 
 
 def asked_names(query: Query) -> frozenset[str]:
@@ -91,8 +97,11 @@ def _own_names(tree: Any) -> set[str]:
     return {part.alias for part in tree.find_all(exp.CTE)}
 
 
-def _views_of(tree: Any) -> dict[str, Any]:
-    """Return the views that a query asks, and those that these ask, each behind what it asks."""
+def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
+    """Return the views that a query asks, and those that these ask, each behind what it asks.
+
+    What is known is a table, though there is a view of that name.
+    """
     from sqlglot import exp
 
     views = built_in("tables")
@@ -101,10 +110,11 @@ def _views_of(tree: Any) -> dict[str, Any]:
     def look(node: Any) -> None:
         own = _own_names(node)
         for table in node.find_all(exp.Table):
-            if table.name in views and table.name not in own and table.name not in found:
+            name = table.name
+            if name in views and name not in own and name not in found and name not in known:
                 view = _tree(views[table.name])
                 look(view)
-                found[table.name] = _part(table.name, view)
+                found[name] = _part(name, view)
 
     look(tree)
     return found
@@ -240,34 +250,36 @@ def _exact_quantile(generator: Any, node: Any) -> str:
 
     Spark's own takes eight times as long, and is a float. Those of the same values take one list.
     """
-    values, share, condition = _asked(generator, node)
+    values, share, condition, is_falling = _asked(generator, node)
     place = f"CAST(CEIL({share} * COUNT({values}){condition}) AS INT) - 1"
-    return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}), {place})"
+    order = ", FALSE" if is_falling else ""
+    return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}{order}), {place})"
 
 
 def _quantile_in_steps(generator: Any, node: Any) -> str:
-    """Return a quantile of whole numbers by the middles of steps; those below 1000 are exact.
+    """Return a quantile by the middles of steps, as a float; those below 1000 are exact.
 
     There are some thousands of steps, however many values there are, and Spark counts each. sqlglot
     would write an approximate quantile, whose error is one of the rank.
     """
-    values, share, condition = _asked(generator, node)
-    middle = f"CAST(ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS})) AS BIGINT)"
+    values, share, condition, is_falling = _asked(generator, node)
+    middle = f"ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS}))"
     steps = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
+    order = f"{steps} DESC" if is_falling else steps
     # One array for all that are usual, which Spark makes once.
     shares = sorted({*_USUAL_SHARES, share}, key=float)
-    array = f"PERCENTILE_DISC(ARRAY({', '.join(shares)})) WITHIN GROUP (ORDER BY {steps})"
-    found = f"CAST(({array}{condition})[{shares.index(share)}] AS BIGINT)"
+    array = f"PERCENTILE_DISC(ARRAY({', '.join(shares)})) WITHIN GROUP (ORDER BY {order})"
+    found = f"({array}{condition})[{shares.index(share)}]"
     return f"GREATEST(MIN({values}){condition}, LEAST(MAX({values}){condition}, {found}))"
 
 
-def _asked(generator: Any, node: Any) -> tuple[str, str, str]:
-    """Return the values that a quantile is of, its share of them, and the condition of both."""
+def _asked(generator: Any, node: Any) -> tuple[str, str, str, bool]:
+    """Return what a quantile is of, its share, the condition, and whether the greatest is first."""
     from sqlglot import exp
 
     assert isinstance(node.this, exp.PercentileDisc), "the only one WITHIN GROUP in our queries"
-    values = generator.sql(node.expression.expressions[0], "this")
+    (order,) = node.expression.expressions
     condition = ""
     if isinstance(node.parent, exp.Filter):
         condition = f" FILTER({generator.sql(node.parent, 'expression').strip()})"
-    return values, node.this.this.sql(), condition
+    return generator.sql(order, "this"), node.this.this.sql(), condition, bool(order.args["desc"])

@@ -17,10 +17,12 @@ from pyspark.sql.types import ArrayType, StringType
 
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.report import report_of
-from kanalyze.spark.dialect import QUANTILE_ERROR, asked_names, asked_tables
+from kanalyze.spark.dialect import asked_names, asked_tables
+from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
+from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS, quality_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -55,7 +57,7 @@ def report_on(
     """Return the report on tables, of which ``requests`` is one.
 
     Findings that ask for a table which is not there are left out, and named in
-    ``findings_left_out``; ``quantile_error`` is there where quantiles are not exact.
+    ``findings_left_out``.
 
     Args:
         spark: the session.
@@ -64,15 +66,13 @@ def report_on(
         conditions: what rows were filtered by.
         make_page: is called with the report, and with what answers queries on the tables.
     """
-    findings = built_in("findings").values()
-    can_be_asked = {query.name: asked_tables(query) <= tables.keys() for query in findings}
-    with _engine(spark, _needed(tables)) as database:
+    tables = {**_needed(tables), QUALITY: _quality_table(spark, quality)}
+    kinds = finding_kinds()
+    asked = [kind for kind in kinds if asked_tables(kind.query) <= tables.keys()]
+    left_out = sorted(kind.query.name for kind in kinds if kind not in asked)
+    with _engine(spark, tables) as database:
         report = report_of(database, quality, conditions)
-        kinds = [kind_of_finding(query) for query in findings if can_be_asked[query.name]]
-        report["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
-        if isinstance(database, SparkTables) and not database.has_exact_quantiles:
-            report["quantile_error"] = QUANTILE_ERROR
-        left_out = sorted(name for name, can in can_be_asked.items() if not can)
+        report["findings"] = [found.to_dict() for found in findings_of(database, asked)]
         if left_out:
             report["findings_left_out"] = left_out
         if make_page is not None:
@@ -94,6 +94,12 @@ def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[Qu
             for batch in rows.to_batches():
                 database.insert(name, batch)
         yield database
+
+
+def _quality_table(spark: SparkSession, quality: CaptureQuality) -> DataFrame:
+    """Return what a capture holds and lacks as a table."""
+    schema = spark_schema(QUALITY_COLUMNS)
+    return spark.createDataFrame(list(map(tuple, quality_facts(quality))), schema)
 
 
 def _is_small(tables: Collection[DataFrame]) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from kanalyze.spark.dialect import spark_sql
+from kanalyze.queries.files import built_in
+from kanalyze.spark.dialect import asked_derived, spark_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +46,7 @@ class SparkTables:
         self._mark = f"kanalyze_{uuid.uuid4().hex}"
         self._views: dict[str, str] = {}
         self._kept: dict[str, DataFrame] = {}
+        self._made = frozenset(tables)
         numbered = tables["requests"].withColumn("request_id", F.monotonically_increasing_id())
         for name, table in {**tables, "requests": numbered}.items():
             self._name(name, self._keep(name, table))
@@ -66,6 +68,11 @@ class SparkTables:
         for name in list(self._views):
             self.forget(name)
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables that were made, without those of views."""
+        return self._made
+
     def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the lines that answer a query, which takes the parameters that it has of these."""
         return [row.asDict(recursive=True) for row in self._ask(query, parameters).collect()]
@@ -85,6 +92,9 @@ class SparkTables:
 
     def _ask(self, query: Query, parameters: Mapping[str, object]) -> DataFrame:
         taken = {name: parameters[name] for name in query.parameters}
+        for name in asked_derived(query):
+            if name not in self._views:
+                self.keep(name, built_in("tables")[name], {})
         text = spark_sql(query, self._views, has_exact_quantiles=self.has_exact_quantiles)
         return self._spark.sql(text, args=taken or None)
 

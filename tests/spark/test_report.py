@@ -2,59 +2,55 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
-from kanalyze.export.arrow import record_batch
+from kanalyze.api.reports import report_on as report_of_one
+from kanalyze.queries.database import Database
+from kanalyze.queries.findings import finding_kinds
 from kanalyze.queries.page import cube_of
+from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
-from kanalyze.spark import tables as spark_tables
-from kanalyze.spark.dialect import QUANTILE_ERROR
 from kanalyze.spark.report import report_on
-from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.row import COLUMNS
-from tests.support.captures import NAMES, analysis
-from tests.support.pages import report_and_cube, report_and_cube_of
+from tests.support.captures import NAMES, path
+from tests.support.packets import pcap_file
+from tests.support.spark_tables import tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from kanalyze.queries.engine import QueryEngine
-    from kanalyze.tables.row import Row
 
 BY_DEFAULT = "errors"
-
-
-def tables_of(spark: SparkSession, rows: Sequence[Row]) -> dict[str, DataFrame]:
-    return {
-        "requests": frame(spark, rows),
-        "connections": spark.createDataFrame([], spark_schema(CONNECTION_COLUMNS)),
-    }
-
-
-def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
-    if not rows:
-        return spark.createDataFrame([], spark_schema(COLUMNS))
-    batches = as_spark(record_batch(rows), COLUMNS)
-    table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
-    return spark.createDataFrame(table, spark_schema(COLUMNS))
 
 
 @pytest.fixture(params=["spark", "driver"])
 def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer queries on Spark, however few rows there are, or where the driver is."""
     if request.param == "spark":
-        on_spark(monkeypatch)
+        monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
 
 
-def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
+    """Compare reports and pages; return the report."""
+    cubes = []
+
+    def make_page(report: dict[str, Any], engine: QueryEngine) -> None:
+        cubes.append(cube_of(engine, report))
+
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        with closing(Analysis([str(capture)])) as analysis:
+            expected = report_of_one(analysis, database, finding_kinds())
+            quality, conditions = analysis.quality, {"errors": True}
+        tables = tables_of(spark, database)
+        found = report_on(spark, tables, quality, conditions, make_page)
+        assert found == {**expected, "filter": conditions}
+        assert cubes == [cube_of(database, expected)]
+    return found
 
 
 @pytest.mark.usefixtures("_where")
@@ -66,36 +62,34 @@ def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None:
-    rows, quality = analysis(name)
-    assert report_on(spark, tables_of(spark, rows), quality) == report_and_cube_of(name)[0]
+    check(spark, path(name))
 
 
 @pytest.mark.usefixtures("_where")
-def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession) -> None:
-    cubes = []
-
-    def make_page(report: dict[str, Any], engine: QueryEngine) -> None:
-        cubes.append(cube_of(engine, report))
-
-    found = report_on(spark, tables_of(spark, []), CaptureQuality(), {"errors": True}, make_page)
-    expected, cube = report_and_cube([])
-    assert found == {**expected, "filter": {"errors": True}}
-    assert cubes == [cube]
+def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "empty.pcap"
+    file.write_bytes(pcap_file([]))
+    assert check(spark, file)["totals"]["rows"] == 0
 
 
-def test_what_is_not_asked_or_not_exact_is_told(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows, quality = analysis(BY_DEFAULT)
-    # Few rows may be large.
-    monkeypatch.setattr(spark_report, "MOST_BYTES_HERE", 400 * len(rows) + 1)
-    monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 10)
-    tables = tables_of(spark, rows)
+def test_findings_that_ask_for_a_table_that_is_not_there_are_named(spark: SparkSession) -> None:
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        with closing(Analysis([str(path(BY_DEFAULT))])) as analysis:
+            report_of_one(analysis, database, finding_kinds())
+            quality = analysis.quality
+        tables = tables_of(spark, database)
     del tables["connections"]
     found = report_on(spark, tables, quality)
-    expected = report_and_cube_of(BY_DEFAULT)[0]
-    assert "unanswered" in found.pop("findings_left_out")
-    assert found.pop("quantile_error") == QUANTILE_ERROR
-    assert found.keys() == expected.keys()
-    assert found["totals"] == expected["totals"]
-    assert found["latency"] != expected["latency"]
+    assert "unanswered" in found["findings_left_out"]
+    assert "too_large" not in found["findings_left_out"]
+    assert {each["name"] for each in found["findings"]} == {"too_large"}
+
+
+def test_few_rows_may_be_too_large_for_the_driver(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [spark.createDataFrame([("x" * 500, ["y" * 500])], "one string, many array<string>")]
+    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", 1)
+    assert spark_report._is_small(tables)
+    monkeypatch.setattr(spark_report, "MOST_BYTES_HERE", 1000)
+    assert not spark_report._is_small(tables)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +11,16 @@ from kanalyze.api.tables import fill
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
-from kanalyze.queries.findings import kind_of_finding
+from kanalyze.queries.findings import finding_kinds, kind_of_finding
 from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import tables as spark_tables
 from kanalyze.spark.dialect import QUANTILE_ERROR, asked_tables, spark_sql
 from kanalyze.spark.tables import SparkTables
-from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.row import COLUMNS
-from tests.queries.test_findings import FAULTS
+from kanalyze.tables.registry import TABLES
+from tests.queries.test_findings import FAULTS, Made
 from tests.support.captures import NAMES, path
 from tests.support.rows import row
 from tests.support.spark_tables import tables_of
@@ -34,7 +32,12 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.row import Row
 
-QUANTILE = re.compile(r"p\d\d$")
+ANYTHING = ", anything"
+HIDDEN = (
+    *("capture_lost_packets", "capture_one_way", "capture_twice"),
+    *("delayed_acknowledgment", "wrong_listener"),
+)
+"""Findings that are none among the rows of all captures together, whatever the thresholds."""
 CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"
 
 
@@ -42,14 +45,16 @@ CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"
 def database() -> Iterator[Database]:
     """A database with the rows of all captures, and with those of faults of every kind."""
     with Database(max_memory_bytes=1 << 29, threads=1) as made:
+        kinds = finding_kinds()
         with closing(Analysis([str(path(name)) for name in NAMES])) as analysis:
-            fill(made, analysis)
+            fill(made, analysis, {table for kind in kinds for table in kind.tables})
         for number, (make, _) in enumerate(FAULTS.values()):
-            requests, connections, *_ = make()
+            rows = Made(*make())
             # Clients of their own, so that one fault does not hide another.
-            own = [each._replace(client_id=f"{each.client_id}-{number}") for each in requests]
-            made.insert("requests", BatchMaker(COLUMNS).of_rows([*own, nameless(number)]))
-            made.insert("connections", BatchMaker(CONNECTION_COLUMNS).of_rows(connections))
+            own = [each._replace(client_id=f"{each.client_id}-{number}") for each in rows.requests]
+            rows = rows._replace(requests=[*own, nameless(number)])
+            for name, some in rows._asdict().items():
+                made.insert(name, BatchMaker(TABLES[name].columns).of_rows(some))
         yield made
 
 
@@ -81,7 +86,7 @@ def asked() -> Iterator[Any]:
     for query in built_in("findings").values():
         thresholds = kind_of_finding(query).thresholds
         yield pytest.param(query, thresholds, id=query.name)
-        yield pytest.param(query, anything(thresholds), id=f"{query.name}, anything")
+        yield pytest.param(query, anything(thresholds), id=f"{query.name}{ANYTHING}")
     for kind in ("report", "questions"):
         for query in built_in(kind).values():
             yield pytest.param(query, others, id=f"{kind}: {query.name}")
@@ -90,19 +95,26 @@ def asked() -> Iterator[Any]:
         yield pytest.param(of_view, {}, id=f"view {view}")
 
 
-def anything(thresholds: Iterable[str]) -> dict[str, float]:
-    """Return values of thresholds that all pass."""
-    return {name: 0.0 if name.startswith("least_") else 1e15 for name in thresholds}
+def anything(thresholds: dict[str, float]) -> dict[str, float]:
+    """Return values of thresholds that almost all pass."""
+    return {
+        name: value * (1e-6 if name.startswith("least_") else 1e3)
+        for name, value in thresholds.items()
+    }
 
 
 @pytest.mark.parametrize(("query", "parameters"), list(asked()))
 def test_an_answer_is_that_of_one_machine(
-    query: Query, parameters: dict[str, Any], database: Database, tables: SparkTables
+    query: Query,
+    parameters: dict[str, Any],
+    database: Database,
+    tables: SparkTables,
+    request: pytest.FixtureRequest,
 ) -> None:
     expected, found = database.answer(query, parameters), tables.answer(query, parameters)
     if query.name in built_in("tables"):
         expected, found = sorted_lines(expected), sorted_lines(found)
-    if query.name in built_in("findings") and parameters == anything(parameters):
+    if request.node.name.endswith(f"{ANYTHING}]") and query.name not in HIDDEN:
         assert found
     # Types too: 1 is not 1.0, nor a decimal.
     assert list(map(repr, found)) == list(map(repr, expected))
@@ -177,7 +189,8 @@ def test_tables_are_asked_through_views() -> None:
         "percentile_disc(0.5) WITHIN GROUP (ORDER BY x)",
         "percentile_disc(0.95) WITHIN GROUP (ORDER BY x) FILTER (WHERE y > 2)",
         "percentile_disc(0.5) WITHIN GROUP (ORDER BY x) FILTER (WHERE y > 9)",
-        "percentile_disc(0.5) WITHIN GROUP (ORDER BY x + 0.5)",
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY x + 0.5e0)",
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY y DESC)",
         "arg_min(x, y)",
         "arg_max(x, y)",
         "sum(9007199254740993)",
@@ -203,22 +216,22 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
     spark: SparkSession, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_tables, "MOST_EXACT_ROWS", 100)
-    kinds = ("client_apis", "apis", "codecs", "latency")
-    parameters = {"most_keys": 10_000, "bucket_ns": 10**9}
+    sql = ", ".join(
+        f"percentile_disc({share}) WITHIN GROUP (ORDER BY {value}) AS p{number}{place}"
+        for number, value in enumerate(("latency_ns", "latency_ns DESC", "latency_ns / 1e6"))
+        for place, share in enumerate((0.5, 0.9, 0.99, 0.25))
+    )
+    query = Query("", "", "", (), f"SELECT client_id, {sql} FROM measured GROUP BY ALL ORDER BY 1")
     with SparkTables(spark, tables_of(spark, database)) as tables:
         assert not tables.has_exact_quantiles
-        compared = 0
-        for query in (built_in("report")[kind] for kind in kinds):
-            expected, found = database.answer(query, parameters), tables.answer(query, parameters)
-            for one, other in zip(found, expected, strict=True):
-                for name, value in one.items():
-                    if not name.rpartition(".")[2].startswith(
-                        ("p50", "p90", "p99", "bytes_p", "records_p")
-                    ):
-                        assert value == other[name]
-                    elif other[name] is None:
-                        assert value is None
-                    else:
-                        assert abs(value - other[name]) <= QUANTILE_ERROR * other[name]
-                        compared += value != other[name]
-    assert compared > 100
+        expected, found = database.answer(query, {}), tables.answer(query, {})
+    differ = 0
+    for one, other in zip(found, expected, strict=True):
+        assert one.pop("client_id") == other.pop("client_id")
+        for name, value in one.items():
+            if other[name] is None:
+                assert value is None
+            else:
+                assert abs(value - other[name]) <= QUANTILE_ERROR * other[name]
+                differ += value != other[name]
+    assert differ > 100

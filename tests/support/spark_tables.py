@@ -1,13 +1,13 @@
-"""The tables of a database on Spark: the same rows, in the same order."""
+"""The tables of a database on Spark: the same rows, in the same order; tables as Spark has them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.queries.database import Database
@@ -21,6 +21,11 @@ def tables_of(spark: SparkSession, database: Database) -> dict[str, DataFrame]:
     found = {name: _frame(spark, database.ask(f"FROM {name}")) for name in names}
     found["requests"] = found["requests"].drop("request_id")
     return found
+
+
+def without_timestamps(rows: pa.Table) -> pa.Table:
+    """Return rows without timestamps, which have no nanoseconds in Spark: it has integers alone."""
+    return rows.select([each.name for each in rows.schema if not pa.types.is_timestamp(each.type)])
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

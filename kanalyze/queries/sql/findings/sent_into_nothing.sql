@@ -24,7 +24,10 @@ lost AS (
         spoken.broker_port,
         spoken.request_start_ns,
         spoken.request_packet,
-        spoken.request_start_ns - spoken.before_ns AS silence_ns,
+        CASE
+            WHEN spoken.request_start_ns < spoken.before_ns THEN 0
+            ELSE spoken.request_start_ns - spoken.before_ns
+        END AS silence_ns,
         coalesce(connections.closed_ns, connections.end_ns) - spoken.request_end_ns AS waited_ns,
         connections.client_retransmitted_packets AS retransmitted
     FROM spoken
