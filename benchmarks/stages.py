@@ -33,7 +33,7 @@ STAGES = {
     "pairing": ("kafka/session/", "kafka/v07/"),
     "rows": ("tables/", "common/"),
     "export": ("export/",),
-    "report": ("statistics/", "queries/", "render/"),
+    "report": ("queries/", "render/"),
     "in between": ("runtime/", "common/plain_values"),
     "spark": ("spark/",),
     "live": ("live/",),

@@ -9,11 +9,11 @@ import pytest
 
 from kanalyze.render.header import header_lines
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.statistics.summary import Statistics
 from tests.kafka.session.test_request_scan import join_group, join_group_answer
 from tests.support import kafka as k
 from tests.support.packets import pcap_file, segment, timed
 from tests.support.streams import cut
+from tests.support.summaries import summary_of
 from tests.support.talk import Talk
 from tests.support.traffic import Line, Part, fetch, fetch_answer, produce, produce_answer
 
@@ -120,7 +120,7 @@ def test_a_connection_that_stays_unknown_beside_a_known_broker_is_said(tmp_path:
     summary = run.quality.to_dict()
     assert summary["other_protocols"] == {"unknown": 3}
     assert summary["unread_ports"] == {"9092": {"connections": 2, "packets": 9, "bytes": 7200}}
-    text = "\n".join(line.plain for line in header_lines(Statistics().summary(run.quality)))
+    text = "\n".join(line.plain for line in header_lines(summary_of(quality=run.quality)))
     assert "2 connections on port 9092 not recognised as Kafka, 7.20 kB in 9 packets" in text
     assert "use --port 9092" in text
     _, alone = rows_of(tmp_path / "b.pcap", packets)

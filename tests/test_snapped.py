@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.render.header import header_lines
-from kanalyze.statistics.summary import Statistics
 from tests.support import kafka as k
 from tests.support.packets import pcap_file, timed
 from tests.support.reference import read, reference
 from tests.support.streams import cut
+from tests.support.summaries import summary_of_blocks
 from tests.support.traffic import Line, Part, fetch, fetch_answer, produce, produce_answer
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ def statuses(reading: Reading) -> dict[int | None, str]:
 
 
 def summary_of(reading: Reading) -> dict[str, object]:
-    statistics = Statistics()
-    for block in reading.blocks:
-        statistics.add_block(block)
-    return statistics.summary(reading.quality)
+    return summary_of_blocks(reading.blocks, reading.quality)
 
 
 def expected(number: int) -> str:

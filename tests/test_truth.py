@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kanalyze.statistics.summary import Statistics
 from tests.support.captures import WHOLE, analysis, request_log, truth
+from tests.support.summaries import summary_of
 
 ENVELOPE = 58
 ENCRYPTED_OR_CUT = {"tls", "snaplen"}
@@ -426,9 +426,7 @@ def test_what_failed_is_among_the_partitions(name: str) -> None:
 @pytest.mark.parametrize("name", WITH_BROKER)
 def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> None:
     rows, quality = analysis(name)
-    statistics = Statistics()
-    statistics.add(list(rows))
-    summary = statistics.summary(quality)
+    summary = summary_of(list(rows), quality)
     appended = {
         topic: sum(counts.values()) for topic, counts in truth(name)["produced_records"].items()
     }

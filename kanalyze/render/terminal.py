@@ -1,6 +1,6 @@
 """The report for people, on a terminal or not.
 
-In: a summary (see :mod:`kanalyze.statistics.summary`). Out: lines, also on a rich console. This
+In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, also on a rich console. This
 module must not know where the summary comes from; whatever text in it came over the wire is
 escaped.
 """

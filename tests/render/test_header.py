@@ -4,17 +4,15 @@ import pytest
 
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.header import header_lines
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, orphan, row
+from tests.support.summaries import summary_of
 
 
 def lines_of(rows=(), key_limit: int = 100, **quality) -> list[str]:
-    statistics = Statistics(key_limit=key_limit)
-    statistics.add(rows)
-    made = capture_quality(**quality)
-    return [line.plain for line in header_lines(statistics.summary(made))]
+    summary = summary_of(list(rows), capture_quality(**quality), key_limit)
+    return [line.plain for line in header_lines(summary)]
 
 
 def warnings_of(rows=(), **quality) -> list[str]:
@@ -131,10 +129,10 @@ def test_throttling_is_said():
 
 
 def test_anomalies_are_listed_with_the_most_frequent_first():
-    statistics, quality = Statistics(), CaptureQuality()
+    quality = CaptureQuality()
     quality.count_anomaly(AnomalyKind.LOST_BYTES, 5)
     quality.count_anomaly(AnomalyKind.TRAILING_BYTES, 5, count=3)
-    lines = [line.plain for line in header_lines(statistics.summary(quality))]
+    lines = [line.plain for line in header_lines(summary_of(quality=quality))]
     assert lines[-1] == "anomalies: trailing_bytes 3, lost_bytes 1"
 
 

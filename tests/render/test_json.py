@@ -4,15 +4,12 @@ import json
 
 import kanalyze
 from kanalyze.render.json import summary_json
-from kanalyze.statistics.summary import Statistics
-from kanalyze.tables.quality import CaptureQuality
 from tests.support.rows import row
+from tests.support.summaries import summary_of as report_on
 
 
 def summary_of(*rows) -> dict:
-    statistics = Statistics()
-    statistics.add(rows)
-    return statistics.summary(CaptureQuality())
+    return report_on(rows)
 
 
 def test_the_text_holds_the_summary_and_the_version_that_made_it():

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.terminal import render_report
-from kanalyze.statistics.summary import Statistics
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.golden import assert_golden
 from tests.support.quality import capture_quality
@@ -24,6 +23,7 @@ from tests.support.rows import (
     row,
     unanswered,
 )
+from tests.support.summaries import summary_of as report_on
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = "\x1b[31mred[bold]x[/]\u202egnp\n:smile:"
@@ -44,9 +44,7 @@ def rendered(summary: dict, width: int, *, colour: bool = False) -> str:
 
 
 def summary_of(rows, quality: CaptureQuality | None = None, key_limit: int = 100) -> dict:
-    statistics = Statistics(key_limit=key_limit)
-    statistics.add(rows)
-    return statistics.summary(quality or CaptureQuality(["x.pcap"]))
+    return report_on(list(rows), quality or CaptureQuality(["x.pcap"]), key_limit)
 
 
 def usual() -> dict:

@@ -15,8 +15,8 @@ from kanalyze.net.shard import Shard
 from kanalyze.runtime import workers as workers_module
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
-from kanalyze.statistics.summary import Statistics
 from tests.support.captures import FOLDER, NAMES, path
+from tests.support.summaries import summary_of_blocks
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no workers here")
 
@@ -56,10 +56,7 @@ def test_several_captures_are_read_as_one_by_all(small_too):
 def test_the_report_is_the_same(small_too):
     def summary(jobs: int):
         run = Analysis([str(FOLDER)], jobs=jobs)
-        statistics = Statistics()
-        for block in run.batches():
-            statistics.add_block(block)
-        return statistics.summary(run.quality)
+        return summary_of_blocks(list(run.batches()), run.quality)
 
     assert summary(2) == summary(1)
 

@@ -1,0 +1,37 @@
+"""The report on rows that were made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.queries.database import Database
+from kanalyze.queries.report import MOST_KEYS, report_of
+from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.quality import CaptureQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kanalyze.tables.row import Row
+
+__all__ = ["summary_of", "summary_of_blocks"]
+
+
+def summary_of(
+    rows: Sequence[Row] = (), quality: CaptureQuality | None = None, most_keys: int = MOST_KEYS
+) -> dict[str, Any]:
+    """Return the report on rows."""
+    return summary_of_blocks([RowBlock.of_rows(rows)] if rows else [], quality, most_keys)
+
+
+def summary_of_blocks(
+    blocks: Iterable[RowBlock], quality: CaptureQuality | None = None, most_keys: int = MOST_KEYS
+) -> dict[str, Any]:
+    """Return the report on blocks of rows; ``quality`` may be known once all were read."""
+    maker = BatchMaker()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        database.create("requests", maker.schema)
+        for block in blocks:
+            database.insert("requests", maker.of_block(block))
+        return report_of(database, quality or CaptureQuality(), most_keys=most_keys)
