@@ -21,6 +21,7 @@ from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.records.rows import RECORD_COLUMNS, RecordReader, has_records
 from kanalyze.tables.row import COLUMNS
 from tests.support.captures import path
+from tests.support.spark_tables import without_timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +44,7 @@ def own_table(name: str) -> pa.Table:
     """What kanalyze makes of the captures, without Spark."""
     if name == "records":
         return record_table()
-    return getattr(kanalyze, name)(*CAPTURES).to_arrow()
+    return without_timestamps(getattr(kanalyze, name)(*CAPTURES).to_arrow())
 
 
 def record_table() -> pa.Table:

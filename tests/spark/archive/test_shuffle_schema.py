@@ -67,7 +67,7 @@ def test_a_stream() -> None:
 
 def test_a_report() -> None:
     report = BucketReport(
-        2, CaptureQuality(["a"]), CaptureQuality(), None, {b"x" * 16: "t"}, frozenset({b"y" * 16})
+        2, CaptureQuality(["a"]), CaptureQuality(), {b"x" * 16: "t"}, frozenset({b"y" * 16})
     )
     found = load_report(dump_report(report))
     assert found.topic_names == report.topic_names
