@@ -13,6 +13,7 @@ import kanalyze
 from kanalyze.api.filters import make_filter
 from kanalyze.api.tables import fill
 from kanalyze.queries.database import Database
+from kanalyze.queries.saved import ROWS
 from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.told import fields
@@ -47,7 +48,8 @@ def tables(capture: str, *more: str, **settings: Any) -> dict[str, list[dict[str
     """The lines of some tables, and requests."""
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([path(capture)], **settings), more)
-        return {name: database.ask(f"FROM {name}").to_pylist() for name in ("requests", *more)}
+        names = ("requests", *more)
+        return {name: database.ask(f"FROM {ROWS}.{name}").to_pylist() for name in names}
 
 
 @functools.cache
