@@ -282,13 +282,6 @@ def test_cleared_it_is_as_before(page: Page) -> None:
     assert (page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)) == before
 
 
-def test_findings_of_others_step_back(page: Page) -> None:
-    choose(page, "Group", "group-confluent")
-    assert page.run("document.querySelectorAll('#findings .finding:not([hidden])').length") == 1
-    note = page.run("document.getElementById('findings-note').textContent")
-    assert note == "2 of 3 findings concern others than what is selected"
-
-
 def test_the_command_for_what_is_selected_is_shown(page: Page) -> None:
     choose(page, "Client", "confluent-consume")
     choose(page, "API", "Fetch")
