@@ -435,7 +435,7 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
         DefinitionError: as :func:`requests`.
         UsageError: as :func:`requests`.
     """
-    from kanalyze.tables.told.group_row import GROUP_COLUMNS
+    from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
 
     return _told("groups", GROUP_COLUMNS, captures, options)
 
@@ -450,7 +450,7 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
         DefinitionError: as :func:`requests`.
         UsageError: as :func:`requests`.
     """
-    from kanalyze.tables.told.metadata_row import METADATA_COLUMNS
+    from kanalyze.tables.cluster.metadata_row import METADATA_COLUMNS
 
     return _told("metadata", METADATA_COLUMNS, captures, options)
 
@@ -461,7 +461,7 @@ def _told(
     captures: tuple[Captures, ...],
     options: RequestOptions,
 ) -> Rows[tuple[Any, ...]]:
-    from kanalyze.tables.told.carried import rows_maker
+    from kanalyze.tables.cluster.carried import rows_maker
 
     make = rows_maker(f"{table.capitalize()}Row", columns)
 

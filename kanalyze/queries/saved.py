@@ -19,9 +19,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import KanalyzeError
+from kanalyze.tables.cluster.carried import REQUEST_ID as ID_COLUMN
 from kanalyze.tables.registry import ALWAYS, TABLES
 from kanalyze.tables.row import Column, time_name
-from kanalyze.tables.told.carried import REQUEST_ID as ID_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

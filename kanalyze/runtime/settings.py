@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.undecided import BrokerSide
     from kanalyze.net.shard import Shard
     from kanalyze.runtime.stages import MemoryBounds
+    from kanalyze.tables.cluster.reader import ClusterReader
     from kanalyze.tables.requests.name_search import NameReader
     from kanalyze.tables.requests.topic_names import TopicNames
-    from kanalyze.tables.told.reader import ToldReader
 
 __all__ = ["AnalysisSettings", "broker_side"]
 
@@ -70,8 +70,8 @@ class AnalysisSettings(NamedTuple):
         """Return settings that read what some tables need, whose lines belong to requests."""
         if not tables:
             return self
+        from kanalyze.tables.cluster.reader import fields_of
         from kanalyze.tables.records.rows import has_records  # not for requests alone
-        from kanalyze.tables.told.reader import fields_of
 
         keep = self.keep
         if "records" in tables:
@@ -80,11 +80,11 @@ class AnalysisSettings(NamedTuple):
         extractors = Extractors(self.catalog, fields_of(tables))
         return self._replace(keep=keep, extractors=extractors)
 
-    def told_reader(self, tables: Collection[str]) -> ToldReader:
+    def cluster_reader(self, tables: Collection[str]) -> ClusterReader:
         """Return what reads of exchanges what some tables need."""
-        from kanalyze.tables.told.reader import ToldReader  # not for requests alone
+        from kanalyze.tables.cluster.reader import ClusterReader  # not for requests alone
 
-        return ToldReader(self.catalog, self.extractors, tables)
+        return ClusterReader(self.catalog, self.extractors, tables)
 
     def name_stages(self, names: NameReader) -> Stages:
         """Return new stages that read nothing of messages but the names of topics."""

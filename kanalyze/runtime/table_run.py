@@ -16,9 +16,9 @@ from kanalyze.runtime.anomaly_run import anomaly_rows
 from kanalyze.runtime.connection_run import row_of_connection
 from kanalyze.runtime.request_runs import step_blocks
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.cluster.reader import ClusterLines
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.told.reader import LineMaker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
     from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.cluster.reader import ClusterFacts
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.row import AnyRow, Column
-    from kanalyze.tables.told.reader import Told
 
 __all__ = ["RECORDS", "OtherRows", "SelectedRows", "TableRows", "TableRun", "Tables"]
 
@@ -58,7 +58,7 @@ class TableRows(NamedTuple):
     requests: list[RowBlock]
     connections: list[ConnectionRow]
     anomalies: list[AnomalyRow]
-    told: Sequence[Told] = ()
+    facts: Sequence[ClusterFacts] = ()
     """What the requests tell, of which there is one block then; lines are made of it."""
     exchanges: Sequence[Exchange] = ()
     """Of the requests, of which there is one block then; their records become lines."""
@@ -99,7 +99,7 @@ class TableRun:
         context, captures, tables = self._context, self._captures, self._tables
         settings = context.settings
         assembler = context.row_assembler(captures)
-        reader = settings.told_reader(tables.more)
+        reader = settings.cluster_reader(tables.more)
         stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
         others = OtherRows(settings, stages, captures, settings.shard) if tables.others else None
         self._monitor.begin(stages)
@@ -146,7 +146,7 @@ class SelectedRows:
 
     def __init__(self, context: RunContext, tables: Tables) -> None:
         self._context = context
-        self._makes = LineMaker(context.names)
+        self._makes = ClusterLines(context.names)
         self._records: RecordReader | None = None
         if RECORDS in tables.more:
             self._records = _record_reader(context)
@@ -177,12 +177,12 @@ class SelectedRows:
     def _lines(
         self, selected: RowBlock, numbers: Sequence[int], rows: TableRows
     ) -> Iterator[tuple[str, RowBlock]]:
-        told = rows.told
-        if told and len(selected) != len(rows.requests[0]):
+        facts = rows.facts
+        if facts and len(selected) != len(rows.requests[0]):
             places = {number: place for place, number in enumerate(numbers)}
-            told = [each._replace(row=places[each.row]) for each in told if each.row in places]
-        if told:
-            yield from self._makes.blocks(selected, told, self._next_id)
+            facts = [each._replace(row=places[each.row]) for each in facts if each.row in places]
+        if facts:
+            yield from self._makes.blocks(selected, facts, self._next_id)
         if self._records is not None and rows.exchanges:
             exchanges = [rows.exchanges[number] for number in numbers]
             for block in self._records.blocks(exchanges, selected):

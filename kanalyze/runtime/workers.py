@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from kanalyze.runtime.stages import Stages
     from kanalyze.runtime.table_run import OtherRows, TableRows, Tables
     from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.cluster.reader import ClusterFacts
     from kanalyze.tables.connections import ConnectionRow
-    from kanalyze.tables.told.reader import Told
 
 __all__ = ["WorkerTask", "Workers", "usable_workers"]
 
@@ -82,7 +82,7 @@ class _RowsSent(NamedTuple):
     """For each row, the packet that completed its exchange. Rises."""
     names: list[tuple[bytes, str]]
     """Ids and names of topics that were learned with the rows."""
-    told: list[Told]
+    facts: list[ClusterFacts]
     """What the requests tell, by their rows."""
 
 
@@ -167,7 +167,7 @@ class Workers:
 
         for batch in self._batches():
             for rows in batch.merged():
-                yield TableRows([rows.block], [], [], rows.told)
+                yield TableRows([rows.block], [], [], rows.facts)
             yield TableRows([], batch.connections, batch.anomalies)
 
     def _batches(self) -> Iterator[_BatchMerge]:
@@ -260,8 +260,8 @@ def _received(pipe: Connection) -> _Sent:
 def _slice(rows: _RowsSent, first: int, end: int) -> _RowsSent:
     if (first, end) == (0, len(rows.latest)):
         return rows
-    told = [each._replace(row=each.row - first) for each in rows.told if first <= each.row < end]
-    return _RowsSent(rows.block.part(first, end), rows.latest[first:end], [], told)
+    facts = [each._replace(row=each.row - first) for each in rows.facts if first <= each.row < end]
+    return _RowsSent(rows.block.part(first, end), rows.latest[first:end], [], facts)
 
 
 def _merged(rows: list[_RowsSent]) -> _RowsSent:
@@ -272,18 +272,18 @@ def _merged(rows: list[_RowsSent]) -> _RowsSent:
     latest = [packet for each in rows for packet in each.latest]
     # All that one packet completed is of one connection, and so of one worker.
     order = sorted(range(len(latest)), key=latest.__getitem__)
-    told, first = [], 0
+    facts, first = [], 0
     for part in rows:
-        told += [each._replace(row=first + each.row) for each in part.told]
+        facts += [each._replace(row=first + each.row) for each in part.facts]
         first += len(part.latest)
-    if told:
+    if facts:
         places = {number: place for place, number in enumerate(order)}
-        told = sorted([each._replace(row=places[each.row]) for each in told], key=_row_of)
-    return _RowsSent(block.take(order), array("q", sorted(latest)), [], told)
+        facts = sorted([each._replace(row=places[each.row]) for each in facts], key=_row_of)
+    return _RowsSent(block.take(order), array("q", sorted(latest)), [], facts)
 
 
-def _row_of(told: Told) -> int:
-    return told.row
+def _row_of(facts: ClusterFacts) -> int:
+    return facts.row
 
 
 def _enlarge(descriptor: int) -> None:
@@ -345,15 +345,15 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     has_others = tables is not None and tables.others
     stages = settings.stages(shard, connections=has_others, every_anomaly=has_others)
     others = _other_rows(settings, stages, captures, shard) if has_others else None
-    reader = settings.told_reader(tables.more) if tables is not None and tables.more else None
+    reader = settings.cluster_reader(tables.more) if tables is not None and tables.more else None
     for step in read_steps(stages, captures, quality, shard):
         first = 0
         while first < len(step.exchanges):
             last = assembler.add_until_full(step.exchanges, first)
             latest = array("q", step.completion_packets[first:last])
             block = assembler.drain(with_ids=True)
-            told = [] if reader is None else reader.read(step.exchanges[first:last], block)
-            _send(pipe, _RowsSent(block, latest, names.drain(), told))
+            facts = [] if reader is None else reader.read(step.exchanges[first:last], block)
+            _send(pipe, _RowsSent(block, latest, names.drain(), facts))
             first = last
         rows = ([], []) if others is None else others.of(step)
         _send(pipe, _BatchEnd(captures.progress, *rows))

@@ -15,10 +15,10 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.findings import Finding, findings_of, kind_of_finding
 from kanalyze.tables.anomalies import AnomalyRow
+from kanalyze.tables.cluster.group_row import GroupEvent
 from kanalyze.tables.connections import ConnectionRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
-from kanalyze.tables.told.group_row import GroupEvent
 from tests.support import rows as made
 from tests.support.captures import WHOLE, path, truth
 from tests.support.findings import findings_in, kinds_of

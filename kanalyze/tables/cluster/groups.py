@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
 from kanalyze.kafka.schema.error_codes import error_name
 from kanalyze.kafka.wire import WireError
+from kanalyze.tables.cluster.group_row import AssignedPartition, GroupEvent
 from kanalyze.tables.requests.topic_names import topic_id_text
-from kanalyze.tables.told.group_row import AssignedPartition, GroupEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.tables.told.fields import Wanted
+    from kanalyze.tables.cluster.fields import FieldPaths
 
 __all__ = ["GROUP_FIELDS", "MOST_LISTED", "group_events"]
 
@@ -51,7 +51,7 @@ _OWNED = ("TopicPartitions.TopicId", "TopicPartitions.Partitions")
 _TASKS = ("ActiveTasks.SubtopologyId", "ActiveTasks.Partitions")
 _GENERATION = ("GroupId", "GenerationId", "MemberId", "GroupInstanceId")
 
-GROUP_FIELDS: Wanted = {
+GROUP_FIELDS: FieldPaths = {
     8: (_COMMITTED, _COMMIT_ANSWER),
     28: (_COMMITTED, _COMMIT_ANSWER),
     9: (
@@ -300,7 +300,7 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
 
 
 def _given(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
-    """Return how many partitions an answer gives, and the first of them; None for nothing told."""
+    """Return how many partitions an answer gives (None: no list), and the first of them."""
     if answer.get("ActiveTasks") is not None:
         return _count(_partition_lists(answer)), ()
     assignment = answer.get("Assignment")
@@ -375,7 +375,7 @@ def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartitio
 
 
 def _topic(topic: _Values) -> tuple[str | None, str | None]:
-    """Return the name and the id of a topic, each None where it is not told."""
+    """Return the name and the id of a topic, each None where it is unknown."""
     return topic.get("Name") or None, topic_id_text(topic.get("TopicId") or b"")
 
 

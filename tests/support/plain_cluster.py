@@ -57,15 +57,15 @@ def topic_names(messages: Iterable[Body]) -> dict[str, str]:
 
 
 def plain_groups(messages: list[Body], names: dict[str, str]) -> list[tuple[int, Body]]:
-    """The number of each message that tells something of a group, from 1, and its lines."""
+    """The number of each message that says something of a group, from 1, and its lines."""
     lines = []
     for number, message in enumerate(messages, 1):
         make = GROUPS.get(message["requestHeader"].get("requestApiKeyName"))
         if make is None or message["wire"] != "kafka" or message["request"] is None:
             continue
         version = message["requestHeader"]["requestApiVersion"]
-        for told in make(message["request"], message["response"], version):
-            line = {name: [] if name in LISTS else None for name in GROUP_COLUMNS} | told
+        for event in make(message["request"], message["response"], version):
+            line = {name: [] if name in LISTS else None for name in GROUP_COLUMNS} | event
             line["topic"] = line["topic"] or names.get(line["topic_id"])
             for item in line["assigned"]:
                 item["topic"] = item["topic"] or names.get(item["topic_id"])
@@ -309,7 +309,7 @@ def assignment(data: bytes) -> list[Body]:
 
 
 def plain_metadata(messages: list[Body], names: dict[str, str]) -> list[tuple[int, Body]]:
-    """The number of each message that tells a connection something new, from 1, and its lines."""
+    """The number of each message with something new for its connection, from 1, and its lines."""
     known: dict[Any, Any] = {}
     lines = []
     for number, message in enumerate(messages, 1):
@@ -320,13 +320,14 @@ def plain_metadata(messages: list[Body], names: dict[str, str]) -> list[tuple[in
         if make is hints and message["status"] != "error":
             continue
         connection = (message["connection"], message["connectionNumber"])
-        told = list(make(message["request"], response, header["requestApiVersion"]))
-        topics, keys = {key[:2] for key, _ in told if key[0] == "topic"}, {key for key, _ in told}
+        entries = list(make(message["request"], response, header["requestApiVersion"]))
+        keys = {key for key, _ in entries}
+        topics = {key[:2] for key in keys if key[0] == "topic"}
         for place, key in list(known):
-            # What is no longer told of a topic is new when it comes again.
+            # What is no longer said of a topic is new when it comes again.
             if place == connection and key[:2] in topics and key not in keys:
                 del known[place, key]
-        for key, line in told:
+        for key, line in entries:
             compared = {**line, "is_controller": None}
             if known.get((connection, key)) == compared:
                 continue
@@ -339,11 +340,11 @@ def plain_metadata(messages: list[Body], names: dict[str, str]) -> list[tuple[in
     return lines
 
 
-Told: TypeAlias = "Iterator[tuple[tuple[Any, ...], Body]]"
+Entries: TypeAlias = "Iterator[tuple[tuple[Any, ...], Body]]"
 """What a line is of, and the line."""
 
 
-def metadata(request: Body | None, response: Body, version: int) -> Told:
+def metadata(request: Body | None, response: Body, version: int) -> Entries:
     for broker in response["brokers"]:
         line = node("broker", broker, broker["nodeId"])
         line["cluster_id"] = response.get("clusterId")
@@ -374,7 +375,7 @@ def metadata(request: Body | None, response: Body, version: int) -> Told:
             )
 
 
-def cluster(request: Body | None, response: Body, version: int) -> Told:
+def cluster(request: Body | None, response: Body, version: int) -> Entries:
     kind = "controller" if response.get("endpointType", 1) == 2 else "broker"
     for broker in response["brokers"]:
         line = node(kind, broker, broker["brokerId"])
@@ -389,7 +390,7 @@ def node(kind: str, broker: Body, node_id: int) -> Body:
     return {"kind": kind, "node_id": node_id, **at}
 
 
-def coordinators(request: Body | None, response: Body, version: int) -> Told:
+def coordinators(request: Body | None, response: Body, version: int) -> Entries:
     assert request is not None
     key_type = ("group", "transaction", "share")[request.get("keyType", 0)]
     found = response["coordinators"] if version >= 4 else [{**response, "key": request["key"]}]
@@ -406,7 +407,7 @@ def coordinators(request: Body | None, response: Body, version: int) -> Told:
         yield ("coordinator", key_type, each["key"]), line
 
 
-def hints(request: Body | None, response: Body, version: int) -> Told:
+def hints(request: Body | None, response: Body, version: int) -> Entries:
     for topic in response["responses"]:
         name, topic_id = topic.get("name", topic.get("topic")), topic.get("topicId")
         for part in topic.get("partitionResponses", topic.get("partitions")):
@@ -427,7 +428,7 @@ def hints(request: Body | None, response: Body, version: int) -> Told:
         yield ("hint", broker["nodeId"]), node("broker", broker, broker["nodeId"])
 
 
-METADATA: dict[str | None, Callable[[Body | None, Body, int], Told]] = {
+METADATA: dict[str | None, Callable[[Body | None, Body, int], Entries]] = {
     "METADATA": metadata,
     "DESCRIBE_CLUSTER": cluster,
     "FIND_COORDINATOR": coordinators,

@@ -1,6 +1,6 @@
-"""The fields that tables of what messages tell need beside those of rows, and where they stand.
+"""The fields of bodies that ``groups`` and ``metadata`` need beside those of rows.
 
-In: what tables want. Out: projections for
+In: the paths of fields. Out: projections for
 :class:`~kanalyze.tables.requests.extract.Extractors`; and, of a body that was read with them, its
 values by the names of Kafka's definitions. This module must not know what they mean.
 """
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Message
     from kanalyze.tables.requests.extract import Extractors
 
-__all__ = ["BodyFields", "Wanted", "more_fields"]
+__all__ = ["BodyFields", "FieldPaths", "more_fields"]
 
-Wanted: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
+FieldPaths: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
 """By API key the paths of fields, of its requests and of its responses."""
 
 _MOST_CELLS = 1 << 22
-"""A body of more values than that tells nothing here: as objects they would take 200 MB."""
+"""A body of more values is not read here: as objects they would take 200 MB."""
 _Level: TypeAlias = "dict[str, _Level | None]"
 """The fields of a struct by name, each with those of the struct that it is."""
 
 
-def more_fields(wanted: Iterable[Wanted]) -> dict[tuple[int, str], Projection]:
+def more_fields(paths_of_tables: Iterable[FieldPaths]) -> dict[tuple[int, str], Projection]:
     """Return the fields that are to be read more, by API key and kind of message.
 
     A user's definitions have all of them too.
     """
     paths: dict[tuple[int, str], set[str]] = {}
-    for of_table in wanted:
+    for of_table in paths_of_tables:
         for api_key, (of_request, of_response) in of_table.items():
             paths.setdefault((api_key, "request"), set()).update(of_request)
             paths.setdefault((api_key, "response"), set()).update(of_response)

@@ -9,8 +9,8 @@ line is made or where it goes.
 from typing import Annotated
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.cluster.carried import CARRIED_COLUMNS
 from kanalyze.tables.row import TOPIC, TOPIC_ID, Column, Meaning, columns_of
-from kanalyze.tables.told.carried import CARRIED_COLUMNS
 
 __all__ = ["GROUP_COLUMNS", "AssignedPartition", "GroupEvent"]
 
@@ -65,7 +65,7 @@ class GroupEvent(NamedTuple):
         ),
     ] = None
     protocol_type: Annotated[
-        str | None, Meaning("string", "consumer, connect, ...; null where not told", "", True)
+        str | None, Meaning("string", "consumer, connect, ...; null where not given", "", True)
     ] = None
     protocol_name: Annotated[
         str | None, Meaning("string", "the assignor that was chosen", "", True)
@@ -84,7 +84,7 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int32",
-            "members of the group, as the leader is told (join) or assigns (sync); "
+            "members of the group, as the leader learns it (join) or assigns (sync); "
             "null for all others",
             "",
             True,
@@ -99,7 +99,7 @@ class GroupEvent(NamedTuple):
     ] = None
     subscribed_count: Annotated[
         int | None,
-        Meaning("int32", "topics that the member wants by name; null where not told", "", True),
+        Meaning("int32", "topics that the member wants by name; null where not given", "", True),
     ] = None
     subscribed_topics: Annotated[
         tuple[str, ...],
@@ -112,7 +112,7 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int32",
-            "partitions (streams: tasks) that the member says it holds; null where not told",
+            "partitions (streams: tasks) that the member says it holds; null where not given",
             "",
             True,
         ),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kanalyze.tables.told.brokers import ToldBefore, things_told
+from kanalyze.tables.cluster.brokers import SeenMetadata, metadata_entries
 
 PRODUCE, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER = 0, 3, 10, 60
 ID = bytes(range(16))
@@ -38,90 +38,96 @@ def metadata(
         "ControllerId": controller,
         "Topics": list(topics),
     }
-    return things_told(METADATA, version, None, answer)
+    return metadata_entries(METADATA, version, None, answer)
 
 
 def short(lines: Any) -> list[tuple[Any, ...]]:
     return [(line.kind, line.topic, line.partition, line.leader_id) for line in lines]
 
 
-def test_what_was_told_before_is_no_news() -> None:
-    told = ToldBefore()
+def test_what_is_known_gives_no_line() -> None:
+    seen = SeenMetadata()
     first = metadata(topic("t", partition(1), partition(0)), brokers=(broker(1),))
-    assert short(told.news("a", first)) == [
+    assert short(seen.changes("a", first)) == [
         ("broker", None, None, None),
         ("partition", "t", 0, 1),
         ("partition", "t", 1, 1),
     ]
-    assert short(told.news("a", first)) == []
-    assert len(short(told.news("b", first))) == 3  # another connection
+    assert short(seen.changes("a", first)) == []
+    assert len(short(seen.changes("b", first))) == 3  # another connection
     moved = metadata(topic("t", partition(0), partition(1, leader=2)), brokers=(broker(1),))
-    assert short(told.news("a", moved)) == [("partition", "t", 1, 2)]
-    assert short(told.news("a", first)) == [("partition", "t", 1, 1)]
+    assert short(seen.changes("a", moved)) == [("partition", "t", 1, 2)]
+    assert short(seen.changes("a", first)) == [("partition", "t", 1, 1)]
 
 
 def test_what_is_known_of_a_partition() -> None:
-    [line] = ToldBefore().news("a", metadata(topic("t", partition(0, LeaderId=-1, ErrorCode=5))))
+    [line] = SeenMetadata().changes(
+        "a", metadata(topic("t", partition(0, LeaderId=-1, ErrorCode=5)))
+    )
     assert (line.leader_id, line.leader_epoch) == (None, 0)
     assert (line.replica_count, line.isr_count, line.offline_count) == (3, 2, 1)
     assert (line.error_code, line.error_name) == (5, "LEADER_NOT_AVAILABLE")
     assert line.topic_id == "AAECAwQFBgcICQoLDA0ODw"
-    [old] = ToldBefore().news("a", metadata(topic("t", partition(0, LeaderEpoch=-1)), version=4))
+    [old] = SeenMetadata().changes(
+        "a", metadata(topic("t", partition(0, LeaderEpoch=-1)), version=4)
+    )
     assert old.offline_count is old.leader_epoch is None
 
 
 def test_a_topic_without_partitions_has_a_line_once() -> None:
-    told = ToldBefore()
+    seen = SeenMetadata()
     unknown = metadata(topic("t", code=3))
-    assert short(told.news("a", unknown)) == [("topic", "t", None, None)]
-    assert short(told.news("a", unknown)) == []
-    assert short(told.news("a", metadata(topic("t", partition(0))))) == [("partition", "t", 0, 1)]
-    assert short(told.news("a", unknown)) == [("topic", "t", None, None)]
+    assert short(seen.changes("a", unknown)) == [("topic", "t", None, None)]
+    assert short(seen.changes("a", unknown)) == []
+    assert short(seen.changes("a", metadata(topic("t", partition(0))))) == [
+        ("partition", "t", 0, 1)
+    ]
+    assert short(seen.changes("a", unknown)) == [("topic", "t", None, None)]
 
 
 def test_a_change_of_the_controller_alone_is_no_news() -> None:
-    told = ToldBefore()
+    seen = SeenMetadata()
     brokers = (broker(1), broker(2))
-    first = list(told.news("a", metadata(brokers=brokers, controller=2)))
+    first = list(seen.changes("a", metadata(brokers=brokers, controller=2)))
     assert [line.is_controller for line in first] == [False, True]
-    assert list(told.news("a", metadata(brokers=brokers, controller=1))) == []
-    [moved] = told.news("a", metadata(brokers=(broker(1, "other"), broker(2)), controller=1))
+    assert list(seen.changes("a", metadata(brokers=brokers, controller=1))) == []
+    [moved] = seen.changes("a", metadata(brokers=(broker(1, "other"), broker(2)), controller=1))
     assert (moved.node_id, moved.host, moved.is_controller) == (1, "other", True)
-    [unknown] = ToldBefore().news("a", metadata(brokers=(broker(1),), controller=-1))
+    [unknown] = SeenMetadata().changes("a", metadata(brokers=(broker(1),), controller=-1))
     assert unknown.is_controller is None
 
 
-def test_memory_is_bounded_and_what_is_forgotten_is_told_again() -> None:
-    told = ToldBefore(most_bytes=100_000)
+def test_memory_is_bounded_and_what_is_forgotten_gives_lines_again() -> None:
+    seen = SeenMetadata(most_bytes=100_000)
     many = metadata(topic("t", *(partition(index) for index in range(1000))))
     for round_ in range(3):
         for connection in range(20):
-            lines = short(told.news(connection, many))
+            lines = short(seen.changes(connection, many))
             assert len(lines) == 1000, (round_, connection)
-            assert told._bytes <= 100_000
-    assert short(told.news(19, many)) == []
-    assert len(told._connections) == 3
+            assert seen._bytes <= 100_000
+    assert short(seen.changes(19, many)) == []
+    assert len(seen._connections) == 3
 
 
-def test_one_answer_that_is_larger_than_the_memory_is_told_each_time() -> None:
-    told = ToldBefore(most_bytes=1000)
+def test_one_answer_that_is_larger_than_the_memory_gives_lines_each_time() -> None:
+    seen = SeenMetadata(most_bytes=1000)
     many = metadata(topic("t", *(partition(index) for index in range(100))))
-    assert len(short(told.news("a", many))) == len(short(told.news("a", many))) == 100
-    assert (told._bytes, told._connections) == (0, {})
+    assert len(short(seen.changes("a", many))) == len(short(seen.changes("a", many))) == 100
+    assert (seen._bytes, seen._connections) == (0, {})
 
 
 def test_coordinators_by_version() -> None:
     one = {"NodeId": 2, "Host": "h", "Port": 1, "ErrorCode": 0}
     request = {"Key": "g", "KeyType": 0, "CoordinatorKeys": []}
-    [line] = ToldBefore().news("a", things_told(FIND_COORDINATOR, 2, request, one))
+    [line] = SeenMetadata().changes("a", metadata_entries(FIND_COORDINATOR, 2, request, one))
     assert (line.kind, line.key_type, line.key, line.node_id) == ("coordinator", "group", "g", 2)
     request = {"Key": "", "KeyType": 1, "CoordinatorKeys": ["x", "y"]}
     several = [
         {**one, "Key": "x"},
         {"NodeId": -1, "Host": "", "Port": -1, "ErrorCode": 15, "Key": "y"},
     ]
-    lines = ToldBefore().news(
-        "a", things_told(FIND_COORDINATOR, 4, request, {"Coordinators": several})
+    lines = SeenMetadata().changes(
+        "a", metadata_entries(FIND_COORDINATOR, 4, request, {"Coordinators": several})
     )
     assert [(x.key_type, x.key, x.node_id, x.host, x.port, x.error_code) for x in lines] == [
         ("transaction", "x", 2, "h", 1, 0),
@@ -136,9 +142,9 @@ def test_the_controllers_that_a_cluster_tells_are_no_brokers() -> None:
         "ControllerId": 7,
         "Brokers": [{"BrokerId": 7, "Host": "h", "Port": 1, "Rack": None, "IsFenced": False}],
     }
-    [line] = ToldBefore().news("a", things_told(DESCRIBE_CLUSTER, 1, None, answer))
+    [line] = SeenMetadata().changes("a", metadata_entries(DESCRIBE_CLUSTER, 1, None, answer))
     assert (line.kind, line.is_controller, line.is_fenced) == ("controller", True, None)
-    [line] = ToldBefore().news("a", things_told(DESCRIBE_CLUSTER, 2, None, answer))
+    [line] = SeenMetadata().changes("a", metadata_entries(DESCRIBE_CLUSTER, 2, None, answer))
     assert line.is_fenced is False
 
 
@@ -149,13 +155,13 @@ def test_the_leader_that_an_answer_with_an_error_names() -> None:
     ]
     topics = [{"Name": "t", "TopicId": bytes(16), "PartitionResponses": parts}]
     answer = {"Responses": topics, "NodeEndpoints": [broker(2)]}
-    told = ToldBefore()
-    lines = list(told.news("a", things_told(PRODUCE, 10, None, answer)))
+    seen = SeenMetadata()
+    lines = list(seen.changes("a", metadata_entries(PRODUCE, 10, None, answer)))
     assert short(lines) == [("partition", "t", 0, 2), ("broker", None, None, None)]
     assert (lines[0].leader_epoch, lines[0].error_code, lines[0].isr_count) == (9, 6, None)
     assert (lines[1].node_id, lines[1].host, lines[1].cluster_id) == (2, "b", None)
-    assert list(told.news("a", things_told(PRODUCE, 10, None, answer))) == []
+    assert list(seen.changes("a", metadata_entries(PRODUCE, 10, None, answer))) == []
 
 
 def test_an_answer_that_was_not_read_tells_nothing() -> None:
-    assert things_told(METADATA, 13, None, None) == []
+    assert metadata_entries(METADATA, 13, None, None) == []

@@ -16,10 +16,10 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.saved import ROWS
 from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.told import fields
-from kanalyze.tables.told.carried import CARRIED_NAMES
+from kanalyze.tables.cluster import fields
+from kanalyze.tables.cluster.carried import CARRIED_NAMES
 from tests.support.captures import NAMES, path, request_log
-from tests.support.plain_told import (
+from tests.support.plain_cluster import (
     GROUP_COLUMNS,
     METADATA_COLUMNS,
     plain_groups,
@@ -62,7 +62,7 @@ def plain(capture: str, found: list[dict[str, Any]]) -> dict[str, list[tuple[int
     return {"groups": plain_groups(found, names), "metadata": plain_metadata(found, names)}
 
 
-def told(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+def lines_of(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
     return [(line["request_id"], {name: line[name] for name in TOLD[table]}) for line in lines]
 
 
@@ -70,7 +70,7 @@ def told(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[str, A
 def test_lines_are_what_the_messages_tell(name: str) -> None:
     found, expected = tables(name, *TOLD), plain(name, messages(name))
     for table in TOLD:
-        assert told(table, found[table]) == expected[table]
+        assert lines_of(table, found[table]) == expected[table]
 
 
 def test_the_captures_tell_something_of_everything() -> None:
@@ -102,7 +102,8 @@ def test_events_of_groups_are_those_in_the_log_of_the_broker() -> None:
     for name in ("groups", "next-groups", "basics", "foreign", "transactions", "waits"):
         log = [{**entry, "wire": "kafka"} for entry in request_log(name)]
         theirs = Counter(repr(line) for _, line in plain_groups(log, topic_names(messages(name))))
-        ours = Counter(repr(line) for _, line in told("groups", tables(name, "groups")["groups"]))
+        made = lines_of("groups", tables(name, "groups")["groups"])
+        ours = Counter(repr(line) for _, line in made)
         assert ours == theirs
 
 
@@ -122,7 +123,7 @@ def test_a_line_goes_with_its_request(
     found = tables("groups", *TOLD, row_filter=make_filter(None, **conditions), jobs=jobs)
     assert len(found["requests"]) == len(passed)
     for table in TOLD:
-        assert told(table, found[table]) == expected[table]
+        assert lines_of(table, found[table]) == expected[table]
 
 
 @pytest.mark.parametrize("name", ["groups", "next-groups", "basics", "errors", "cluster"])
@@ -177,7 +178,7 @@ def test_the_library_gives_the_same_rows(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
-    """And what can be read is told: a line has a request, and its values fit their columns."""
+    """And what can be read gives lines: a line has a request, and its values fit their columns."""
     random = Random(seed)
     data = bytearray(path("groups").read_bytes())
     for _ in range(400):

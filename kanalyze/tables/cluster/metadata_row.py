@@ -1,7 +1,7 @@
-"""The row contract of metadata: one line per thing that a broker told of its cluster.
+"""The row contract of metadata: one line per broker, leader or coordinator that a response names.
 
-In: nothing. Out: :class:`ToldThing` and :data:`METADATA_COLUMNS`. This module must not know how a
-line is made or where it goes.
+In: nothing. Out: :class:`MetadataEntry` and :data:`METADATA_COLUMNS`. This module must not know
+how a line is made or where it goes.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.
@@ -9,14 +9,14 @@ line is made or where it goes.
 from typing import Annotated
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.cluster.carried import CARRIED_COLUMNS
 from kanalyze.tables.row import TOPIC, TOPIC_ID, Column, Meaning, columns_of
-from kanalyze.tables.told.carried import CARRIED_COLUMNS
 
-__all__ = ["METADATA_COLUMNS", "ToldThing"]
+__all__ = ["METADATA_COLUMNS", "MetadataEntry"]
 
 
-class ToldThing(NamedTuple):
-    """A broker, the leader of a partition, or a coordinator, as an answer told it."""
+class MetadataEntry(NamedTuple):
+    """A broker, the leader of a partition, or a coordinator, as a response names it."""
 
     kind: Annotated[
         str,
@@ -63,13 +63,13 @@ class ToldThing(NamedTuple):
         int | None, Meaning("int32", "partition: node id of its leader; null for none", "", True)
     ] = None
     leader_epoch: Annotated[
-        int | None, Meaning("int32", "of that leader; null where not told", "", True)
+        int | None, Meaning("int32", "of that leader; null where not given", "", True)
     ] = None
     replica_count: Annotated[
-        int | None, Meaning("int32", "replicas; null where not told", "", True)
+        int | None, Meaning("int32", "replicas; null where not given", "", True)
     ] = None
     isr_count: Annotated[
-        int | None, Meaning("int32", "replicas that are in sync; null where not told", "", True)
+        int | None, Meaning("int32", "replicas that are in sync; null where not given", "", True)
     ] = None
     offline_count: Annotated[
         int | None, Meaning("int32", "replicas that are offline; Metadata v5+", "", True)
@@ -80,5 +80,5 @@ class ToldThing(NamedTuple):
     error_name: Annotated[str | None, Meaning("string", "its name; NONE for 0", "", True)] = None
 
 
-METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(ToldThing))
-"""What a line has of its request's row, and the fields of :class:`ToldThing`."""
+METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(MetadataEntry))
+"""What a line has of its request's row, and the fields of :class:`MetadataEntry`."""

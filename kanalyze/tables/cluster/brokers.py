@@ -1,12 +1,11 @@
-"""What an exchange tells of the cluster: brokers, leaders of partitions, coordinators.
+"""What an exchange says of the cluster: brokers, leaders of partitions, coordinators.
 
-In: the values of the two bodies of an exchange. Out: :class:`ToldThing`, of those things alone that
-the same connection was not told before in the same way. This module must not know of packets or
-rows.
+In: the values of the two bodies of an exchange. Out: :class:`MetadataEntry`, only for what is new
+or changed on its connection. This module must not know of packets or rows.
 
-Clients ask again every few minutes, and a cluster may have many thousands of partitions. So a
-:class:`ToldBefore` remembers what each connection was told; where it forgets, a thing is told
-again.
+Clients ask again every few minutes, and a cluster may have many thousands of partitions. So
+:class:`SeenMetadata` remembers the latest values of each connection; what it had to forget gives
+lines again.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from array import array
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.kafka.schema.error_codes import error_name
+from kanalyze.tables.cluster.metadata_row import MetadataEntry
 from kanalyze.tables.requests.topic_names import topic_id_text
-from kanalyze.tables.told.metadata_row import ToldThing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    from kanalyze.tables.told.fields import Wanted
+    from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["METADATA_FIELDS", "ToldBefore", "hinting", "things_told"]
+__all__ = ["METADATA_FIELDS", "SeenMetadata", "hinting", "metadata_entries"]
 
 _PRODUCE, _FETCH = 0, 1
 _ENDPOINTS = tuple(f"NodeEndpoints.{name}" for name in ("NodeId", "Host", "Port", "Rack"))
@@ -32,7 +31,7 @@ _PARTITION = (
     *("PartitionIndex", "ErrorCode", "LeaderId", "LeaderEpoch"),
     *("ReplicaNodes", "IsrNodes", "OfflineReplicas"),
 )
-METADATA_FIELDS: Wanted = {
+METADATA_FIELDS: FieldPaths = {
     _PRODUCE: (
         (),
         (
@@ -65,36 +64,36 @@ METADATA_FIELDS: Wanted = {
     ),
     60: ((), ("ErrorCode", "EndpointType", "ClusterId", "ControllerId", "Brokers")),
 }
-"""What is read of the APIs that tell something of the cluster."""
+"""What is read of the APIs that say something of the cluster."""
 
 _Values: TypeAlias = "dict[str, Any]"
-Thing: TypeAlias = "tuple[tuple[str, Hashable, Hashable], tuple[Any, ...]]"
-"""What is told of what: a kind with two keys, and a value."""
+KeyedValue: TypeAlias = "tuple[tuple[str, Hashable, Hashable], tuple[Any, ...]]"
+"""What it is about (its kind and two keys), and its values."""
 
 _KEY_TYPES = {0: "group", 1: "transaction", 2: "share"}
 _CONTROLLERS = 2
 """The endpoint type of DescribeCluster that asks for controllers."""
 _NUMBERS = 7
 """Of a partition of Metadata: index, error, leader, epoch; replicas, in sync, offline."""
-_NOT_TOLD = -1
+_UNKNOWN = -1
 
 
 def hinting(api_key: int) -> bool:
-    """Tell whether an API tells the leaders only in answers with an error."""
+    """True if an API names leaders only in responses with an error (KIP-951)."""
     return api_key in (_PRODUCE, _FETCH)
 
 
-def things_told(
+def metadata_entries(
     api_key: int, api_version: int, request: _Values | None, response: _Values | None
-) -> list[Thing]:
-    """Return all that an exchange tells; a body that was not read is None. Raises nothing."""
+) -> list[KeyedValue]:
+    """Return all that an exchange says; a body that was not read is None. Raises nothing."""
     if response is None:
         return []
-    return list(_TOLD[api_key](api_version, request, response))
+    return list(_READERS[api_key](api_version, request, response))
 
 
-def _metadata(version: int, _: _Values | None, response: _Values) -> Iterator[Thing]:
-    # A cluster's id is told from version 2 on, the controller from 1.
+def _metadata(version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
+    # Version 2 brought the cluster's id, version 1 the controller.
     controller = response["ControllerId"] if version >= 1 else None
     for broker in response["Brokers"]:
         about = (response["ClusterId"], None, controller)
@@ -109,7 +108,7 @@ def _metadata(version: int, _: _Values | None, response: _Values) -> Iterator[Th
                 part["LeaderEpoch"],
                 len(part["ReplicaNodes"]),
                 len(part["IsrNodes"]),
-                len(part["OfflineReplicas"]) if has_offline else _NOT_TOLD,
+                len(part["OfflineReplicas"]) if has_offline else _UNKNOWN,
             )
             for part in topic["Partitions"]
         )
@@ -118,7 +117,7 @@ def _metadata(version: int, _: _Values | None, response: _Values) -> Iterator[Th
         yield ("topic", name, topic_id), (topic["ErrorCode"], packed)
 
 
-def _cluster(version: int, _: _Values | None, response: _Values) -> Iterator[Thing]:
+def _cluster(version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
     kind = "controller" if response["EndpointType"] == _CONTROLLERS else "broker"
     cluster_id = response["ClusterId"] or None
     for broker in response["Brokers"]:
@@ -131,8 +130,8 @@ def _broker(
     key: tuple[str, int, str],
     broker: _Values,
     about: tuple[str | None, bool | None, int | None],
-) -> Thing:
-    """Return what is told of a broker: by an answer of a kind, which compares with no other.
+) -> KeyedValue:
+    """Return the values of a broker; answers of different kinds are not compared with each other.
 
     ``about`` are the cluster's id, whether the broker is fenced, and the controller.
     """
@@ -142,7 +141,7 @@ def _broker(
     return key, (*at, is_controller)
 
 
-def _coordinators(version: int, request: _Values | None, response: _Values) -> Iterator[Thing]:
+def _coordinators(version: int, request: _Values | None, response: _Values) -> Iterator[KeyedValue]:
     key_type = None
     if request is not None:
         key_type = _KEY_TYPES.get(request["KeyType"], str(request["KeyType"]))
@@ -151,11 +150,11 @@ def _coordinators(version: int, request: _Values | None, response: _Values) -> I
     else:
         found = response["Coordinators"]
     for each in found:
-        told = (each["NodeId"], each["Host"], each["Port"], each["ErrorCode"])
-        yield ("coordinator", key_type, each["Key"]), told
+        value = (each["NodeId"], each["Host"], each["Port"], each["ErrorCode"])
+        yield ("coordinator", key_type, each["Key"]), value
 
 
-def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[Thing]:
+def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
     """The leaders that an answer names for partitions that moved (KIP-951)."""
     for topic in response["Responses"]:
         name = topic.get("Name", topic.get("Topic")) or None
@@ -165,13 +164,13 @@ def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[Thin
             if leader["LeaderId"] < 0 and leader["LeaderEpoch"] < 0:
                 continue
             index = part.get("Index", part.get("PartitionIndex"))
-            told = (part["ErrorCode"], leader["LeaderId"], leader["LeaderEpoch"])
-            yield ("hint", (name, topic_id), index), told
+            value = (part["ErrorCode"], leader["LeaderId"], leader["LeaderEpoch"])
+            yield ("hint", (name, topic_id), index), value
     for broker in response.get("NodeEndpoints") or ():
         yield _broker(("broker", broker["NodeId"], "hint"), broker, (None, None, None))
 
 
-_TOLD: dict[int, Callable[[int, _Values | None, _Values], Iterator[Thing]]] = {
+_READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue]]] = {
     _PRODUCE: _hints,
     _FETCH: _hints,
     3: _metadata,
@@ -180,8 +179,8 @@ _TOLD: dict[int, Callable[[int, _Values | None, _Values], Iterator[Thing]]] = {
 }
 
 
-class ToldBefore:
-    """What connections were told last; those that were told something longest ago are forgotten."""
+class SeenMetadata:
+    """The latest values on each connection; the connection whose latest is oldest goes first."""
 
     def __init__(self, most_bytes: int = 64 << 20) -> None:
         """Begin with nothing; ``most_bytes`` may be remembered, as far as it can be estimated."""
@@ -189,13 +188,13 @@ class ToldBefore:
         self._bytes = 0
         self._connections: dict[Hashable, dict[Hashable, tuple[Any, ...]]] = {}
 
-    def news(self, connection: Hashable, things: list[Thing]) -> Iterator[ToldThing]:
-        """Give what a connection was not told before in the same way, and remember it."""
+    def changes(self, connection: Hashable, entries: list[KeyedValue]) -> Iterator[MetadataEntry]:
+        """Give what is new or changed on a connection, and remember it."""
         known = self._connections.pop(connection, {})
         self._connections[connection] = known  # the latest stands last
-        for key, value in things:
+        for key, value in entries:
             before = known.get(key)
-            # Whether a broker is the controller is told, but no news.
+            # A broker that becomes the controller is no change of that broker.
             if before is not None and _compared(key, before) == _compared(key, value):
                 continue
             known[key] = value
@@ -217,13 +216,13 @@ def _compared(key: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _lines(
     key: tuple[Any, ...], value: tuple[Any, ...], before: tuple[Any, ...] | None
-) -> Iterator[ToldThing]:
+) -> Iterator[MetadataEntry]:
     kind, first, second = key
     if kind == "topic":
         yield from _topic_lines(first, second, value, before)
     elif kind == "hint":
         code, leader, epoch = value
-        yield ToldThing(
+        yield MetadataEntry(
             "partition",
             topic=first[0],
             topic_id=first[1],
@@ -235,7 +234,7 @@ def _lines(
         )
     elif kind == "coordinator":
         node_id, host, port, code = value
-        yield ToldThing(
+        yield MetadataEntry(
             kind,
             node_id=_known(node_id),
             host=host or None,
@@ -247,7 +246,7 @@ def _lines(
         )
     else:
         host, port, rack, cluster_id, fenced, is_controller = value
-        yield ToldThing(
+        yield MetadataEntry(
             kind,
             cluster_id=cluster_id,
             node_id=first,
@@ -264,25 +263,25 @@ def _topic_lines(
     topic_id: str | None,
     value: tuple[int, bytes],
     before: tuple[Any, ...] | None,
-) -> Iterator[ToldThing]:
+) -> Iterator[MetadataEntry]:
     """Give the partitions of a topic that are not as before.
 
     The topic itself where it has none, or where something is wrong with it.
     """
     code, packed = value
     old = set() if before is None else set(_partitions(before[1]))
-    told = _partitions(packed)
+    partitions = _partitions(packed)
     was_said = before is not None and before[0] == code and (code != 0 or not old)
-    if (not told or code != 0) and not was_said:
-        yield ToldThing(
+    if (not partitions or code != 0) and not was_said:
+        yield MetadataEntry(
             "topic", topic=topic, topic_id=topic_id, error_code=code, error_name=error_name(code)
         )
-    for numbers in told:
+    for numbers in partitions:
         if numbers in old:
             continue
         index, code, leader, epoch, *counts = numbers
         replicas, in_sync, offline = map(_known, counts)
-        yield ToldThing(
+        yield MetadataEntry(
             "partition",
             topic=topic,
             topic_id=topic_id,

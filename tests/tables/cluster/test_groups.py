@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.tables.told.groups import MOST_LISTED, group_events
+from kanalyze.tables.cluster.groups import MOST_LISTED, group_events
 
 JOIN, SYNC, LEAVE, HEARTBEAT, COMMIT, FETCH_OFFSETS = 11, 14, 13, 12, 8, 9
 NEWER, STREAMS = 68, 88
@@ -129,11 +129,11 @@ def test_each_member_that_leaves_has_a_line_with_its_own_error() -> None:
         {"MemberId": "a", "GroupInstanceId": None, "ErrorCode": 0},
     ]
     request = {"GroupId": "g", "MemberId": "", "Members": members}
-    told = events(LEAVE, request, {"ErrorCode": 0, "Members": codes})
-    assert [(each.member_id, each.error_code) for each in told] == [("a", 0), (None, 25)]
-    assert told[0].reason == "x" * 1000
-    told = events(LEAVE, request, {"ErrorCode": 16, "Members": []})
-    assert [each.error_code for each in told] == [16, 16]
+    left = events(LEAVE, request, {"ErrorCode": 0, "Members": codes})
+    assert [(each.member_id, each.error_code) for each in left] == [("a", 0), (None, 25)]
+    assert left[0].reason == "x" * 1000
+    left = events(LEAVE, request, {"ErrorCode": 16, "Members": []})
+    assert [each.error_code for each in left] == [16, 16]
     assert [each.error_code for each in events(LEAVE, request, None)] == [None, None]
 
 

@@ -1,8 +1,8 @@
-"""Finds the exchanges that tell something, and makes lines of what they tell.
+"""Finds the exchanges that say something of groups or of the cluster, and makes lines of them.
 
-In: exchanges, with the block of their rows. Out: :class:`Told`, which can be sent to another
-process; then, with the rows that passed a filter, blocks of lines. This module must not know where
-they go.
+In: exchanges, with the block of their rows. Out: :class:`ClusterFacts`, which can be sent to
+another process; then, with the rows that passed a filter, blocks of lines. This module must not
+know where they go.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from array import array
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tables.cluster.brokers import METADATA_FIELDS, SeenMetadata, hinting, metadata_entries
+from kanalyze.tables.cluster.carried import CARRIED_NAMES, REQUEST_ID
+from kanalyze.tables.cluster.fields import BodyFields, more_fields
+from kanalyze.tables.cluster.group_row import AssignedPartition, GroupEvent
+from kanalyze.tables.cluster.groups import GROUP_FIELDS, group_events
+from kanalyze.tables.cluster.metadata_row import MetadataEntry
 from kanalyze.tables.columns.block import Ints, RowBlock, Words, columns_of_rows
 from kanalyze.tables.requests.topic_names import topic_id_of
 from kanalyze.tables.row import Column, columns_of
-from kanalyze.tables.told.brokers import METADATA_FIELDS, ToldBefore, hinting, things_told
-from kanalyze.tables.told.carried import CARRIED_NAMES, REQUEST_ID
-from kanalyze.tables.told.fields import BodyFields, more_fields
-from kanalyze.tables.told.group_row import AssignedPartition, GroupEvent
-from kanalyze.tables.told.groups import GROUP_FIELDS, group_events
-from kanalyze.tables.told.metadata_row import ToldThing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,57 +27,57 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.projection import Projection
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.cluster.fields import FieldPaths
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.topic_names import TopicNames
-    from kanalyze.tables.told.fields import Wanted
 
-__all__ = ["TOLD_TABLES", "LineMaker", "Told", "ToldReader", "fields_of"]
+__all__ = ["CLUSTER_TABLES", "ClusterFacts", "ClusterLines", "ClusterReader", "fields_of"]
 
 _GROUPS, _METADATA = "groups", "metadata"
-_FIELDS: dict[str, Wanted] = {_GROUPS: GROUP_FIELDS, _METADATA: METADATA_FIELDS}
-TOLD_TABLES = frozenset(_FIELDS)
+_FIELDS: dict[str, FieldPaths] = {_GROUPS: GROUP_FIELDS, _METADATA: METADATA_FIELDS}
+CLUSTER_TABLES = frozenset(_FIELDS)
 """The tables that are made here."""
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     _GROUPS: columns_of(GroupEvent),
-    _METADATA: columns_of(ToldThing),
+    _METADATA: columns_of(MetadataEntry),
 }
 
 
-_NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, ToldThing)
+_NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, MetadataEntry)
 """What may have a topic."""
 
 
-class Told(NamedTuple):
-    """What an exchange tells, for one table."""
+class ClusterFacts(NamedTuple):
+    """What one exchange says, for one table."""
 
     row: int
     """Number of the exchange's row in its block, from 0."""
     table: str
     items: list[Any]
-    """Of groups events, of metadata things."""
+    """Of groups: events; of metadata: keyed values."""
 
 
 def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
     """Return the fields that some tables need beside those of rows."""
-    return more_fields([_FIELDS[table] for table in sorted(TOLD_TABLES & {*tables})])
+    return more_fields([_FIELDS[table] for table in sorted(CLUSTER_TABLES & {*tables})])
 
 
-class ToldReader:
-    """Reads what exchanges tell, for some tables."""
+class ClusterReader:
+    """Reads what exchanges say of groups and of the cluster, for some tables."""
 
     def __init__(self, catalog: Catalog, extractors: Extractors, tables: Collection[str]) -> None:
         """Make one; ``extractors`` read the fields of :func:`fields_of`."""
         self._bodies = BodyFields(catalog, extractors)
         self._has_groups, self._has_metadata = _GROUPS in tables, _METADATA in tables
 
-    def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[Told]:
-        """Return what exchanges tell, in their order; ``block`` has their rows."""
+    def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
+        """Return what exchanges say, in their order; ``block`` has their rows."""
         if not (self._has_groups or self._has_metadata):
             return []
         status = block.columns["status"]
         assert isinstance(status, Words)
         failed = status.words.index("error") if "error" in status.words else -2
-        found: list[Told] = []
+        found: list[ClusterFacts] = []
         for row, exchange in enumerate(exchanges):
             key = exchange.key
             if exchange.wire != "kafka":
@@ -87,13 +87,13 @@ class ToldReader:
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
-                # Most bodies are of these, and tell nothing.
+                # Most bodies are of these, and say nothing of leaders.
                 and (not hinting(key) or status.codes[row] == failed)
             ):
                 self._add(found, row, _METADATA, exchange)
         return found
 
-    def _add(self, found: list[Told], row: int, table: str, exchange: Exchange) -> None:
+    def _add(self, found: list[ClusterFacts], row: int, table: str, exchange: Exchange) -> None:
         key = exchange.key
         request = self._bodies.values(exchange.request, key, "request")
         response = self._bodies.values(exchange.response, key, "response")
@@ -101,36 +101,36 @@ class ToldReader:
         if table == _GROUPS:
             items = list(group_events(key, request, response))
         else:
-            items = things_told(key, exchange.key_version, request, response)
+            items = metadata_entries(key, exchange.key_version, request, response)
         if items:
-            found.append(Told(row, table, items))
+            found.append(ClusterFacts(row, table, items))
 
 
-class LineMaker:
-    """Makes lines of what the selected requests tell."""
+class ClusterLines:
+    """Makes lines of what the exchanges of the selected requests say."""
 
     def __init__(self, names: TopicNames) -> None:
         """Begin; ``names`` are those of topics."""
         self._names = names
-        self._before = ToldBefore()
+        self._seen = SeenMetadata()
 
     def blocks(
-        self, block: RowBlock, told: Sequence[Told], first_id: int
+        self, block: RowBlock, facts: Sequence[ClusterFacts], first_id: int
     ) -> Iterator[tuple[str, RowBlock]]:
         """Give the lines of each table that has some.
 
         Args:
             block: rows of requests.
-            told: what they tell, by their numbers in the block.
+            facts: what their bodies say, by the number of the row in the block.
             first_id: the number of the first of them, over all blocks.
         """
-        for table in sorted({each.table for each in told}):
+        for table in sorted({each.table for each in facts}):
             rows, lines = array("q"), []
-            for each in told:
+            for each in facts:
                 if each.table == table:
-                    of_row = self._lines(block, each)
-                    lines += of_row
-                    rows.extend([each.row] * len(of_row))
+                    made = self._lines(block, each)
+                    lines += made
+                    rows.extend([each.row] * len(made))
             if lines:
                 own = columns_of_rows(lines, _COLUMNS[table])
                 carried = block.only(CARRIED_NAMES).take(rows).columns
@@ -138,11 +138,11 @@ class LineMaker:
                 columns = {REQUEST_ID.name: numbers, **carried, **own}
                 yield table, RowBlock(len(lines), columns)
 
-    def _lines(self, block: RowBlock, told: Told) -> list[Any]:
-        if told.table == _GROUPS:
-            return [self._named_event(event) for event in told.items]
-        news = self._before.news(_connection(block, told.row), told.items)
-        return [self._named(thing) for thing in news]
+    def _lines(self, block: RowBlock, of_row: ClusterFacts) -> list[Any]:
+        if of_row.table == _GROUPS:
+            return [self._named_event(event) for event in of_row.items]
+        changes = self._seen.changes(_connection(block, of_row.row), of_row.items)
+        return [self._named(entry) for entry in changes]
 
     def _named_event(self, event: GroupEvent) -> GroupEvent:
         """Return an event with the names of its topics, where they are known."""
