@@ -79,7 +79,8 @@ def fill(
         if analysis.is_whole:
             database.attach(analysis.files)
             return
-    makers = {table.name: BatchMaker(table.columns) for table in chosen}
+    # DuckDB takes texts as codes and words in half the time.
+    makers = {table.name: BatchMaker(table.columns, coded=True) for table in chosen}
     for name, maker in makers.items():
         database.create(name, maker.schema)
     for rows in analysis.table_rows(set(makers).difference((*ALWAYS, QUALITY))):

@@ -61,8 +61,8 @@ class BatchMaker:
 
         Args:
             columns: those of the batches, in this order.
-            coded: have texts as ``dictionary<int32, string>``, with the words of each batch in
-                the order in which they appear; else as ``string``.
+            coded: have texts as ``dictionary<int32, string>``, but for those within lists, with
+                the words of each batch in the order in which they appear; else as ``string``.
         """
         self._columns = integer_columns(columns)
         self._names = [column.source or column.name for column in columns]

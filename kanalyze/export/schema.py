@@ -42,8 +42,9 @@ def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) ->
 
     Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``; that of a point
     in time ``timestamp``, the name of the timestamps beside it. The schema's own metadata tells
-    pandas to read integers that may be null as ``Int64``, never as floats. With ``coded`` texts are
-    ``dictionary<int32, string>``.
+    pandas to read integers that may be null as ``Int64``, never as floats. With ``coded`` the texts
+    of a column are ``dictionary<int32, string>``, but those within lists are not: some readers
+    cannot read a list without items over a dictionary.
     """
     import pyarrow as pa
 
@@ -55,15 +56,14 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
     """Return the ``pyarrow.DataType`` of a column; ``coded`` as in :func:`arrow_schema`."""
     import pyarrow as pa
 
-    text = pa.dictionary(pa.int32(), pa.string()) if coded else pa.string()
     # Items are named as Parquet names them, so that what is read back has the same schema.
     if column.type == "list<struct>":
-        fields = [_field(item, coded=coded) for item in column.fields]
+        fields = [_field(item, coded=False) for item in column.fields]
         return pa.list_(pa.field("element", pa.struct(fields)))
     if column.type == "list<string>":
-        return pa.list_(pa.field("element", text))
+        return pa.list_(pa.field("element", pa.string()))
     if column.type == "string":
-        return text
+        return pa.dictionary(pa.int32(), pa.string()) if coded else pa.string()
     if column.type == "bool":
         return pa.bool_()
     if column.type == "timestamp":
@@ -117,7 +117,7 @@ def _pandas_metadata(columns: Iterable[Column]) -> bytes:
     """Return what pandas reads of a schema, as it writes it itself, of columns that need it."""
     import json
 
-    told = [
+    described = [
         {
             "name": column.name,
             "field_name": column.name,
@@ -128,4 +128,4 @@ def _pandas_metadata(columns: Iterable[Column]) -> bytes:
         for column in columns
         if column.nullable and column.type in _PANDAS_TYPES
     ]
-    return json.dumps({"index_columns": [], "column_indexes": [], "columns": told}).encode("ascii")
+    return json.dumps({"index_columns": [], "column_indexes": [], "columns": described}).encode("ascii")
