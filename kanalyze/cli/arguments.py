@@ -738,7 +738,22 @@ def _add_request_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(group, "--api", "NAME", "API by name or key, such as Produce")
     _repeated(group, "--client-id", "GLOB", "client id, such as 'billing-*'")
     _repeated(group, "--topic", "GLOB", "topic")
+    _repeated(
+        group,
+        "--partition",
+        "N",
+        "partition: its number, of --topic where that is given, or TOPIC-N such as orders-3",
+    )
     _repeated(group, "--group", "GLOB", "consumer group")
+    _repeated(
+        group,
+        "--status",
+        "WORD",
+        "ok, error, one_way (no response is due), unanswered, orphan_response or malformed",
+    )
+    _repeated(
+        group, "--error", "NAME", "error code, such as NOT_LEADER_OR_FOLLOWER or 6, in the response"
+    )
     group.add_argument(
         "--errors", action="store_true", help="only requests answered with an error code"
     )
