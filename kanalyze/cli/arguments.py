@@ -39,6 +39,7 @@ examples:
   kanalyze report broker.pcap
   kanalyze report --json report.json captures/
   kanalyze report --html report.html captures/
+  kanalyze report --sort p99 --limit 20 -o report.md captures/
   kanalyze report --client-ip 10.1.0.0/16 --since 2026-01-31T09:30:00Z *.pcapng
 """
 
@@ -166,6 +167,8 @@ _MAX_COUNT = 65536
 _MAX_RECORDS = 2**31 - 1
 _MAX_SECONDS = 1e9
 _FAIL_ON = ("slower", "errors", "new", "gone", "any")
+_REPORT_FORMATS = ("text", "json", "md", "html")
+_REPORT_SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -239,6 +242,27 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
 
 
 def _add_report(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
+    )
+    made.add_argument(
+        "--format",
+        choices=_REPORT_FORMATS,
+        help="default: by the ending of FILE; text on standard output",
+    )
+    made.add_argument(
+        "--sort",
+        choices=_REPORT_SORTS,
+        help="of text and md: order the lines of tables by this figure, the largest first; p50 and "
+        "so on are latencies (default: the order in which JSON has them)",
+    )
+    made.add_argument(
+        "--limit",
+        type=_count,
+        metavar="N",
+        help="of text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
+        "but for the slowest requests, of which it has 10)",
+    )
     made.add_argument(
         "--json",
         metavar="FILE",

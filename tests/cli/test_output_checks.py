@@ -23,6 +23,7 @@ BASICS = ROOT / "captures" / "basics.pcap"
 
 WRITE = {
     "report --json": ["report", "--json", "{out}", "{capture}"],
+    "report -o": ["report", "--format", "md", "-o", "{out}", "{capture}"],
     "compare --json": ["compare", "--json", "{out}", "{capture}", "{capture}"],
     "requests -o": ["requests", "--format", "csv", "-o", "{out}", "{capture}"],
     "requests jsonl": ["requests", "--format", "jsonl", "-o", "{out}", "{capture}"],
