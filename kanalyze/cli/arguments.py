@@ -202,7 +202,11 @@ def parser() -> argparse.ArgumentParser:
 def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]:
     """Return the help of each command, its examples, and the function that adds its arguments."""
     return {
-        "report": ("summarize captures on the terminal", _REPORT_EPILOG, _add_report),
+        "report": (
+            "summarize captures: findings, then tables of who and what",
+            _REPORT_EPILOG,
+            _add_report,
+        ),
         "requests": ("write one row per request", _REQUESTS_EPILOG, _add_requests),
         "records": (
             "write one row per record produced or fetched",

@@ -48,18 +48,17 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
 
 def _findings(findings: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Give a heading for each kind of finding, and what belongs to it as a list."""
-    yield "\n## Findings\n"
+    yield "\n## Findings"
     if not findings:
-        yield "none"
+        yield "\nnone"
     for group in finding_groups(findings):
-        yield f"### {markdown_text(group.title)}\n"
+        yield f"\n### {markdown_text(group.title)}\n"
         for seen, command in group.seen:
             yield f"- {markdown_text(seen)}<br>{markdown_code(command)}"
         if group.more:
             yield f"- and {count_text(group.more)} more"
         for name in ("why", "repair", "sure"):
             yield f"- **{name}**: {markdown_text(getattr(group, name))}"
-        yield ""
 
 
 def _table(table: ReportTable) -> Iterator[str]:

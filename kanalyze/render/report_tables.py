@@ -212,6 +212,11 @@ _ERRORS = _Shown(
     lambda item: count_text(item["errors"]),
     _red_if("errors"),
 )
+_UNANSWERED = _Shown(
+    TableColumn("unanswered", right=True, rank=3),
+    lambda item: count_text(item["unanswered"]),
+    _red_if("unanswered"),
+)
 _BYTES = _number("bytes", lambda item: bytes_text(item["request_bytes"] + item["response_bytes"]))
 _SENT = _size("sent", "request_bytes")
 _RECEIVED = _size("received", "response_bytes")
@@ -407,11 +412,7 @@ def _client_apis(summary: _Item) -> _Content:
         _API,
         _REQUESTS,
         _ERRORS,
-        _Shown(
-            TableColumn("unanswered", right=True, rank=3),
-            lambda item: count_text(item["unanswered"]),
-            _red_if("unanswered"),
-        ),
+        *((_UNANSWERED,) if any(line["unanswered"] for line in lines) else ()),
         _BYTES,
         _latency("p50", rank=1),
         _latency("p99"),
@@ -519,7 +520,8 @@ def _worst_times(summary: _Item, order: TableOrder) -> _Content:
         spans = []
     width = duration_text(summary["throughput"]["bucket_ns"])
     title = f"Worst times, {width} each, by {sort}"
-    return _Content(title, _ordered(spans, sort)[: order.limit or _FEW], columns, _MANY)
+    worst = [span for span in _ordered(spans, sort) if _figure(span, sort)]
+    return _Content(title, worst[: order.limit or _FEW], columns)
 
 
 def _spans(summary: _Item) -> list[_Item]:
