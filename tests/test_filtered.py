@@ -74,7 +74,10 @@ GIVEN = {
     "broker": ["127.0.0.1"],
     "port": [9092],
     "topic": ["basics-*"],
+    "partition": [0, "basics-*-1"],
     "group": [],
+    "status": ("ok", "error"),
+    "error": [0, "not_leader_or_follower"],
     "errors": False,
     "slower_than": "5ms",
     "since": "2026-01-01",
@@ -87,6 +90,9 @@ CONDITIONS = {
     "broker": ["127.0.0.1"],
     "port": [9092],
     "topic": ["basics-*"],
+    "partition": ["0", "basics-*-1"],
+    "status": ["error", "ok"],
+    "error": ["NONE", "NOT_LEADER_OR_FOLLOWER"],
     "slower_than_ns": 5_000_000,
     "since": "2026-01-01T00:00:00.000000000Z",
 }
@@ -114,6 +120,18 @@ def test_the_text_of_a_report_says_it_too(
     assert json.loads(target.read_bytes())["filter"]["api"] == ["Fetch"]
     assert main(["report", BASICS]) == 0
     assert "only requests that match" not in capsys.readouterr().out
+
+
+def test_status_error_and_partition_stand_in_the_text_as_they_are_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--status", "ERROR", "--error", "3", "--partition", "0", "--partition", "a-1"]
+    assert main(["report", BASICS, *words]) == 0
+    line = (
+        "only requests that match: partition 0 or a-1; status error; error "
+        "UNKNOWN_TOPIC_OR_PARTITION"
+    )
+    assert line in " ".join(capsys.readouterr().out.split())
 
 
 def test_hostile_globs_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,6 +216,12 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
 
             - ``api``: names in any case, or keys (0 is Produce).
             - ``client_id``, ``topic``, ``group``: globs; they heed case.
+            - ``partition``: numbers of partitions, of one of ``topic`` where that is given too; or
+              texts such as ``"orders-3"``.
+            - ``status``: ``"ok"``, ``"error"``, ``"one_way"``, ``"unanswered"``,
+              ``"orphan_response"`` or ``"malformed"``.
+            - ``error``: codes, as numbers or names such as ``"NOT_LEADER_OR_FOLLOWER"``; 0 is for
+              answers without an error.
             - ``client_ip``: addresses, or networks such as ``10.0.0.0/8``; as texts, or as values
               of Python's ``ipaddress``.
             - ``broker``: ``IP`` or ``IP:PORT``; these ends are also taken for brokers whatever
@@ -382,7 +388,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     Args:
         *captures: as in :func:`requests`.
         **options: those of :func:`requests` but ``jobs``, of the requests that the records are in;
-            with ``topic`` only records of such a topic. And
+            with ``topic`` or ``partition`` only records of these. And
 
             - ``values``: True for keys, values and headers too; bytes that are no text as base64.
             - ``max_records``: how many records of one batch are read, 1 to 2**31 - 1; a row with
@@ -410,7 +416,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         reader = RecordReader(
             catalog,
             Decoders(catalog),
-            topics=texts("topic", options.get("topic")),
+            row_filter=arguments["row_filter"],
             values_as="base64" if values else None,
             limits=DecompressionLimits(most_records=most),
         )

@@ -17,6 +17,7 @@ from kanalyze.capture.listing import FoundCapture
 from kanalyze.common.argument_values import (
     address_texts,
     duration_text,
+    number_texts,
     parsed,
     ports,
     texts,
@@ -29,7 +30,10 @@ from kanalyze.tables.filters import (
     RowFilter,
     parse_apis,
     parse_broker,
+    parse_error,
     parse_network,
+    parse_partition,
+    parse_status,
     parse_time_or_time_of_day,
 )
 
@@ -37,7 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
-    from kanalyze.common.argument_values import Addresses, Apis, Duration, Moment, Ports, Texts
+    from kanalyze.common.argument_values import (
+        Addresses,
+        Apis,
+        Duration,
+        Moment,
+        Numbers,
+        Ports,
+        Texts,
+    )
     from kanalyze.runtime.pipeline import CaptureInput
 
     Captures: TypeAlias = CaptureInput | Iterable[CaptureInput]
@@ -90,7 +102,10 @@ class MessageOptions(ConnectionOptions, total=False):
 
     api: Apis
     topic: Texts
+    partition: Numbers
     group: Texts
+    status: Texts
+    error: Numbers
     errors: bool
     slower_than: Duration
     topic_ids: FileName
@@ -174,11 +189,14 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
         api_names=asked.names,
         api_keys=asked.keys,
         client_ids=texts("client_id", options.get("client_id")),
-        client_networks=_each("client_ip", parse_network, options.get("client_ip")),
-        brokers=_each("broker", parse_broker, options.get("broker")),
+        client_networks=_each("client_ip", parse_network, address_texts, options),
+        brokers=_each("broker", parse_broker, address_texts, options),
         ports=frozenset(ports("port", options.get("port"))),
         topics=texts("topic", options.get("topic")),
+        partitions=_each("partition", parse_partition, number_texts, options),
         groups=texts("group", options.get("group")),
+        statuses=frozenset(_each("status", parse_status, texts, options)),
+        error_codes=frozenset(_each("error", parse_error, number_texts, options)),
         errors_only=truth("errors", options.get("errors", False)),
         slower_than_ns=_duration_ns("slower_than", options.get("slower_than")),
         since_ns=since_ns,
@@ -188,8 +206,13 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
     )
 
 
-def _each(name: str, parse: Callable[[str], _T], value: object) -> tuple[_T, ...]:
-    return tuple(parsed(name, parse, text) for text in address_texts(name, value))
+def _each(
+    name: str,
+    parse: Callable[[str], _T],
+    texts_of: Callable[[str, object], tuple[str, ...]],
+    options: Mapping[str, Any],
+) -> tuple[_T, ...]:
+    return tuple(parsed(name, parse, text) for text in texts_of(name, options.get(name)))
 
 
 def _time(name: str, value: object) -> tuple[int | None, int | None]:

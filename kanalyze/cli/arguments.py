@@ -39,6 +39,7 @@ examples:
   kanalyze report broker.pcap
   kanalyze report --json report.json captures/
   kanalyze report --html report.html captures/
+  kanalyze report --sort p99 --limit 20 -o report.md captures/
   kanalyze report --client-ip 10.1.0.0/16 --since 2026-01-31T09:30:00Z *.pcapng
 """
 
@@ -166,6 +167,8 @@ _MAX_COUNT = 65536
 _MAX_RECORDS = 2**31 - 1
 _MAX_SECONDS = 1e9
 _FAIL_ON = ("slower", "errors", "new", "gone", "any")
+_REPORT_FORMATS = ("text", "json", "md", "html")
+_REPORT_SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
 _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 
@@ -199,7 +202,11 @@ def parser() -> argparse.ArgumentParser:
 def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]:
     """Return the help of each command, its examples, and the function that adds its arguments."""
     return {
-        "report": ("summarize captures on the terminal", _REPORT_EPILOG, _add_report),
+        "report": (
+            "summarize captures: findings, then tables of who and what",
+            _REPORT_EPILOG,
+            _add_report,
+        ),
         "requests": ("write one row per request", _REQUESTS_EPILOG, _add_requests),
         "records": (
             "write one row per record produced or fetched",
@@ -239,6 +246,27 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
 
 
 def _add_report(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
+    )
+    made.add_argument(
+        "--format",
+        choices=_REPORT_FORMATS,
+        help="default: by the ending of FILE; text on standard output",
+    )
+    made.add_argument(
+        "--sort",
+        choices=_REPORT_SORTS,
+        help="of text and md: order the lines of tables by this figure, the largest first; p50 and "
+        "so on are latencies (default: the order in which JSON has them)",
+    )
+    made.add_argument(
+        "--limit",
+        type=_count,
+        metavar="N",
+        help="of text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
+        "but for the slowest requests, of which it has 10)",
+    )
     made.add_argument(
         "--json",
         metavar="FILE",
@@ -738,7 +766,22 @@ def _add_request_filters(group: argparse._ArgumentGroup) -> None:
     _repeated(group, "--api", "NAME", "API by name or key, such as Produce")
     _repeated(group, "--client-id", "GLOB", "client id, such as 'billing-*'")
     _repeated(group, "--topic", "GLOB", "topic")
+    _repeated(
+        group,
+        "--partition",
+        "N",
+        "partition: its number, of --topic where that is given, or TOPIC-N such as orders-3",
+    )
     _repeated(group, "--group", "GLOB", "consumer group")
+    _repeated(
+        group,
+        "--status",
+        "WORD",
+        "ok, error, one_way (no response is due), unanswered, orphan_response or malformed",
+    )
+    _repeated(
+        group, "--error", "NAME", "error code, such as NOT_LEADER_OR_FOLLOWER or 6, in the response"
+    )
     group.add_argument(
         "--errors", action="store_true", help="only requests answered with an error code"
     )

@@ -35,7 +35,7 @@ def records(arguments: argparse.Namespace) -> None:
     reader = RecordReader(
         catalog,
         Decoders(catalog),
-        topics=arguments.topic,
+        row_filter=analysis.row_filter,
         values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
         longest_value=LONGEST_SHOWN if row_format == TABLE else None,
         limits=DecompressionLimits(most_records=arguments.max_records),

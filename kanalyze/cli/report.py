@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
 from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.common import paths
+from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.render.report_tables import TableOrder
 from kanalyze.render.terminal import render_report, report_lines
 
 if TYPE_CHECKING:
@@ -20,19 +23,34 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "write_report"]
 
+_ENDINGS = {".txt": "text", ".json": "json", ".md": "md", ".html": "html"}
+_ORDERED = ("text", "md")
+"""Formats that --sort and --limit are of."""
+
 
 def report(arguments: argparse.Namespace) -> None:
-    """Summarize captures on the terminal, and as JSON or a page; raises KanalyzeError, OSError."""
+    """Summarize captures in one of the formats, and as JSON or a page besides.
+
+    Raises KanalyzeError and OSError.
+    """
     from kanalyze.api.reports import report_on
     from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
     from kanalyze.queries.findings import finding_kinds
 
+    report_format = _format(arguments)
+    order = TableOrder(arguments.sort, arguments.limit)
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds = finding_kinds(*folders)
     memory_bytes = arguments.max_memory or REPORT_MEMORY_BYTES
     with ExitStack() as stack:
+
+        def opened(destination: str | None) -> OutputFile | None:
+            return None if destination is None else stack.enter_context(OutputFile(destination))
+
         # Opened first, so that an error comes before the work.
-        page = None if arguments.html is None else stack.enter_context(OutputFile(arguments.html))
+        page = opened(arguments.html)
+        to_terminal = report_format == "text" and arguments.output == STANDARD_OUTPUT
+        output = None if to_terminal else opened(arguments.output)
         analysis = stack.enter_context(closing(rows_of(arguments)))
         threads = worker_count(arguments)
         database = stack.enter_context(Database(max_memory_bytes=memory_bytes, threads=threads))
@@ -44,36 +62,99 @@ def report(arguments: argparse.Namespace) -> None:
                     page.file.write(_page(database, summary))
                 return summary
 
-        write_report(arguments.json, summarize)
+        def show(summary: dict[str, Any]) -> None:
+            if output is None:
+                _show(summary, order)
+            else:
+                output.file.write(_bytes(summary, report_format, order, database))
+
+        write_report(arguments.json, summarize, show if _is_shown(arguments) else None)
 
 
-def write_report(json_file: str | None, summarize: Callable[[], dict[str, Any]]) -> None:
-    """Write a report to the terminal, and as JSON to a file if one is given.
+def _format(arguments: argparse.Namespace) -> str:
+    """Return the format of the report; raises UsageError for arguments that do not fit together."""
+    found = arguments.format or _default_format(arguments.output)
+    if found not in _ORDERED and (arguments.sort or arguments.limit):
+        raise UsageError(
+            f"--sort and --limit are of text and md: {found} has all lines, in its own order"
+        )
+    if arguments.format and not _is_shown(arguments):
+        raise UsageError(
+            f"--json - and --format {found} would both be on standard output: give -o FILE"
+        )
+    return found
 
-    If the file is standard output, only JSON is written. Raises OSError and what ``summarize``
-    raises; then no JSON is written.
+
+def _default_format(destination: str) -> str:
+    if destination == STANDARD_OUTPUT:
+        return "text"
+    found = _ENDINGS.get(paths.ending(destination))
+    if found is None:
+        raise UsageError(
+            f"cannot tell the format of {destination!r} from its ending; "
+            f"give --format, or one of {' '.join(_ENDINGS)}"
+        )
+    return found
+
+
+def _is_shown(arguments: argparse.Namespace) -> bool:
+    """Return whether there is a report besides the one of --json."""
+    return (arguments.json, arguments.output) != (STANDARD_OUTPUT, STANDARD_OUTPUT)
+
+
+def write_report(
+    json_file: str | None,
+    summarize: Callable[[], dict[str, Any]],
+    show: Callable[[dict[str, Any]], None] | None = None,
+) -> None:
+    """Write a report as JSON to a file if one is given, and show it.
+
+    By default it is shown on the terminal, or not at all if the file is standard output. Raises
+    OSError and what ``summarize`` raises; then no JSON is written.
     """
+    if show is None and json_file != STANDARD_OUTPUT:
+        show = _show
     if json_file is None:
-        _show(summarize())
-        return
-    from kanalyze.render.json import summary_json
-
-    # Opened first, so that an error comes before the work.
-    with OutputFile(json_file) as output:
         summary = summarize()
-        output.file.write(summary_json(summary).encode("ascii"))
-    if json_file != STANDARD_OUTPUT:
-        _show(summary)
+    else:
+        from kanalyze.render.json import summary_json
+
+        # Opened first, so that an error comes before the work.
+        with OutputFile(json_file) as output:
+            summary = summarize()
+            output.file.write(summary_json(summary).encode("ascii"))
+    if show is not None:
+        show(summary)
 
 
-def _show(summary: dict[str, Any]) -> None:
+def _show(summary: dict[str, Any], order: TableOrder | None = None) -> None:
     if is_plain():
-        lines = report_lines(summary, plain_width())
-        sys.stdout.write("".join(f"{line.plain}\n" for line in lines))
+        sys.stdout.write(_text(summary, order))
         return
     from rich.console import Console
 
-    render_report(summary, Console(markup=False, emoji=False, highlight=False))
+    render_report(summary, Console(markup=False, emoji=False, highlight=False), order)
+
+
+def _text(summary: dict[str, Any], order: TableOrder | None) -> str:
+    return "".join(f"{line.plain}\n" for line in report_lines(summary, plain_width(), order))
+
+
+def _bytes(
+    summary: dict[str, Any], report_format: str, order: TableOrder, database: Database
+) -> bytes:
+    """Return a report as it is in a file."""
+    if report_format == "html":
+        return _page(database, summary)
+    if report_format == "json":
+        from kanalyze.render.json import summary_json
+
+        return summary_json(summary).encode("ascii")
+    if report_format == "md":
+        from kanalyze.render.report_markdown import report_markdown
+
+        return report_markdown(summary, order).encode("utf-8")
+    return _text(summary, order).encode("utf-8")
 
 
 def _page(database: Database, summary: dict[str, Any]) -> bytes:

@@ -25,11 +25,13 @@ __all__ = [
     "Apis",
     "Duration",
     "Moment",
+    "Numbers",
     "Ports",
     "Texts",
     "address_texts",
     "count",
     "duration_text",
+    "number_texts",
     "parsed",
     "path_text",
     "ports",
@@ -44,6 +46,8 @@ Texts: TypeAlias = "str | Iterable[str] | None"
 """One, several, or none."""
 Apis: TypeAlias = "int | str | Iterable[int | str] | None"
 """Names, or keys as numbers."""
+Numbers: TypeAlias = "int | str | Iterable[int | str] | None"
+"""Numbers, or texts that say more."""
 Ports: TypeAlias = "int | str | Iterable[int | str] | None"
 _Address: TypeAlias = "str | IPv4Address | IPv6Address | IPv4Network | IPv6Network"
 Addresses: TypeAlias = "_Address | Iterable[_Address] | None"
@@ -73,6 +77,23 @@ def texts(name: str, value: object, *, numbers: bool = False) -> tuple[str, ...]
     if value is None:
         return ()
     return tuple(_text(name, each, numbers=numbers) for each in _several(value))
+
+
+def number_texts(name: str, value: object) -> tuple[str, ...]:
+    """Return one number or several as texts; texts stay what they are. None for None."""
+    several = () if value is None else _several(value)
+    numbers = ((each, _integer(each)) for each in several)
+    return tuple(
+        _text(name, each, numbers=False) if number is None else _digits(name, number)
+        for each, number in numbers
+    )
+
+
+def _digits(name: str, number: int) -> str:
+    # Python writes no number of thousands of digits.
+    if abs(number) >= _NO_NUMBER:
+        raise UsageError(f"{name}: not a number of Kafka's: {hex(number)[:_MOST_SHOWN]}")
+    return str(number)
 
 
 def _several(value: object) -> list[object]:

@@ -47,12 +47,15 @@ of a fetch whose response is not in the capture are none.
   produced_records_known produced_bytes acknowledged_records acknowledged_bytes
   unanswered_records one_way_records``, the first four for fetch, ``errors`` (codes, each counted);
   ``topic_id`` only where no name is known
-- ``groups``, most requests first: ``group_id other requests joins errors``; joins are JoinGroup
+- ``groups``, most requests first: ``group_id other requests joins syncs rebalance_time_ns
+  longest_join_ns longest_sync_ns errors``; joins are JoinGroup, syncs SyncGroup, and
+  ``rebalance_time_ns`` what members waited for the answers to both, all added up
 - ``brokers``, most requests first: ``broker other requests errors request_bytes response_bytes
   latency_ns``
 - ``throughput``: ``start_ns bucket_ns requests[] errors[] request_bytes[] response_bytes[]``;
   requests count when they begin, errors and responses when the response begins
 - ``slowest``: up to 10 requests by latency, what waited on purpose left out, with packet numbers
+  and the parts of ``total_time_ns``, as rows have them
 - ``limited``: names of the tables that hold an entry ``"other": true``
 - ``client_apis client_errors topic_latency partitions codecs latency_parts``:
   as their files in ``sql/report/`` say

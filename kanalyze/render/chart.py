@@ -5,7 +5,7 @@ In: amounts per bucket of time. Out: lines of text. This module must not know wh
 
 from __future__ import annotations
 
-__all__ = ["bar_lines", "columns_for", "resampled"]
+__all__ = ["bar_lines", "columns_for", "largest", "resampled"]
 
 _EIGHTHS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
@@ -23,6 +23,17 @@ def columns_for(buckets: int, width: int) -> tuple[int, int]:
 def resampled(amounts: list[int], together: int) -> list[int]:
     """Return the sums of each ``together`` amounts; the last may be of fewer."""
     return [sum(amounts[first : first + together]) for first in range(0, len(amounts), together)]
+
+
+def largest(amounts: list[int | None], together: int) -> list[int]:
+    """Return the largest of each ``together`` amounts; 0 where none is known."""
+    return [
+        max(
+            (amount for amount in amounts[first : first + together] if amount is not None),
+            default=0,
+        )
+        for first in range(0, len(amounts), together)
+    ]
 
 
 def bar_lines(amounts: list[int], height: int, repeat: int = 1) -> list[str]:

@@ -6,7 +6,6 @@ must not know how it was made; names from the wire are escaped.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.layout import TableColumn, fitted, natural_widths
 from kanalyze.render.lines import Line, table_line
+from kanalyze.render.markdown import markdown_table, markdown_text
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import bytes_text, count_text, duration_text, percent_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["compare_lines", "compare_markdown"]
 
@@ -35,7 +35,6 @@ _CHANGES = (
     ("faster", "Faster", "green"),
 )
 _MEASURES = {"errors": "errors", "unanswered": "unanswered", "throttled": "throttled"}
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 class _Table(NamedTuple):
@@ -83,26 +82,16 @@ def _lines(comparison: _Item, width: int) -> Iterator[Line]:
 def compare_markdown(comparison: _Item) -> str:
     """Return a comparison as Markdown, with tables as GitHub shows them."""
     *head, verdict = _head(comparison)
-    parts = ["# Comparison", *(f"- {_plain(text)}" for text in head), f"\n**{_plain(verdict)}**"]
+    parts = ["# Comparison", *(f"- {markdown_text(text)}" for text in head)]
+    parts += [f"\n**{markdown_text(verdict)}**"]
     for table in _tables(comparison):
-        titles = [_plain(column.title) or " " for column in table.columns]
-        rules = ["---:" if column.right else "---" for column in table.columns]
-        parts += [f"\n## {_plain(table.title)}\n", _cells(titles), _cells(rules)]
-        parts += [_cells(map(_plain, row)) for row in table.rows]
+        parts += [f"\n## {markdown_text(table.title)}\n"]
+        parts += markdown_table(table.columns, table.rows)
         notes = [note for place in sorted(table.notes) for note in table.notes[place]]
-        parts += ["", *(f"- {_plain(note)}" for note in notes)] if notes else []
+        parts += ["", *(f"- {markdown_text(note)}" for note in notes)] if notes else []
         parts += [f"\nand {count_text(table.more)} more"] if table.more else []
-    parts += [f"\n## {title}\n\n{_plain(text)}" for title, text in _remarks(comparison)]
+    parts += [f"\n## {title}\n\n{markdown_text(text)}" for title, text in _remarks(comparison)]
     return "\n".join(parts) + "\n"
-
-
-def _cells(texts: Iterable[str]) -> str:
-    return f"| {' | '.join(texts)} |"
-
-
-def _plain(text: str) -> str:
-    """Return a text in which nothing means anything to Markdown."""
-    return _SPECIAL.sub(r"\\\1", text)
 
 
 # -- the head -------------------------------------------------------------------------------------

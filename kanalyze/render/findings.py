@@ -11,6 +11,7 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.lines import Line
 from kanalyze.render.text import shown
 from kanalyze.render.times import clock_text
@@ -19,10 +20,35 @@ from kanalyze.render.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["finding_lines"]
+__all__ = ["FindingGroup", "finding_groups", "finding_lines"]
 
 _MOST_OF_A_KIND = 3
 _TEXT_LIMIT = 300
+
+
+class FindingGroup(NamedTuple):
+    """Findings of one kind."""
+
+    title: str
+    seen: list[tuple[str, str]]
+    """Of the first few: what was seen, and the command that shows its rows."""
+    more: int
+    why: str
+    repair: str
+    sure: str
+
+
+def finding_groups(findings: Sequence[dict[str, Any]]) -> Iterator[FindingGroup]:
+    """Give findings by kind, the worst first."""
+    for _, group in groupby(findings, key=lambda finding: finding["name"]):
+        of_kind = list(group)
+        first = of_kind[0]
+        yield FindingGroup(
+            first["title"],
+            [(_seen(finding), _command(finding)) for finding in of_kind[:_MOST_OF_A_KIND]],
+            max(len(of_kind) - _MOST_OF_A_KIND, 0),
+            *(first[name] for name in ("why", "repair", "sure")),
+        )
 
 
 def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
@@ -31,20 +57,16 @@ def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
     yield Line("Findings", style="bold cyan")
     if not findings:
         yield Line("none", style="dim")
-    for _, group in groupby(findings, key=lambda finding: finding["name"]):
-        of_kind = list(group)
-        first = of_kind[0]
-        yield Line(first["title"], style="bold red")
-        for finding in of_kind[:_MOST_OF_A_KIND]:
-            yield Line(f"  {_seen(finding)}")
-            yield Line(
-                f"    kanalyze {finding['command']} CAPTURE {_options(finding)}", style="dim"
-            )
-        if len(of_kind) > _MOST_OF_A_KIND:
-            yield Line(f"  and {count_text(len(of_kind) - _MOST_OF_A_KIND)} more", style="dim")
-        yield Line(f"  why: {first['why']}")
-        yield Line(f"  repair: {first['repair']}")
-        yield Line(f"  sure: {first['sure']}", style="dim")
+    for group in finding_groups(findings):
+        yield Line(group.title, style="bold red")
+        for seen, command in group.seen:
+            yield Line(f"  {seen}")
+            yield Line(f"    {command}", style="dim")
+        if group.more:
+            yield Line(f"  and {count_text(group.more)} more", style="dim")
+        yield Line(f"  why: {group.why}")
+        yield Line(f"  repair: {group.repair}")
+        yield Line(f"  sure: {group.sure}", style="dim")
 
 
 def _seen(finding: dict[str, Any]) -> str:
@@ -68,5 +90,6 @@ def _names(told: str, name: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told) is not None
 
 
-def _options(finding: dict[str, Any]) -> str:
-    return shown(shlex.join(finding["options"]), _TEXT_LIMIT) if finding["options"] else ""
+def _command(finding: dict[str, Any]) -> str:
+    options = shown(shlex.join(finding["options"]), _TEXT_LIMIT) if finding["options"] else ""
+    return f"kanalyze {finding['command']} CAPTURE {options}"

@@ -14,6 +14,7 @@ __all__ = [
     "bytes_text",
     "count_text",
     "duration_text",
+    "per_mille_text",
     "percent_text",
     "rate_text",
     "records_text",
@@ -64,6 +65,11 @@ def percent_text(share: float) -> str:
     if share in (0, 1):
         return f"{100 * int(share)} %"
     return f"{min(max(100 * share, 0.01), 99.99):.2f} %"
+
+
+def per_mille_text(per_mille: int | None) -> str:
+    """Return a share in thousandths in percent: ``97.8 %``; ``-`` for null."""
+    return MISSING if per_mille is None else f"{per_mille / 10:g} %"
 
 
 def at_least(text: str, *, known: bool | None) -> str:

@@ -195,7 +195,7 @@ def _record_reader(context: RunContext) -> RecordReader:
     from kanalyze.tables.records.rows import RecordReader  # a large module
 
     catalog, limits = context.settings.catalog, DecompressionLimits()
-    return RecordReader(catalog, Decoders(catalog), limits=limits, topics=context.row_filter.topics)
+    return RecordReader(catalog, Decoders(catalog), limits=limits, row_filter=context.row_filter)
 
 
 def _block_of(rows: Sequence[AnyRow], columns: Sequence[Column]) -> RowBlock:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.argument_values import duration_text, texts, time_text
+from kanalyze.common.argument_values import duration_text, number_texts, time_text
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
@@ -309,5 +309,5 @@ def _text(name: str, value: Any) -> str | None:
         return None if value is None else str(value)
     if isinstance(value, os.PathLike):
         return str(value)
-    found = texts(name, value, numbers=True)
+    found = number_texts(name, value)
     return json.dumps(found) if found else None

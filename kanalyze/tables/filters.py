@@ -13,7 +13,7 @@ from copy import copy
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import (
@@ -24,8 +24,10 @@ from kanalyze.common.times import (
     parse_time_of_day_ns,
 )
 from kanalyze.errors import UsageError
+from kanalyze.kafka.schema.error_codes import error_code, error_name
+from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import COLUMNS, Status
 
 if TYPE_CHECKING:
     import ipaddress
@@ -38,15 +40,21 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokerAddress",
     "NamedApis",
+    "NamedPartition",
     "RowFilter",
     "parse_apis",
     "parse_broker",
+    "parse_error",
     "parse_network",
+    "parse_partition",
+    "parse_status",
     "parse_time_or_time_of_day",
 ]
 
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
+_Field: TypeAlias = "Callable[[str], Sequence[Any]]"
+"""Gives the values that items have in the field of a name; null where they have no such field."""
 _AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
 """Rows with a client and a broker."""
 
@@ -102,6 +110,49 @@ def parse_network(text: str) -> _Network:
 
 
 _MOST_DIGITS = 18
+_LEAST_CODE, _MOST_CODE = -(1 << 15), (1 << 15) - 1
+_MOST_PARTITION = (1 << 31) - 1
+_STATUSES: tuple[str, ...] = get_args(Status)
+
+
+class NamedPartition(NamedTuple):
+    """A partition of a topic, or the partitions of every topic that have one number."""
+
+    topic: str | None
+    """A glob; None for any topic."""
+    partition: int
+
+    def __str__(self) -> str:
+        """Return it as :func:`parse_partition` reads it."""
+        return str(self.partition) if self.topic is None else f"{self.topic}-{self.partition}"
+
+
+def parse_partition(text: str) -> NamedPartition:
+    """Return the partition that ``N`` or ``TOPIC-N`` names; raises UsageError for anything else."""
+    topic, dash, number = text.rpartition("-")
+    if (topic or not dash) and _is_number(number) and int(number) <= _MOST_PARTITION:
+        return NamedPartition(topic if dash else None, int(number))
+    raise UsageError(f"not a partition: {text!r} (such as 3 or orders-3)")
+
+
+def parse_status(text: str) -> str:
+    """Return the status that a text names, in any case; raises UsageError for any other text."""
+    status = text.lower().replace("-", "_")
+    if status in _STATUSES:
+        return status
+    raise UsageError(f"unknown status: {text!r}; there are {', '.join(_STATUSES)}")
+
+
+def parse_error(text: str) -> int:
+    """Return the error code that a name in any case, or a number, stands for; raises UsageError."""
+    if _is_number(text.removeprefix("-")):
+        code: int | None = int(text)
+    else:
+        code = error_code(text.upper())
+    if code is not None and _LEAST_CODE <= code <= _MOST_CODE:
+        return code
+    near = _near(text, (name for name, _ in ERRORS.values()))
+    raise UsageError(f"unknown error: {text!r}{near or ' (kanalyze protocol errors lists them)'}")
 
 
 class NamedApis(NamedTuple):
@@ -149,12 +200,15 @@ class RowFilter:
         "brokers",
         "client_ids",
         "client_networks",
+        "error_codes",
         "errors_only",
         "groups",
+        "partitions",
         "ports",
         "since_ns",
         "since_of_day_ns",
         "slower_than_ns",
+        "statuses",
         "topics",
         "until_ns",
         "until_of_day_ns",
@@ -170,7 +224,10 @@ class RowFilter:
         brokers: tuple[BrokerAddress, ...] = (),
         ports: frozenset[int] = frozenset(),
         topics: tuple[str, ...] = (),
+        partitions: tuple[NamedPartition, ...] = (),
         groups: tuple[str, ...] = (),
+        statuses: frozenset[str] = frozenset(),
+        error_codes: frozenset[int] = frozenset(),
         errors_only: bool = False,
         slower_than_ns: int | None = None,
         since_ns: int | None = None,
@@ -188,7 +245,12 @@ class RowFilter:
             brokers: the broker is one of them.
             ports: the broker's TCP port is one of them.
             topics: globs, on the topic's name, or on its id where no name is known.
+            partitions: partitions that the request or an error names; with ``topics``, of one of
+                these topics.
             groups: globs.
+            statuses: the status is one of them.
+            error_codes: one of these codes stands in the response, at any level; 0 where no other
+                one does.
             errors_only: only rows with an error code other than 0, at any level.
             slower_than_ns: only rows with a latency above this. Responses that the broker held
                 back on purpose are not slow.
@@ -206,7 +268,10 @@ class RowFilter:
         self.brokers = brokers
         self.ports = ports
         self.topics = topics
+        self.partitions = partitions
         self.groups = groups
+        self.statuses = statuses
+        self.error_codes = error_codes
         self.errors_only = errors_only
         self.slower_than_ns = slower_than_ns
         self.since_ns = since_ns
@@ -230,7 +295,10 @@ class RowFilter:
         brokers: Iterable[str] = (),
         ports: Iterable[int] = (),
         topics: Iterable[str] = (),
+        partitions: Iterable[str] = (),
         groups: Iterable[str] = (),
+        statuses: Iterable[str] = (),
+        error_codes: Iterable[str] = (),
         errors_only: bool = False,
         slower_than: str | None = None,
         since: str | None = None,
@@ -240,10 +308,10 @@ class RowFilter:
 
         ``apis`` are names in any case, or API keys as numbers; ``api_names`` maps the known names
         to keys (None: any name is taken). ``client_ips`` are addresses or networks
-        such as ``10.0.0.0/8``; ``brokers`` as :func:`parse_broker` reads them; ``slower_than`` a
-        duration with a unit; ``since`` and ``until`` as
-        :func:`~kanalyze.common.times.parse_time_ns` reads them, or a time of day. Raises
-        UsageError.
+        such as ``10.0.0.0/8``; ``brokers``, ``partitions``, ``statuses`` and ``error_codes`` as
+        :func:`parse_broker` and its like read them; ``slower_than`` a duration with a unit;
+        ``since`` and ``until`` as :func:`~kanalyze.common.times.parse_time_ns` reads them, or a
+        time of day. Raises UsageError.
         """
         named = parse_apis(apis, api_names)
         nothing = (None, None)
@@ -257,7 +325,10 @@ class RowFilter:
             brokers=tuple(map(parse_broker, brokers)),
             ports=frozenset(ports),
             topics=tuple(topics),
+            partitions=tuple(map(parse_partition, partitions)),
             groups=tuple(groups),
+            statuses=frozenset(map(parse_status, statuses)),
+            error_codes=frozenset(map(parse_error, error_codes)),
             errors_only=errors_only,
             slower_than_ns=None if slower_than is None else parse_duration_ns(slower_than),
             since_ns=since_ns,
@@ -307,13 +378,30 @@ class RowFilter:
             "broker": list(map(str, self.brokers)),
             "port": sorted(self.ports),
             "topic": list(self.topics),
+            "partition": list(map(str, self.partitions)),
             "group": list(self.groups),
+            "status": sorted(self.statuses),
+            "error": [error_name(code) for code in sorted(self.error_codes)],
             "errors": self.errors_only,
             "slower_than_ns": self.slower_than_ns,
             "since": None if since is None else format_time(since),
             "until": None if until is None else format_time(until),
         }
         return {name: value for name, value in every.items() if value not in ([], False, None)}
+
+    @property
+    def names_items(self) -> bool:
+        """Whether there is a condition on topics or partitions."""
+        return bool(self.topics or self.partitions)
+
+    def has_item(self, topic: str | None, partition: int | None) -> bool:
+        """Return whether a partition of a topic meets the conditions on both."""
+        if self.topics and not _any_glob(topic, self.topics):
+            return False
+        return not self.partitions or any(
+            number == partition and (glob is None or _any_glob(topic, (glob,)))
+            for glob, number in self.partitions
+        )
 
     def matches(self, row: Row) -> bool:
         """Return whether a row meets every condition."""
@@ -387,11 +475,16 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
     by_lower = {known.lower(): known for known in api_names}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
+    raise UsageError(f"unknown API: {name!r}{_near(name, api_names)}")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """Return which names may have been meant, as the end of a message."""
     import difflib  # only for a name that there is not
 
+    by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=3)
-    hint = f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
-    raise UsageError(f"unknown API: {name!r}{hint}")
+    return f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
 
 
 # Called for every row with the addresses of the few clients of a capture.
@@ -411,7 +504,8 @@ class _Check(NamedTuple):
 
     is_set: Callable[[RowFilter], bool]
     columns: tuple[str, ...]
-    """Of the row contract; or ``topics``, all that a row names, or ``has_errors``."""
+    """Of the row contract; or ``topics`` or ``topic_partitions``, all that a row names,
+    ``codes``, those of its errors, or ``has_errors``."""
     holds: Callable[..., bool]
     """Given the filter, and the value of each of the columns."""
 
@@ -419,28 +513,52 @@ class _Check(NamedTuple):
 def _of_row(row: Row, name: str) -> Any:
     """Return the value of a row that a condition tests."""
     if name == "topics":
-        named = [item.topic or item.topic_id for item in row.partitions]
-        return [*named, *(item.topic for item in row.errors)]
+        return [topic for topic, _ in _of_row(row, "topic_partitions")]
+    if name == "topic_partitions":
+        named = [(item.topic or item.topic_id, item.partition) for item in row.partitions]
+        return [*named, *((item.topic, item.partition) for item in row.errors)]
+    if name == "codes":
+        return [item.code for item in row.errors]
     return bool(row.errors) if name == "has_errors" else getattr(row, name)
 
 
 def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
     """Return the values of a block's rows that a condition tests."""
-    if name == "topics":
-        topics, failed = (_of_items(block, lists) for lists in ("partitions", "errors"))
-        return [[*some, *others] for some, others in zip(topics, failed, strict=True)]
+    if name in ("topics", "topic_partitions"):
+        found = _topics_of if name == "topics" else _topic_partitions_of
+        items, failed = (_of_items(block, lists, found) for lists in ("partitions", "errors"))
+        return [[*some, *others] for some, others in zip(items, failed, strict=True)]
+    if name == "codes":
+        return list(_of_items(block, "errors", lambda items: items("code")))
     if name == "has_errors":
         return [end > first for first, end in pairwise(_lists(block, "errors").offsets)]
     return block.values([_COLUMNS[name]])[0]
 
 
-def _of_items(block: RowBlock, name: str) -> Iterator[list[str | None]]:
-    """Give the topics of each row's partitions, or of its errors."""
+def _of_items(
+    block: RowBlock, name: str, values_of: Callable[[_Field], Sequence[Any]]
+) -> Iterator[Sequence[Any]]:
+    """Give what ``values_of`` makes of the fields of each row's partitions, or of its errors."""
     lists = _lists(block, name)
-    topics = [field for field in _COLUMNS[name].fields if field.name in ("topic", "topic_id")]
-    columns = RowBlock(lists.offsets[-1], dict(lists.fields)).values(topics)
-    named = [next(filter(None, each), None) for each in zip(*columns, strict=True)]
-    return (named[first:end] for first, end in pairwise(lists.offsets))
+    items = RowBlock(lists.offsets[-1], dict(lists.fields))
+    fields = {field.name: field for field in _COLUMNS[name].fields}
+
+    def values(field: str) -> Sequence[Any]:
+        return items.values([fields[field]])[0] if field in fields else [None] * len(items)
+
+    found = values_of(values)
+    return (found[first:end] for first, end in pairwise(lists.offsets))
+
+
+def _topics_of(field: _Field) -> Sequence[str | None]:
+    """Return the topic of each item, or its id where no name is known."""
+    return [
+        name or topic_id for name, topic_id in zip(field("topic"), field("topic_id"), strict=True)
+    ]
+
+
+def _topic_partitions_of(field: _Field) -> Sequence[tuple[str | None, int | None]]:
+    return list(zip(_topics_of(field), field("partition"), strict=True))
 
 
 def _lists(block: RowBlock, name: str) -> Lists:
@@ -484,6 +602,20 @@ def _topic_matches(row_filter: RowFilter, topics: Sequence[str | None]) -> bool:
     return any(_any_glob(topic, row_filter.topics) for topic in topics)
 
 
+def _partition_matches(
+    row_filter: RowFilter, items: Sequence[tuple[str | None, int | None]]
+) -> bool:
+    return any(row_filter.has_item(topic, partition) for topic, partition in items)
+
+
+def _status_matches(row_filter: RowFilter, status: str) -> bool:
+    return status in row_filter.statuses
+
+
+def _error_matches(row_filter: RowFilter, codes: Sequence[int], first: int | None) -> bool:
+    return first in row_filter.error_codes or not row_filter.error_codes.isdisjoint(codes)
+
+
 def _group_matches(row_filter: RowFilter, group_id: str | None) -> bool:
     return _any_glob(group_id, row_filter.groups)
 
@@ -514,7 +646,11 @@ _CHECKS: tuple[_Check, ...] = (
         ("api_key", "api_name"),
         _api_matches,
     ),
+    _Check(lambda row_filter: bool(row_filter.statuses), ("status",), _status_matches),
     _Check(lambda row_filter: row_filter.errors_only, ("has_errors", "status"), _failed),
+    _Check(
+        lambda row_filter: bool(row_filter.error_codes), ("codes", "error_code"), _error_matches
+    ),
     _Check(
         lambda row_filter: row_filter.slower_than_ns is not None,
         ("latency_ns", "waited"),
@@ -533,5 +669,8 @@ _CHECKS: tuple[_Check, ...] = (
     _Check(lambda row_filter: bool(row_filter.client_ids), ("client_id",), _client_id_matches),
     _Check(lambda row_filter: bool(row_filter.groups), ("group_id",), _group_matches),
     _Check(lambda row_filter: bool(row_filter.topics), ("topics",), _topic_matches),
+    _Check(
+        lambda row_filter: bool(row_filter.partitions), ("topic_partitions",), _partition_matches
+    ),
 )
 """Cheap ones first."""

@@ -131,6 +131,9 @@ FILTERS = [
     ({"since": "22:46:12", "until": "22:46:20"}, ["--since", "22:46:12", "--until", "22:46:20"]),
     ({"errors": True}, ["--errors"]),
     ({"group": "*"}, ["--group", "*"]),
+    ({"status": ["ok", "one_way"]}, ["--status", "ok", "--status", "one_way"]),
+    ({"error": [3, "none"]}, ["--error", "UNKNOWN_TOPIC_OR_PARTITION", "--error", "0"]),
+    ({"partition": 0, "topic": "*conf*"}, ["--partition", "0", "--topic", "*conf*"]),
     ({"max_memory_bytes": "64M"}, ["--max-memory", "64M"]),
 ]
 

@@ -11,7 +11,7 @@ from kanalyze.cli import analyze
 from kanalyze.cli.analyze import analysis_of, progress_bar
 from kanalyze.cli.arguments import parser
 from kanalyze.errors import DefinitionError, UsageError
-from kanalyze.tables.filters import BrokerAddress
+from kanalyze.tables.filters import BrokerAddress, NamedPartition
 from tests.support.definitions import vendor_folder
 from tests.support.rows import row
 
@@ -42,11 +42,14 @@ def test_every_filter_reaches_the_rows(fake):
     made = analysis(
         *("--client-id", "c", "--client-ip", "10.0.0.0/8", "--topic", "t", "--group", "g"),
         *("--slower-than", "1ms", "--since", "1", "--until", "2"),
+        *("--status", "ok", "--error", "-1", "--partition", "t-0"),
     )
     wanted = made.row_filter
     assert wanted.client_ids == ("c",)
     assert str(wanted.client_networks[0]) == "10.0.0.0/8"
     assert (wanted.topics, wanted.groups) == (("t",), ("g",))
+    assert (wanted.statuses, wanted.error_codes) == ({"ok"}, {-1})
+    assert wanted.partitions == (NamedPartition("t", 0),)
     assert wanted.slower_than_ns == 1_000_000
     assert (wanted.since_ns, wanted.until_ns) == (10**9, 2 * 10**9)
 

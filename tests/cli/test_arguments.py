@@ -19,11 +19,13 @@ def test_both_commands_take_the_same_filters():
     filters = [
         *("--api", "1", "--client-id", "a", "--client-ip", "1.2.3.4", "--broker", "1.2.3.4:1"),
         *("--topic", "t", "--group", "g", "--errors", "--slower-than", "1ms"),
+        *("--status", "ok", "--error", "-1", "--partition", "t-0"),
         *("--since", "0", "--until", "1", "--port", "9092", "x.pcap"),
     ]
     report = vars(parser().parse_args(["report", *filters]))
     requests = vars(parser().parse_args(["requests", *filters]))
-    for own in ("command", "html", "json", "queries", "threshold"):
+    own_of_report = ("html", "json", "limit", "queries", "sort", "threshold")
+    for own in ("command", "output", "format", *own_of_report):
         report.pop(own)
     for own in ("command", "output", "format", "columns"):
         requests.pop(own)

@@ -23,6 +23,7 @@ BASICS = ROOT / "captures" / "basics.pcap"
 
 WRITE = {
     "report --json": ["report", "--json", "{out}", "{capture}"],
+    "report -o": ["report", "--format", "md", "-o", "{out}", "{capture}"],
     "compare --json": ["compare", "--json", "{out}", "{capture}", "{capture}"],
     "requests -o": ["requests", "--format", "csv", "-o", "{out}", "{capture}"],
     "requests jsonl": ["requests", "--format", "jsonl", "-o", "{out}", "{capture}"],
@@ -254,12 +255,12 @@ def test_a_loop_among_the_inputs_is_one_line(tmp_path, capsys):
 
 NO_FILES = {
     "all", "api", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip", "columns",
-    "conf", "duration", "errors", "fail_on", "filter", "finish", "format", "group", "help", "host",
-    "interface", "interval", "jobs", "kind", "least_ms", "least_percent", "list", "master",
-    "max_memory", "max_records", "metrics", "metrics_host", "param", "port", "query", "replace",
-    "save_errors", "save_files", "save_size", "save_slower_than", "settle", "since", "slower_than",
-    "split_size", "tables", "threshold", "topic", "until", "values", "write_every", "write_files",
-    "write_size",
+    "conf", "duration", "error", "errors", "fail_on", "filter", "finish", "format", "group", "help",
+    "host", "interface", "interval", "jobs", "kind", "least_ms", "least_percent", "limit", "list",
+    "master", "max_memory", "max_records", "metrics", "metrics_host", "param", "partition", "port",
+    "query", "replace", "save_errors", "save_files", "save_size", "save_slower_than", "settle",
+    "since", "slower_than", "sort", "split_size", "status", "tables", "threshold", "topic", "until",
+    "values", "write_every", "write_files", "write_size",
 }  # fmt: skip
 
 

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from kanalyze.cli.arguments import _REPORT_SORTS
 from kanalyze.cli.main import main
+from kanalyze.render.report_tables import SORTS
+from tests.support.captures import path
 
 
 def test_the_report_goes_to_the_terminal(fake, capsys):
@@ -49,4 +54,119 @@ def test_a_report_that_fails_leaves_no_json(fake, tmp_path):
 def test_the_width_of_the_terminal_is_heeded(fake, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     assert main(["report", "x.pcap"]) == 0
-    assert "versions" in capsys.readouterr().out
+    assert "received" in capsys.readouterr().out
+
+
+# -- formats --------------------------------------------------------------------------------------
+
+ERRORS = str(path("errors"))
+FORMATS = {
+    "text": "only requests that match: status error\n",
+    "json": '"filter": {\n    "status": [\n      "error"\n    ]\n  }',
+    "md": "\n- only requests that match: status error\n",
+    "html": "only requests that match: status error",
+}
+"""Each format, and how it says by what it is filtered."""
+
+
+def report_in(capfd, *words: str) -> str:
+    assert main(["report", *words]) == 0
+    found = capfd.readouterr()
+    assert found.err == ""
+    return found.out
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_goes_to_standard_output_or_to_a_file(name, capfd, tmp_path):
+    told = report_in(capfd, "--format", name, "--status", "error", ERRORS)
+    assert FORMATS[name] in told
+    target = tmp_path / "report.anything"
+    words = ["--status", "error", ERRORS, "-o", str(target)]
+    assert report_in(capfd, "--format", name, *words) == ""
+    assert target.read_text(encoding="utf-8") == told
+    ending = {"text": "txt"}.get(name, name)
+    named = tmp_path / f"report.{ending.upper()}"
+    assert report_in(capfd, "-o", str(named), "--status", "error", ERRORS) == ""
+    assert named.read_text(encoding="utf-8") == told
+
+
+def test_all_files_can_be_had_in_one_run(capfd, tmp_path):
+    files = {name: tmp_path / f"r.{name}" for name in ("json", "html", "md")}
+    words = ["--json", str(files["json"]), "--html", str(files["html"]), "-o", str(files["md"])]
+    assert report_in(capfd, *words, ERRORS) == ""
+    for name, file in files.items():
+        assert file.read_text(encoding="utf-8") == report_in(capfd, "--format", name, ERRORS)
+    told = report_in(capfd, "--json", "-", "-o", str(tmp_path / "again.md"), ERRORS)
+    assert told == files["json"].read_text()
+    assert (tmp_path / "again.md").read_bytes() == files["md"].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["-o", "r.csv"], "cannot tell the format of 'r.csv' from its ending; give --format, or"),
+        (["--format", "json", "--sort", "p99"], "--sort and --limit are of text and md: json has"),
+        (["-o", "r.html", "--limit", "3"], "--sort and --limit are of text and md: html has"),
+        (["--json", "-", "--format", "md"], "--json - and --format md would both be on standard"),
+        (["--status", "fine"], "unknown status: 'fine'; there are ok, error, one_way, "),
+        (["--error", "NOT_LEADER"], "unknown error: 'NOT_LEADER'; did you mean NOT_LEADER_OR_"),
+        (["--partition", "orders"], "not a partition: 'orders' (such as 3 or orders-3)"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(words, problem, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *words, ERRORS]) == 2
+    found = capfd.readouterr()
+    assert found.out == ""
+    assert found.err.startswith(f"kanalyze: {problem}")
+    assert found.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--sort", "p95"], "argument --sort: invalid choice: 'p95' (choose from 'requests', "),
+        (["--limit", "0"], "argument --limit: not a number from 1 to 65536: '0'"),
+        (["--format", "csv"], "argument --format: invalid choice: 'csv'"),
+    ],
+)
+def test_a_wrong_word_is_said_with_those_that_there_are(words, problem, capfd):
+    with pytest.raises(SystemExit) as raised:
+        main(["report", *words, ERRORS])
+    assert raised.value.code == 2
+    assert problem in capfd.readouterr().err
+
+
+def test_a_report_that_fails_leaves_no_file(fake, tmp_path):
+    fake.error = KeyboardInterrupt()
+    assert main(["report", "-o", str(tmp_path / "report.md"), "x.pcap"]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def test_the_words_of_sort_are_those_of_the_tables():
+    assert _REPORT_SORTS == SORTS
+
+
+@pytest.mark.parametrize("form", ["text", "md"])
+def test_sort_and_limit_hold_for_tables_and_not_for_json(form, capfd, tmp_path):
+    target = tmp_path / "r.json"
+    words = ["--format", form, "--sort", "errors", "--limit", "2", "--json", str(target)]
+    told = report_in(capfd, *words, ERRORS)
+    assert "Clients by API, by errors" in told
+    table = told.partition("Clients, by errors\n")[2].partition("\nBusiest")[0]
+    assert "aiokafka-unknown-topic" in table
+    assert "confluent-unknown-topic" not in table
+    assert "and 13 more" in table
+    assert target.read_text() == report_in(capfd, "--json", "-", ERRORS)
+
+
+def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
+    saved = str(tmp_path / "a.duckdb")
+    assert main(["save", "-o", saved, ERRORS]) == 0
+    for form in ("text", "md"):
+        words = ["--format", form, "--sort", "max", "--limit", "3", "--error", "1", "--error", "10"]
+        assert report_in(capfd, *words, saved) == report_in(capfd, *words, ERRORS)

@@ -101,6 +101,8 @@ FILTERS = (
     ["--slower-than", "1ms"],
     ["--topic", "*a*"],
     ["--group", "*"],
+    ["--status", "error", "--error", "UNKNOWN_TOPIC_OR_PARTITION", "--error", "79"],
+    ["--partition", "0", "--partition", "g*-1"],
     ["--client-id", "*-[a-m]*"],
     ["--client-ip", "127.0.0.0/8"],
     ["--broker", "127.0.0.1"],
@@ -117,7 +119,7 @@ def test_a_filter_holds_as_for_the_capture(command, words, name, saved, told):
 
 
 @pytest.mark.parametrize("command", ["connections", "anomalies"])
-@pytest.mark.parametrize("words", FILTERS[6:], ids=" ".join)
+@pytest.mark.parametrize("words", FILTERS[8:], ids=" ".join)
 def test_a_filter_of_ends_and_times_holds_for_the_other_tables(command, words, saved, told):
     words = [command, "--format", "csv", "-o", "{out}", *words]
     assert told(*words, str(saved("snaplen"))) == told(*words, str(path("snaplen")))
@@ -153,7 +155,7 @@ def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
 
 def test_what_was_filtered_when_it_was_saved_is_told(tmp_path, told):
     target = str(tmp_path / "a.duckdb")
-    words = ["--api", "Fetch", "--since", "22:46:12"]
+    words = ["--api", "Fetch", "--since", "22:46:12", "--status", "ok", "--partition", "0"]
     assert told("save", *words, "-o", target, str(path("basics"))).status == 0
     expected = told("report", *words, "--json", "{out}", str(path("basics")))
     assert told("report", "--json", "{out}", target) == expected

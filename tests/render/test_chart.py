@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.render.chart import bar_lines, columns_for, resampled
+from kanalyze.render.chart import bar_lines, columns_for, largest, resampled
 
 AMOUNTS = st.lists(st.integers(0, 10**12), max_size=50)
 
@@ -42,3 +42,9 @@ def test_every_line_has_a_column_for_each_amount(amounts, height):
 
 def test_nothing_but_zeros_is_blank():
     assert bar_lines([0, 0], 2) == ["  ", "  "]
+
+
+def test_the_largest_of_amounts_that_are_not_all_known():
+    assert largest([1, None, 3, None, None, 2], 2) == [1, 3, 2]
+    assert largest([None, None, 5], 2) == [0, 5]
+    assert largest([], 3) == []

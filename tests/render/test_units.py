@@ -9,6 +9,7 @@ from kanalyze.render.units import (
     bytes_text,
     count_text,
     duration_text,
+    per_mille_text,
     percent_text,
     rate_text,
     records_text,
@@ -91,3 +92,11 @@ def test_a_number_of_records_that_nobody_could_count_is_no_zero():
     assert records_text(0, known=None) == "0"
     assert records_text(0, known=False) == "unknown"
     assert records_text(1234, known=False) == "\u22651,234"
+
+
+@pytest.mark.parametrize(
+    ("per_mille", "expected"),
+    [(None, "-"), (0, "0 %"), (1, "0.1 %"), (978, "97.8 %"), (1000, "100 %")],
+)
+def test_thousandths_are_shown_in_percent(per_mille, expected):
+    assert per_mille_text(per_mille) == expected

@@ -112,6 +112,8 @@ def test_arguments_are_those_of_the_library() -> None:
         "group": [],
         "api": [0, "Fetch"],
         "port": 9092,
+        "error": [-1, "NOT_COORDINATOR"],
+        "partition": 3,
         "definitions": PurePosixPath("/some/where"),
         "errors": True,
     }
@@ -120,6 +122,8 @@ def test_arguments_are_those_of_the_library() -> None:
         "slowerthan": "50000000ns",
         "api": '["0", "Fetch"]',
         "port": "9092",
+        "error": '["-1", "NOT_COORDINATOR"]',
+        "partition": "3",
         "definitions": "/some/where",
         "errors": "true",
     }

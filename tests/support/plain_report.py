@@ -38,6 +38,8 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
                 "other": False,
                 "requests": len(requests_of(members)),
                 "joins": sum(row.api_name == "JoinGroup" for row in requests_of(members)),
+                "syncs": sum(row.api_name == "SyncGroup" for row in requests_of(members)),
+                **rebalance_times(members),
                 "errors": failed(members),
             }
             for key, members in by_requests(rows, lambda row: (row.group_id,))
@@ -72,6 +74,19 @@ def requests_of(rows: Iterable[Row]) -> list[Row]:
 
 def failed(rows: Iterable[Row]) -> int:
     return sum(row.status == "error" for row in rows)
+
+
+def rebalance_times(rows: Iterable[Row]) -> dict[str, int | None]:
+    took: dict[str | None, list[int]] = {"JoinGroup": [], "SyncGroup": []}
+    for row in rows:
+        if row.api_name in took and row.total_time_ns is not None:
+            took[row.api_name].append(row.total_time_ns)
+    joins, syncs = took["JoinGroup"], took["SyncGroup"]
+    return {
+        "rebalance_time_ns": sum(joins + syncs) if joins or syncs else None,
+        "longest_join_ns": max(joins, default=None),
+        "longest_sync_ns": max(syncs, default=None),
+    }
 
 
 def total(values: Iterable[int | None]) -> int:
@@ -493,8 +508,7 @@ def slowest(rows: Iterable[Row]) -> list[dict[str, Any]]:
         *("client_ip", "broker_ip", "client_port", "broker_port", "client_software_name"),
         *("client_software_version", "principal", "wire", "error_code", "errors", "partitions"),
         *("record_count", "record_bytes", "acks", "max_wait_ms", "min_bytes", "waited"),
-        *("group_id", "member_id", "transactional_id", "anomalies", "capture_point"),
-        *("client_network_ns", "retransmitted_packets", "zero_windows", *PARTS),
+        *("group_id", "member_id", "transactional_id", "anomalies"),
     }
     found = []
     for row in timed[:10]:

@@ -8,7 +8,15 @@ from hypothesis import given
 from kanalyze.common.times import format_time
 from kanalyze.errors import UsageError
 from kanalyze.tables.columns.block import RowBlock
-from kanalyze.tables.filters import BrokerAddress, RowFilter, parse_broker
+from kanalyze.tables.filters import (
+    BrokerAddress,
+    RowFilter,
+    parse_broker,
+    parse_error,
+    parse_partition,
+    parse_status,
+)
+from kanalyze.tables.row import ErrorItem
 from tests.support.rows import START_NS, failed, fetch, orphan, partition, row, rows, unanswered
 
 NAMES = {"Produce": 0, "Fetch": 1, "FetchSnapshot": 59, "Heartbeat": 12}
@@ -154,6 +162,115 @@ def test_a_topic_without_a_name_goes_by_its_id():
 def test_groups_are_globs():
     assert parse(groups=["bill*"]).matches(row(group_id="billing"))
     assert not parse(groups=["*"]).matches(row(group_id=None))
+
+
+def passing(wanted: RowFilter, *rows) -> list[bool]:
+    """Return whether rows pass, one by one; as a block they do too."""
+    found = [wanted.matches(each) for each in rows]
+    numbers = [number for number, passes in enumerate(found) if passes]
+    assert list(wanted.numbers(RowBlock.of_rows(rows))) == numbers
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (["ok"], [True, False, False, False]),
+        (["UNANSWERED", "orphan-response"], [False, False, True, True]),
+        (["malformed"], [False, False, False, False]),
+    ],
+)
+def test_a_status_goes_by_its_word(asked, expected):
+    rows = (row(), failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"), unanswered(), orphan())
+    assert passing(parse(statuses=asked), *rows) == expected
+
+
+def test_an_error_is_looked_for_at_every_level():
+    rows = (
+        failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"),
+        failed(
+            None, 6, "", error_code=29, errors=[ErrorItem("a", 0, 29, ""), ErrorItem("b", 0, 6, "")]
+        ),
+        row(error_code=6, error_name="NOT_LEADER_OR_FOLLOWER"),
+        row(),
+        unanswered(error_code=None),
+    )
+    assert passing(parse(error_codes=["6"]), *rows) == [True, True, True, False, False]
+    assert passing(parse(error_codes=["29", "NONE"]), *rows) == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("6", 6),
+        ("-1", -1),
+        ("not_leader_or_follower", 6),
+        ("UNKNOWN_SERVER_ERROR", -1),
+        ("none", 0),
+        ("999", 999),
+        ("UNKNOWN_999", 999),
+        ("-32768", -(1 << 15)),
+    ],
+)
+def test_an_error_goes_by_its_name_or_its_code(text, code):
+    assert parse_error(text) == code
+    assert parse(error_codes=[text]).matches(failed("orders", code, "", error_code=code))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "NOT_LEADER", "32768", "UNKNOWN_99999", "9" * 5000, "\u00b2"]
+)
+def test_what_is_no_error_is_refused(text):
+    with pytest.raises(UsageError, match=r"^unknown error: "):
+        parse_error(text)
+
+
+def test_what_an_error_may_have_been_is_said():
+    with pytest.raises(UsageError, match=r"; did you mean NOT_LEADER_OR_FOLLOWER"):
+        parse_error("NOT_LEADER_FOLLOWER")
+
+
+def test_an_unknown_status_is_refused_with_those_that_there_are():
+    with pytest.raises(UsageError, match=r"^unknown status: 'fine'; there are ok, error, one_way,"):
+        parse_status("fine")
+
+
+PARTITIONS = (
+    row(partitions=[partition("orders", 1), partition("clicks", 3)]),
+    row(partitions=[partition("orders", 3)]),
+    row(partitions=[partition("orders", None)]),
+    row(partitions=[partition(None, 3, topic_id="AA-AAAAAAAAAAAAAAAAAAQ")]),
+    failed("orders-3", 3, "UNKNOWN_TOPIC_OR_PARTITION", partitions=[]),
+    row(partitions=[]),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "topics", "expected"),
+    [
+        (["3"], [], [True, True, False, True, False, False]),
+        (["orders-3"], [], [False, True, False, False, False, False]),
+        (["orders-3-0"], [], [False, False, False, False, True, False]),
+        (["AA-AAAAAAAAAAAAAAAAAAQ-3"], [], [False, False, False, True, False, False]),
+        (["3"], ["orders"], [False, True, False, False, False, False]),
+        (["o*-1", "clicks-3"], [], [True, False, False, False, False, False]),
+        (["1", "0"], ["o*"], [True, False, False, False, True, False]),
+        (["orders-3"], ["clicks"], [False] * 6),
+    ],
+)
+def test_a_partition_is_one_of_the_topic_that_is_asked_for(asked, topics, expected):
+    assert passing(parse(partitions=asked, topics=topics), *PARTITIONS) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "-3", "orders-", "orders-x", "2147483648", "9" * 5000])
+def test_what_is_no_partition_is_refused(text):
+    with pytest.raises(UsageError, match=r"^not a partition: "):
+        parse_partition(text)
+
+
+@pytest.mark.parametrize("text", ["0", "2147483647", "orders-3", "a-b-0", "0-1"])
+def test_a_partition_is_written_as_it_is_read(text):
+    assert str(parse_partition(text)) == text
 
 
 def test_errors_only_leaves_rows_with_error_codes():

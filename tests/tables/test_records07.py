@@ -10,6 +10,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
+from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
@@ -78,7 +79,9 @@ def test_the_parts_of_multifetch_and_multiproduce_are_told_apart() -> None:
         ("MultiProduce", "orders", 0, None, "y"),
         ("MultiProduce", "t", 3, None, "z"),
     ]
-    found = rows_of(talk().client(asked).broker(answer).client(many), topics=["orders"])
+    found = rows_of(
+        talk().client(asked).broker(answer).client(many), row_filter=RowFilter(topics=("orders",))
+    )
     assert [r.value for r in found] == ["y"]
 
 

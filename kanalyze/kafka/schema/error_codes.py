@@ -1,14 +1,16 @@
 """The error codes of Kafka by name.
 
-In: a code from the wire. Out: its name and whether a client may retry. Must not know where in a
-message the code stood.
+In: a code from the wire, or a name. Out: its name or code, and whether a client may retry. Must not
+know where in a message the code stood.
 """
 
 from __future__ import annotations
 
 from kanalyze.kafka.schema.error_table import ERRORS
 
-__all__ = ["error_name", "is_known_error", "is_retriable"]
+__all__ = ["error_code", "error_name", "is_known_error", "is_retriable"]
+
+_UNKNOWN = "UNKNOWN_"
 
 
 def error_name(code: int) -> str:
@@ -16,7 +18,15 @@ def error_name(code: int) -> str:
     found = ERRORS.get(code)
     if found is not None:
         return found[0]
-    return f"UNKNOWN_{code}"
+    return f"{_UNKNOWN}{code}"
+
+
+def error_code(name: str) -> int | None:
+    """Return the error code that :func:`error_name` gives this name for; None for no such name."""
+    digits = name.removeprefix(_UNKNOWN)
+    if digits != name and digits.removeprefix("-").isdecimal() and len(digits) <= len("-32768"):
+        return int(digits)
+    return next((code for code, (known, _) in ERRORS.items() if known == name), None)
 
 
 def is_retriable(code: int) -> bool:

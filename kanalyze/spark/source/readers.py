@@ -284,7 +284,7 @@ def _records(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
     reader = RecordReader(
         plan.catalog,
         Decoders(plan.catalog),
-        topics=plan.options.filters.get("topics", ()),
+        row_filter=plan.row_filter,
         values_as="base64" if plan.options.values else None,
         limits=DecompressionLimits(most_records=plan.options.max_records),
     )

@@ -77,7 +77,7 @@ cdef class _MessageLayout:
 cdef class RecordReader:
     cdef object _catalog
     cdef object _decoders
-    cdef tuple _topics
+    cdef object _filter
     cdef object _show
     cdef object _limits
     cdef dict _layouts

@@ -11,7 +11,6 @@ Compiled by Cython, with the types in ``rows.pxd``; uncompiled it does the same,
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.records.types import DecompressionLimits, Record
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.records.shown_values import ValuesAs
     from kanalyze.tables.row import PartitionItem, Row
 
@@ -287,7 +287,7 @@ class RecordReader:
         catalog: Catalog,
         decoders: Decoders,
         *,
-        topics: Iterable[str] = (),
+        row_filter: RowFilter | None = None,
         values_as: ValuesAs | None = None,
         longest_value: int | None = None,
         limits: DecompressionLimits | None = None,
@@ -297,7 +297,7 @@ class RecordReader:
         Args:
             catalog: names and versions of messages.
             decoders: to read them with; those for records are made when first needed.
-            topics: globs; only records of topics that match one. Empty for all.
+            row_filter: only records of its topics and partitions; None for all.
             values_as: how to write keys, values and headers that are no text; None to leave keys,
                 values and headers out.
             longest_value: cut keys and values to so many bytes; None to keep all.
@@ -305,7 +305,7 @@ class RecordReader:
         """
         self._catalog = catalog
         self._decoders = decoders
-        self._topics = tuple(topics)
+        self._filter = row_filter if row_filter is not None and row_filter.names_items else None
         self._show = None if values_as is None else ShownValues(values_as, longest_value)
         self._limits = limits
         self._layouts: dict[tuple[int, int, int], _MessageLayout] = {}
@@ -358,7 +358,7 @@ class RecordReader:
             return []
         fields = []
         for part in parts:
-            if not self._topics or self._is_selected(part):
+            if self._filter is None or self._is_selected(part):
                 fields.append(self._field(place, part))  # noqa: PERF401 - compiled, this is faster
         return fields
 
@@ -438,14 +438,8 @@ class RecordReader:
         return self._topic_ids[topic_id]
 
     def _is_selected(self, part: _PartitionRecords) -> bool:
-        if not self._topics:
-            return True
-        name = part.topic or part.topic_id
-        if name is not None:
-            for glob in self._topics:
-                if fnmatchcase(name, glob):
-                    return True
-        return False
+        wanted = self._filter
+        return wanted is None or wanted.has_item(part.topic or part.topic_id, part.partition)
 
     # -- rows -------------------------------------------------------------------------------------
 

@@ -104,6 +104,8 @@ def test_records_are_those_of_the_command(values):
         ({"api": "Produce,Fetch"}, {"api": ("Produce", "Fetch")}),
         ({"errors": "true"}, {"errors": True}),
         ({"slowerThan": "1ms", "topic": "*"}, {"slower_than": "1ms", "topic": "*"}),
+        ({"status": "ok,error", "error": "79,NONE"}, {"status": ("ok", "error"), "error": (79, 0)}),
+        ({"partition": "0,g*-1", "topic": "g*"}, {"partition": (0, "g*-1"), "topic": "g*"}),
         ({"clientId": "*-client*,rd*"}, {"client_id": ("*-client*", "rd*")}),
         ({"group": "*", "clientIp": "0.0.0.0/0"}, {"group": "*", "client_ip": "0.0.0.0/0"}),
         ({"port": "9092", "since": "2026-11-01"}, {"port": (9092,), "since": "2026-11-01"}),

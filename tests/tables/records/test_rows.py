@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import DecompressionLimits
+from kanalyze.tables.filters import NamedPartition, RowFilter
 from kanalyze.tables.records.rows import (
     RECORD_COLUMNS,
     VALUE_COLUMNS,
@@ -134,7 +135,7 @@ def test_every_partition_has_its_records() -> None:
 
 def test_only_records_of_the_wanted_topics_are_given() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("clicks", 0): batch_of(ITEMS[:1])}
-    found = rows_of(fetched(data), produced(data), topics=["cl*"])
+    found = rows_of(fetched(data), produced(data), row_filter=RowFilter(topics=("cl*",)))
     assert [(record.topic, record.api_name) for record in found] == [
         ("clicks", "Fetch"),
         ("clicks", "Produce"),
@@ -236,6 +237,17 @@ def test_limits_hold() -> None:
     assert [record.problem for record in found] == [None, "decompressed_too_large"]
 
 
+def test_only_records_of_the_wanted_partitions_are_given() -> None:
+    data = {("orders", 0): batch_of(ITEMS[:1]), ("orders", 1): batch_of(ITEMS[:2])}
+    for wanted in (
+        RowFilter(partitions=(NamedPartition(None, 1),)),
+        RowFilter(partitions=(NamedPartition("o*", 1), NamedPartition("clicks", 0))),
+        RowFilter(topics=("orders",), partitions=(NamedPartition(None, 1),)),
+    ):
+        found = rows_of(fetched(data), row_filter=wanted)
+        assert [record.partition for record in found] == [1, 1]
+
+
 def test_a_message_that_is_not_all_there_gives_a_row_for_each_partition_it_told() -> None:
     exchange = exchange_of(1, 4)
     exchange.response = message(None, 4)
@@ -245,7 +257,7 @@ def test_a_message_that_is_not_all_there_gives_a_row_for_each_partition_it_told(
         ("a", 1, "missing_bytes"),
         ("c", 3, "missing_bytes"),
     ]
-    found = rows_of((exchange, fetch(partitions=parts)), topics=["c"])
+    found = rows_of((exchange, fetch(partitions=parts)), row_filter=RowFilter(topics=("c",)))
     assert [record.topic for record in found] == ["c"]
 
 
@@ -293,7 +305,7 @@ def test_the_name_of_a_topic_id_is_that_in_the_row() -> None:
     assert (found.topic, found.topic_id, found.partition, found.offset) == ("orders", text, 2, 9)
     (found,) = rows_of((exchange, row(partitions=[])))
     assert (found.topic, found.topic_id, found.offset) == (None, text, None)
-    assert len(rows_of((exchange, row(partitions=[])), topics=[text])) == 1
+    assert len(rows_of((exchange, row(partitions=[])), row_filter=RowFilter(topics=(text,)))) == 1
 
 
 def test_lists_of_rows_are_bounded_in_number_and_in_bytes() -> None:

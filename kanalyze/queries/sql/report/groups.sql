@@ -1,4 +1,8 @@
--- Requests by consumer group.
+-- Requests by consumer group, and how long its members waited in rebalances.
+--
+-- In a rebalance each member sends JoinGroup, which the broker answers once all have come, and
+-- SyncGroup, which it answers once the leader has assigned the partitions. `rebalance_time_ns` is
+-- the time of both, added up over the members. Groups of the newer protocol (KIP-848) send neither.
 WITH busiest AS (
     SELECT group_id
     FROM measured
@@ -12,6 +16,10 @@ SELECT
     busiest.group_id IS NULL AS other,
     count(*) FILTER (WHERE is_request) AS requests,
     count(*) FILTER (WHERE is_request AND api_name = 'JoinGroup') AS joins,
+    count(*) FILTER (WHERE is_request AND api_name = 'SyncGroup') AS syncs,
+    sum(total_time_ns) FILTER (WHERE api_name IN ('JoinGroup', 'SyncGroup')) AS rebalance_time_ns,
+    max(total_time_ns) FILTER (WHERE api_name = 'JoinGroup') AS longest_join_ns,
+    max(total_time_ns) FILTER (WHERE api_name = 'SyncGroup') AS longest_sync_ns,
     count(*) FILTER (WHERE is_error) AS errors
 FROM measured
 LEFT JOIN busiest ON measured.group_id = busiest.group_id

@@ -1,0 +1,43 @@
+"""Markdown, as GitHub shows it.
+
+In: texts. Out: Markdown in which they mean nothing but themselves. This module must not know what
+is written.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kanalyze.render.layout import TableColumn
+
+__all__ = ["markdown_code", "markdown_table", "markdown_text"]
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def markdown_text(text: str) -> str:
+    """Return a text in which nothing means anything to Markdown."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def markdown_code(text: str) -> str:
+    """Return a text of one line as code, in which nothing is escaped."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    ticks = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def markdown_table(columns: Sequence[TableColumn], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Give the lines of a table."""
+    yield _cells(column.title or " " for column in columns)
+    yield f"| {' | '.join('---:' if column.right else '---' for column in columns)} |"
+    yield from map(_cells, rows)
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(map(markdown_text, texts))} |"

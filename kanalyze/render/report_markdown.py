@@ -1,0 +1,77 @@
+"""The report as Markdown: what the terminal shows, to be pasted into a ticket.
+
+In: a summary (see :mod:`kanalyze.queries.report`). Out: text. This module must not know where the
+summary comes from; names from the wire mean nothing to Markdown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.render.findings import finding_groups
+from kanalyze.render.header import header_lines
+from kanalyze.render.markdown import markdown_code, markdown_table, markdown_text
+from kanalyze.render.report_tables import TableOrder, report_tables
+from kanalyze.render.terminal import chart_lines
+from kanalyze.render.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kanalyze.render.lines import Line
+    from kanalyze.render.report_tables import ReportTable
+
+__all__ = ["report_markdown"]
+
+_CHART_WIDTH = 100
+
+
+def report_markdown(summary: dict[str, Any], order: TableOrder | None = None) -> str:
+    """Return a report as Markdown, with tables as GitHub shows them."""
+    return "".join(f"{line}\n" for line in _lines(summary, order or TableOrder()))
+
+
+def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
+    title, *head = header_lines(summary)
+    yield f"# {markdown_text(title.plain)}"
+    yield ""
+    yield from (f"- {markdown_text(line.plain)}" for line in head)
+    if "findings" in summary:
+        yield from _findings(summary["findings"])
+    before, behind = report_tables(summary, order)
+    for table in before:
+        yield from _table(table)
+    yield from _charts(chart_lines(summary, _CHART_WIDTH))
+    for table in behind:
+        yield from _table(table)
+
+
+def _findings(findings: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Give a heading for each kind of finding, and what belongs to it as a list."""
+    yield "\n## Findings"
+    if not findings:
+        yield "\nnone"
+    for group in finding_groups(findings):
+        yield f"\n### {markdown_text(group.title)}\n"
+        for seen, command in group.seen:
+            yield f"- {markdown_text(seen)}<br>{markdown_code(command)}"
+        if group.more:
+            yield f"- and {count_text(group.more)} more"
+        for name in ("why", "repair", "sure"):
+            yield f"- **{name}**: {markdown_text(getattr(group, name))}"
+
+
+def _table(table: ReportTable) -> Iterator[str]:
+    yield f"\n## {markdown_text(table.title)}\n"
+    yield from markdown_table(table.columns, [[text for text, _ in row] for row in table.rows])
+    if table.more:
+        yield f"\nand {count_text(table.more)} more"
+
+
+def _charts(lines: Iterable[Line]) -> Iterator[str]:
+    title, *bars = [line.plain for line in lines] or [""]
+    if bars:
+        yield f"\n## {markdown_text(title)}\n"
+        yield "```text"
+        yield from bars
+        yield "```"

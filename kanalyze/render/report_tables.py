@@ -1,0 +1,620 @@
+"""The tables of a report for people: which there are, their columns, and their order.
+
+In: a summary (see :mod:`kanalyze.queries.report`), and what lines are wanted first. Out: cells as
+texts with styles. This module must not know what shows them; whatever text in a summary came over
+the wire is escaped.
+
+Every figure is one of the summary. A table that would say what another one says already is left
+out: a single client needs no table of clients by API.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.layout import TableColumn
+from kanalyze.render.text import MISSING, shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import (
+    bytes_text,
+    count_text,
+    duration_text,
+    per_mille_text,
+    records_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["SORTS", "ReportTable", "TableOrder", "is_dated", "report_tables"]
+
+_Item: TypeAlias = dict[str, Any]
+
+SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
+"""The figures that lines may be ordered by, the largest first."""
+
+_WIDE = 100
+_MANY, _SOME, _FEW = 40, 10, 5
+"""Lines of a table: of APIs, of what is looked for first, and of the rest."""
+
+
+class TableOrder(NamedTuple):
+    """Which lines of a table stand first, and how many are shown."""
+
+    sort: str | None = None
+    """One of :data:`SORTS`; None for the order of the summary."""
+    limit: int | None = None
+    """None for as many as suit each table."""
+
+
+class ReportTable(NamedTuple):
+    """A titled table, before it meets a terminal or a file."""
+
+    title: str
+    columns: tuple[TableColumn, ...]
+    rows: list[list[tuple[str, str]]]
+    """Each cell with its style."""
+    more: int
+    """Lines that are left out."""
+
+
+class _Shown(NamedTuple):
+    """A column of a table in the report."""
+
+    column: TableColumn
+    cell: Callable[[_Item], str]
+    style: Callable[[_Item], str] | str = ""
+
+
+class _Content(NamedTuple):
+    """What may stand in a table, before lines are chosen."""
+
+    title: str
+    items: Sequence[_Item]
+    columns: Sequence[_Shown]
+    most: int = _SOME
+    sorted_title: str = ""
+    """The title where another order is asked for; empty for a table that keeps its own."""
+
+
+def report_tables(
+    summary: _Item, order: TableOrder, width: int | None = None
+) -> tuple[list[ReportTable], list[ReportTable]]:
+    """Return the tables that stand before the charts, and those behind them.
+
+    Tables without lines are left out. For a ``width`` below 100 there are fewer columns.
+    """
+    before = (
+        _apis(summary, order, is_wide=width is None or width >= _WIDE),
+        _parts(summary),
+        _errors(summary),
+        _client_errors(summary),
+        _clients(summary),
+        _client_apis(summary),
+        _topics(summary),
+        _topic_latency(summary),
+        _partitions(summary),
+        _groups(summary),
+        _brokers(summary),
+    )
+    behind = (_worst_times(summary, order), _versions(summary), _codecs(summary), _slowest(summary))
+    return _made(before, order), _made(behind, order)
+
+
+def is_dated(summary: _Item) -> bool:
+    """Return whether times of day are not enough."""
+    first, last = summary["capture"]["first_time"], summary["capture"]["last_time"]
+    return bool(first and last and first[:10] != last[:10])
+
+
+def _made(contents: Iterable[_Content], order: TableOrder) -> list[ReportTable]:
+    return [_table(content, order) for content in contents if content.items]
+
+
+def _table(content: _Content, order: TableOrder) -> ReportTable:
+    items, title = content.items, content.title
+    if content.sorted_title and order.sort and _has_figure(items, order.sort):
+        items = _ordered(items, order.sort)
+        title = f"{content.sorted_title}, by {order.sort}"
+    most = order.limit or content.most
+    rows = [
+        [(each.cell(item), _style(each, item)) for each in content.columns] for item in items[:most]
+    ]
+    columns = tuple(each.column for each in content.columns)
+    return ReportTable(title, columns, rows, max(len(items) - most, 0))
+
+
+def _style(shown_column: _Shown, item: _Item) -> str:
+    style = shown_column.style
+    return style if isinstance(style, str) else style(item)
+
+
+# -- the order of lines ---------------------------------------------------------------------------
+
+_FIGURES = {
+    "requests": ("requests", "produce_requests", "fetch_requests"),
+    "errors": ("errors",),
+    "bytes": ("request_bytes", "response_bytes", "produced_bytes", "fetched_bytes", "bytes"),
+}
+"""The amounts that are added up for a figure, as far as a line has them."""
+
+
+def _figure(item: _Item, sort: str) -> int | None:
+    """Return what a line is ordered by; None where it has no such figure."""
+    if sort in _FIGURES:
+        amounts = [item[name] for name in _FIGURES[sort] if item.get(name) is not None]
+        return sum(amounts) if amounts else None
+    figure: int | None = item.get("latency_ns", item).get(sort)
+    return figure
+
+
+def _has_figure(items: Iterable[_Item], sort: str) -> bool:
+    return any(_figure(item, sort) is not None for item in items)
+
+
+def _ordered(items: Iterable[_Item], sort: str) -> list[_Item]:
+    """Return lines with the largest first, unknown ones behind, and the sum of others last."""
+
+    def place(item: _Item) -> tuple[bool, bool, int]:
+        figure = _figure(item, sort)
+        return item.get("other", False), figure is None, -(figure or 0)
+
+    return sorted(items, key=place)
+
+
+# -- columns that several tables have -------------------------------------------------------------
+
+
+def _red_if(name: str) -> Callable[[_Item], str]:
+    return lambda item: "red" if item[name] else "dim"
+
+
+def _text(title: str, name: str, least: int, style: str = "", *, rank: int = 0) -> _Shown:
+    return _Shown(TableColumn(title, least=least, rank=rank), lambda item: shown(item[name]), style)
+
+
+def _name(title: str, name: str, others: str) -> _Shown:
+    def cell(item: _Item) -> str:
+        return others if item["other"] else shown(item[name])
+
+    return _Shown(TableColumn(title, least=24), cell, "bold")
+
+
+def _number(title: str, cell: Callable[[_Item], str], rank: int = 0) -> _Shown:
+    return _Shown(TableColumn(title, right=True, rank=rank), cell)
+
+
+def _count(title: str, name: str, rank: int = 0) -> _Shown:
+    return _number(title, lambda item: count_text(item[name]), rank)
+
+
+def _size(title: str, name: str, rank: int = 0) -> _Shown:
+    return _number(title, lambda item: bytes_text(item[name]), rank)
+
+
+def _duration(title: str, name: str, rank: int = 0) -> _Shown:
+    return _number(title, lambda item: duration_text(item[name]), rank)
+
+
+def _latency(quantile: str, rank: int = 0) -> _Shown:
+    return _number(quantile, lambda item: duration_text(item["latency_ns"][quantile]), rank)
+
+
+def _moment(title: str, name: str, *, dated: bool, rank: int = 0) -> _Shown:
+    return _number(title, lambda item: clock_text(item[name], dated=dated), rank)
+
+
+_REQUESTS = _count("requests", "requests")
+_ERRORS = _Shown(
+    TableColumn("errors", right=True),
+    lambda item: count_text(item["errors"]),
+    _red_if("errors"),
+)
+_UNANSWERED = _Shown(
+    TableColumn("unanswered", right=True, rank=3),
+    lambda item: count_text(item["unanswered"]),
+    _red_if("unanswered"),
+)
+_BYTES = _number("bytes", lambda item: bytes_text(item["request_bytes"] + item["response_bytes"]))
+_SENT = _size("sent", "request_bytes")
+_RECEIVED = _size("received", "response_bytes")
+_API = _text("API", "api_name", 15)
+_CLIENT = _text("client", "client_id", 16, "bold")
+
+
+def _topic_name(item: _Item) -> str:
+    if item.get("other"):
+        return "(other topics)"
+    return shown(item["topic"]) if item["topic"] is not None else f"id {shown(item['topic_id'])}"
+
+
+_TOPIC = _Shown(TableColumn("topic", least=16), _topic_name, "bold")
+
+
+def _texts(item: _Item, name: str) -> str:
+    texts = [shown(text) for text in item[name]]
+    if item[f"more_{name}"]:
+        texts.append("\u2026")
+    return ", ".join(texts) or MISSING
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
+    apis, title = summary["apis"], "Requests by API, with latency"
+    if order.sort:
+        # By the figures of an API as a whole: its requests that waited stay below the others.
+        apis, title = _ordered(apis, order.sort), f"{title}, by {order.sort}"
+    columns = (
+        _Shown(TableColumn("API", least=20), lambda item: item["label"], "bold"),
+        _REQUESTS,
+        _ERRORS,
+        *((_SENT, _RECEIVED) if is_wide else (_BYTES,)),
+        _number("records", _records, rank=3),
+        _latency("p50"),
+        _latency("p90", rank=2),
+        _latency("p99"),
+        _latency("max", rank=1),
+    )
+    return _Content(title, list(chain.from_iterable(map(_api_lines, apis))), columns, _MANY)
+
+
+def _api_lines(api: _Item) -> Iterator[_Item]:
+    """Give the line of an API, and one for its requests that waited on purpose."""
+    waited = api["waited"]
+    label = _api_label(api)
+    if not waited["requests"]:
+        yield {**api, "label": label}
+        return
+    if api["requests"] > waited["requests"]:
+        rest = {
+            name: None if api[name] is None else api[name] - (waited[name] or 0)
+            for name in _SEPARATE_SUMS
+        }
+        yield {**api, **rest, "label": label}
+    yield {**api, **waited, "label": f"{label} (waited)"}
+
+
+_SEPARATE_SUMS = ("requests", "errors", "request_bytes", "response_bytes", "record_count")
+
+
+def _api_label(api: _Item) -> str:
+    if api["other"]:
+        return "(other APIs)"
+    if api["api_key"] is None:
+        return "(response alone)"
+    name = shown(api["api_name"]) if api["api_name"] else f"(key {api['api_key']})"
+    return name if api["wire"] == "kafka" else f"{name} {shown(api['wire'])}"
+
+
+def _records(item: _Item) -> str:
+    if item["record_count"] is None:
+        return MISSING
+    return records_text(item["record_count"], known=item["record_count_known"])
+
+
+_PARTS = {
+    "request_send_ns": "sending",
+    "broker_network_ns": "network",
+    "retransmission_wait_ns": "resending",
+    "pipeline_wait_ns": "in line",
+    "broker_time_ns": "broker",
+    "response_send_ns": "answering",
+}
+"""The parts of a request's time, in the order in which it passes, and what they are called."""
+
+
+def _parts(summary: _Item) -> _Content:
+    lines = sorted(summary["latency_parts"], key=lambda line: -_whole_time(line))
+    columns = (
+        _text("API", "api_name", 15, "bold"),
+        *((_BROKER,) if len(set(map(_broker_address, lines))) > 1 else ()),
+        _Shown(TableColumn("captured at", rank=1), lambda item: shown(item["capture_point"])),
+        _REQUESTS,
+        _number("mean", lambda item: duration_text(item["total_time_ns"]["mean"])),
+        *(
+            _share(title, name)
+            for name, title in _PARTS.items()
+            if any(line[name]["per_mille"] != 0 for line in lines)
+        ),
+    )
+    return _Content(
+        "Where the time went, of what did not wait on purpose",
+        lines,
+        columns,
+        sorted_title="Where the time went",
+    )
+
+
+def _whole_time(line: _Item) -> int:
+    """Return the time that all requests of a line took together, about."""
+    return int(line["requests"]) * int(line["total_time_ns"]["mean"])
+
+
+def _broker_address(item: _Item) -> str:
+    ip = item["broker_ip"]
+    return f"[{ip}]:{item['broker_port']}" if ":" in ip else f"{ip}:{item['broker_port']}"
+
+
+_BROKER = _Shown(TableColumn("broker address", least=14), _broker_address)
+
+
+def _share(title: str, name: str) -> _Shown:
+    def style(item: _Item) -> str:
+        most = item[name]["per_mille"]
+        return "bold" if most is not None and most >= _LARGE_PER_MILLE else ""
+
+    return _Shown(
+        TableColumn(title, right=True),
+        lambda item: per_mille_text(item[name]["per_mille"]),
+        style,
+    )
+
+
+_LARGE_PER_MILLE = 500
+
+
+def _errors(summary: _Item) -> _Content:
+    dated = is_dated(summary)
+    columns = (
+        _Shown(TableColumn("error", least=34), _error_name, "red"),
+        _API,
+        _text("topic", "topic", 16),
+        _count("count", "count"),
+        _moment("first", "first_time_ns", dated=dated, rank=1),
+        _moment("last", "last_time_ns", dated=dated, rank=2),
+    )
+    return _Content("Errors by code and topic", summary["errors"], columns)
+
+
+def _error_name(item: _Item) -> str:
+    if item.get("other"):
+        return "(other errors)"
+    return f"{shown(item['error_name'])} {item['error_code']}"
+
+
+def _client_errors(summary: _Item) -> _Content:
+    dated = is_dated(summary)
+    columns = (
+        _CLIENT,
+        _Shown(TableColumn("error", least=24), _error_name, "red"),
+        _API,
+        _count("count", "count"),
+        _moment("first", "first_time_ns", dated=dated, rank=1),
+        _moment("last", "last_time_ns", dated=dated, rank=2),
+    )
+    return _Content("Errors by client", summary["client_errors"], columns, _FEW)
+
+
+def _clients(summary: _Item) -> _Content:
+    columns: tuple[_Shown, ...] = (
+        _name("client", "client_id", "(other clients)"),
+        _Shown(TableColumn("software", least=14, rank=1), lambda item: _texts(item, "software")),
+        _Shown(TableColumn("from", least=13, rank=2), lambda item: _texts(item, "client_ips")),
+        _Shown(TableColumn("user", least=6, rank=3), lambda item: _texts(item, "principals")),
+        _REQUESTS,
+        _ERRORS,
+        _BYTES,
+        _latency("p99"),
+    )
+    if not any(item["principals"] for item in summary["clients"]):
+        columns = columns[:3] + columns[4:]
+    return _Content("Busiest clients", summary["clients"], columns, sorted_title="Clients")
+
+
+def _client_apis(summary: _Item) -> _Content:
+    lines = summary["client_apis"]
+    columns = (
+        _CLIENT,
+        _API,
+        _REQUESTS,
+        _ERRORS,
+        *((_UNANSWERED,) if any(line["unanswered"] for line in lines) else ()),
+        _BYTES,
+        _latency("p50", rank=1),
+        _latency("p99"),
+        _latency("max", rank=2),
+    )
+    if len({line["client_id"] for line in lines}) < 2:
+        lines = []
+    return _Content("Clients by API", lines, columns, sorted_title="Clients by API")
+
+
+def _topics(summary: _Item) -> _Content:
+    columns = (
+        _TOPIC,
+        _count("produces", "produce_requests", rank=1),
+        _number("records", lambda item: _record_cell(item, "produced")),
+        _number("acked", _acknowledged_cell, rank=2),
+        _size("bytes in", "produced_bytes"),
+        _count("fetches", "fetch_requests", rank=1),
+        _number("records", lambda item: _record_cell(item, "fetched")),
+        _size("bytes out", "fetched_bytes"),
+        _ERRORS,
+    )
+    return _Content("Busiest topics", summary["topics"], columns, sorted_title="Topics")
+
+
+def _record_cell(item: _Item, which: str) -> str:
+    return records_text(item[f"{which}_records"], known=item[f"{which}_records_known"])
+
+
+def _acknowledged_cell(item: _Item) -> str:
+    return records_text(item["acknowledged_records"], known=item["produced_records_known"])
+
+
+def _topic_latency(summary: _Item) -> _Content:
+    columns = (
+        _TOPIC,
+        _API,
+        _number("answered", lambda item: count_text(item["latency_ns"]["count"])),
+        _latency("p50"),
+        _latency("p90", rank=1),
+        _latency("p99"),
+        _latency("max"),
+    )
+    title = "Latency by topic"
+    return _Content(title, summary["topic_latency"], columns, _FEW, title)
+
+
+def _partitions(summary: _Item) -> _Content:
+    columns = (
+        _TOPIC,
+        _count("partition", "partition"),
+        _count("produces", "produce_requests", rank=1),
+        _count("records", "produced_records"),
+        _size("bytes in", "produced_bytes"),
+        _count("fetches", "fetch_requests", rank=1),
+        _count("records", "fetched_records"),
+        _size("bytes out", "fetched_bytes"),
+        _count("high watermark", "high_watermark", rank=2),
+    )
+    lines = summary["partitions"]
+    if len(lines) == len({(line["topic"], line["topic_id"]) for line in lines}):
+        lines = []  # each topic has one partition, and says the same
+    return _Content("Busiest partitions", lines, columns, _FEW, "Partitions")
+
+
+def _groups(summary: _Item) -> _Content:
+    columns = (
+        _name("group", "group_id", "(other groups)"),
+        _REQUESTS,
+        _count("joins", "joins"),
+        _count("syncs", "syncs", rank=2),
+        _duration("rebalancing", "rebalance_time_ns"),
+        _duration("longest join", "longest_join_ns", rank=1),
+        _duration("longest sync", "longest_sync_ns", rank=3),
+        _ERRORS,
+    )
+    return _Content("Consumer groups", summary["groups"], columns, sorted_title="Consumer groups")
+
+
+def _brokers(summary: _Item) -> _Content:
+    columns = (
+        _name("broker", "broker", "(other brokers)"),
+        _REQUESTS,
+        _ERRORS,
+        _SENT,
+        _RECEIVED,
+        _latency("p50", rank=1),
+        _latency("p99"),
+    )
+    return _Content("Brokers", summary["brokers"], columns, sorted_title="Brokers")
+
+
+def _worst_times(summary: _Item, order: TableOrder) -> _Content:
+    """Return the spans of time that are worst, by p99 unless something else is asked for."""
+    spans = _spans(summary)
+    sort = order.sort or "p99"
+    columns = (
+        _moment("from", "start_ns", dated=is_dated(summary)),
+        _REQUESTS,
+        _ERRORS,
+        _BYTES,
+        *(_duration(name, name) for name in ("p50", "p90", "p99", "max")),
+    )
+    if len(spans) < 2:
+        spans = []
+    width = duration_text(summary["throughput"]["bucket_ns"])
+    title = f"Worst times, {width} each, by {sort}"
+    worst = [span for span in _ordered(spans, sort) if _figure(span, sort)]
+    return _Content(title, worst[: order.limit or _FEW], columns)
+
+
+def _spans(summary: _Item) -> list[_Item]:
+    """Return the spans of time in which there was something, each as a line."""
+    amounts, latency = summary["throughput"], summary["latency"]
+    names = [name for name in amounts if name not in ("start_ns", "bucket_ns")]
+    quantiles = [name for name in latency if name not in ("start_ns", "bucket_ns")]
+    lines = [
+        {
+            "start_ns": amounts["start_ns"] + number * amounts["bucket_ns"],
+            **{name: amounts[name][number] for name in names},
+            **{name: latency[name][number] for name in quantiles},
+        }
+        for number in range(len(amounts["requests"]))
+    ]
+    return [line for line in lines if any(line[name] for name in names)]
+
+
+def _versions(summary: _Item) -> _Content:
+    columns = (
+        _Shown(TableColumn("API", least=20), _api_label, "bold"),
+        _Shown(TableColumn("requests by version", least=20), _version_counts),
+    )
+    apis = [api for api in summary["apis"] if api["versions"]]
+    return _Content("Versions in use", apis, columns)
+
+
+def _version_counts(api: _Item) -> str:
+    """Return the versions of an API, the one with the most requests first."""
+    counts = sorted(api["versions"].items(), key=lambda item: -item[1])
+    return ", ".join(
+        f"{'v' if version.isdigit() else ''}{version}: {count_text(count)}"
+        for version, count in counts
+    )
+
+
+def _codecs(summary: _Item) -> _Content:
+    columns = (
+        _CLIENT,
+        _text("codec", "codec", 6),
+        _REQUESTS,
+        _count("batches", "batches"),
+        _count("records", "records"),
+        _size("bytes", "bytes"),
+        _count("records p50", "records_p50", rank=1),
+        _size("bytes p50", "bytes_p50"),
+    )
+    title = "What producers send: codecs and batch sizes"
+    return _Content(title, summary["codecs"], columns, _FEW, title)
+
+
+def _slowest(summary: _Item) -> _Content:
+    columns = (
+        _Shown(
+            TableColumn("latency", right=True),
+            lambda item: duration_text(item["latency_ns"]),
+            "bold",
+        ),
+        _Shown(TableColumn("mostly"), lambda item: ", ".join(_large_parts(item)[:1]) or MISSING),
+        _Shown(
+            TableColumn("and", least=12, rank=4),
+            lambda item: ", ".join(_large_parts(item)[1:]) or MISSING,
+        ),
+        _Shown(TableColumn("API", least=12), _api_and_version),
+        _text("client", "client_id", 12),
+        _Shown(TableColumn("topics", least=10, rank=2), lambda item: _texts(item, "topics")),
+        _Shown(TableColumn("status", least=10, rank=1), _status),
+        _moment("at", "request_start_ns", dated=is_dated(summary), rank=3),
+        _number("packets", _packets),
+        _text("connection", "connection", 20, rank=5),
+    )
+    title = "Slowest requests (those that waited on purpose left out)"
+    return _Content(title, summary["slowest"], columns)
+
+
+def _large_parts(item: _Item) -> list[str]:
+    """Return the parts of a request's time, the largest first, but for those below 1 %."""
+    whole = item["total_time_ns"]
+    parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and whole]
+    percents = [(round(100 * took / whole), title) for took, title in parts]
+    ordered = sorted(percents, key=lambda part: -part[0])
+    return [f"{title} {percent} %" for percent, title in ordered if percent]
+
+
+def _api_and_version(item: _Item) -> str:
+    name = shown(item["api_name"]) if item["api_name"] else f"(key {item['api_key']})"
+    return f"{name} v{item['api_version']}"
+
+
+def _status(item: _Item) -> str:
+    return shown(item["error_name"]) if item["status"] == "error" else shown(item["status"])
+
+
+def _packets(item: _Item) -> str:
+    numbers = (item["request_packet"], item["response_packet"])
+    return " \u2192 ".join(MISSING if number is None else str(number) for number in numbers)

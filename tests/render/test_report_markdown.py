@@ -1,0 +1,100 @@
+"""The report as Markdown: what the terminal shows, with nothing from the wire in charge."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import kanalyze
+from kanalyze.render.report_markdown import report_markdown
+from kanalyze.render.report_tables import TableOrder, report_tables
+from kanalyze.tables.quality import CaptureQuality
+from tests.support.captures import path
+from tests.support.rows import failed, row
+from tests.support.summaries import summary_of
+
+HOSTILE = "a|b`c`\n# *x* <script>[l](u)\x1b[31m"
+
+
+@pytest.fixture(scope="module")
+def summary() -> dict[str, Any]:
+    return kanalyze.report(path("errors"), status="error")
+
+
+def cells(line: str) -> list[str]:
+    """Return the texts of a line of a table, as GitHub shows them."""
+    parts = re.split(r"(?<!\\)\|", line)[1:-1]
+    return [re.sub(r"\\(.)", r"\1", part).strip() for part in parts]
+
+
+def test_tables_are_those_of_the_terminal(summary: dict[str, Any]) -> None:
+    order = TableOrder("errors", 3)
+    blocks = report_markdown(summary, order).split("\n## ")[1:]
+    by_title = {block.partition("\n")[0]: block.splitlines()[2:] for block in blocks}
+    for table in [each for tables in report_tables(summary, order) for each in tables]:
+        title = re.sub(r"([*_|`])", r"\\\1", table.title)
+        titles, rules, *lines = by_title[title]
+        assert cells(titles) == [column.title for column in table.columns]
+        assert [rule.endswith(":") for rule in cells(rules)] == [
+            column.right for column in table.columns
+        ]
+        assert [cells(line) for line in lines[: len(table.rows)]] == [
+            [text for text, _ in cells] for cells in table.rows
+        ]
+        more = [line for line in lines if line.startswith("and ")]
+        assert more == ([f"and {table.more} more"] if table.more else [])
+
+
+def test_it_says_by_what_it_is_filtered_and_what_was_found(summary: dict[str, Any]) -> None:
+    lines = report_markdown(summary).splitlines()
+    assert lines[0].startswith("# ")
+    assert "- only requests that match: status error" in lines
+    assert lines.index("## Findings") < lines.index("## Requests by API, with latency")
+    first = lines[lines.index("## Findings") + 2]
+    assert first == "### Records that are too large for the topic"
+    assert any("`kanalyze requests CAPTURE --client-id aiokafka-too-large" in x for x in lines)
+
+
+def test_charts_stand_as_they_are(summary: dict[str, Any]) -> None:
+    _, chart, _ = report_markdown(summary).split("```")
+    assert chart.startswith("text\n")
+    assert {"requests", "bytes", "errors", "slowest"} <= set(re.findall(r"(\w+) \u2502", chart))
+
+
+def test_nothing_from_the_wire_means_anything() -> None:
+    hostile = [
+        failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id=HOSTILE, api_name=HOSTILE),
+        row(client_id=HOSTILE * 3),
+    ]
+    text = report_markdown(summary_of(hostile, CaptureQuality([HOSTILE])))
+    assert "\x1b" not in text
+    assert "<script>" not in text.replace("\\<script\\>", "")
+    widths: set[int] = set()
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            widths = set()
+            continue
+        widths.add(len(cells(line)))
+        assert len(widths) == 1, line
+
+
+def test_code_ends_where_it_is_meant_to() -> None:
+    finding = {
+        "name": "x",
+        "title": "t",
+        "severity": 1,
+        "what": "`seen`",
+        "why": "why",
+        "repair": "repair",
+        "sure": "sure",
+        "concerns": {},
+        "first_time_ns": None,
+        "last_time_ns": None,
+        "first_packet": None,
+        "command": "requests",
+        "options": ["--topic", "a``b`"],
+    }
+    text = report_markdown({**summary_of([row()]), "findings": [finding]})
+    assert "- \\`seen\\`<br>```kanalyze requests CAPTURE --topic 'a``b`'```" in text

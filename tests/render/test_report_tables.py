@@ -1,0 +1,322 @@
+"""What a table for people says is what the summary says, whatever its lines are ordered by."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pytest
+
+import kanalyze
+from kanalyze.render.report_tables import SORTS, TableOrder, report_tables
+from kanalyze.render.text import shown
+from kanalyze.render.times import clock_text
+from kanalyze.render.units import bytes_text, count_text, duration_text, per_mille_text
+from tests.support.captures import path
+from tests.support.rows import failed, fetch, partition, row, unanswered
+from tests.support.summaries import summary_of
+
+_Lines: TypeAlias = list[dict[str, str]]
+
+CAPTURES = ("basics", "errors", "groups", "codecs", "waits", "fault-network")
+ALL = TableOrder(limit=10_000)
+
+
+@pytest.fixture(scope="module", params=CAPTURES)
+def summary(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return kanalyze.report(path(request.param))
+
+
+def tables(summary: dict[str, Any], order: TableOrder = ALL) -> dict[str, _Lines]:
+    """Return the lines of each table by its title; columns of one name are told apart."""
+    found = {}
+    for table in [each for tables in report_tables(summary, order) for each in tables]:
+        titles: list[str] = []
+        for column in table.columns:
+            titles.append(column.title + " again" * titles.count(column.title))
+        texts = [[text for text, _ in cells] for cells in table.rows]
+        found[table.title] = [dict(zip(titles, row, strict=True)) for row in texts]
+    return found
+
+
+def titled(summary: dict[str, Any], title: str, order: TableOrder = ALL) -> _Lines:
+    """Return the lines of the table whose title begins so; none without such a table."""
+    found = [lines for name, lines in tables(summary, order).items() if name.startswith(title)]
+    assert len(found) <= 1
+    return found[0] if found else []
+
+
+def counts(line: dict[str, Any], **names: str) -> dict[str, str]:
+    return {title: count_text(line[name]) for title, name in names.items()}
+
+
+def latencies(line: dict[str, Any], *quantiles: str) -> dict[str, str]:
+    return {name: duration_text(line["latency_ns"][name]) for name in quantiles}
+
+
+def test_clients_by_api_are_those_of_the_summary(summary: dict[str, Any]) -> None:
+    lines = summary["client_apis"]
+    is_any_unanswered = any(line["unanswered"] for line in lines)
+    expected = [
+        {
+            "client": shown(line["client_id"]),
+            "API": shown(line["api_name"]),
+            **counts(line, requests="requests", errors="errors"),
+            **(counts(line, unanswered="unanswered") if is_any_unanswered else {}),
+            "bytes": bytes_text(line["request_bytes"] + line["response_bytes"]),
+            **latencies(line, "p50", "p99", "max"),
+        }
+        for line in lines
+    ]
+    is_of_one = len({line["client_id"] for line in lines}) == 1
+    assert titled(summary, "Clients by API") == ([] if is_of_one else expected)
+
+
+def test_errors_by_client_are_those_of_the_summary(summary: dict[str, Any]) -> None:
+    assert titled(summary, "Errors by client") == [
+        {
+            "client": shown(line["client_id"]),
+            "error": f"{line['error_name']} {line['error_code']}",
+            "API": line["api_name"],
+            "count": count_text(line["count"]),
+            "first": clock_text(line["first_time_ns"]),
+            "last": clock_text(line["last_time_ns"]),
+        }
+        for line in summary["client_errors"]
+    ]
+
+
+def test_latency_of_topics_is_that_of_the_summary(summary: dict[str, Any]) -> None:
+    assert titled(summary, "Latency by topic") == [
+        {
+            "topic": line["topic"] or f"id {line['topic_id']}",
+            "API": line["api_name"],
+            "answered": count_text(line["latency_ns"]["count"]),
+            **latencies(line, "p50", "p90", "p99", "max"),
+        }
+        for line in summary["topic_latency"]
+    ]
+
+
+def test_partitions_are_those_of_the_summary(summary: dict[str, Any]) -> None:
+    lines = summary["partitions"]
+    expected = [
+        {
+            "topic": line["topic"] or f"id {line['topic_id']}",
+            **counts(line, partition="partition", produces="produce_requests"),
+            "records": count_text(line["produced_records"]),
+            "bytes in": bytes_text(line["produced_bytes"]),
+            "fetches": count_text(line["fetch_requests"]),
+            "records again": count_text(line["fetched_records"]),
+            "bytes out": bytes_text(line["fetched_bytes"]),
+            "high watermark": count_text(line["high_watermark"]),
+        }
+        for line in lines
+    ]
+    is_one_each = len({(line["topic"], line["topic_id"]) for line in lines}) == len(lines)
+    assert titled(summary, "Busiest partitions") == ([] if is_one_each else expected)
+
+
+def test_groups_have_their_rebalances(summary: dict[str, Any]) -> None:
+    assert titled(summary, "Consumer groups") == [
+        {
+            "group": line["group_id"],
+            **counts(line, requests="requests", joins="joins", syncs="syncs"),
+            "rebalancing": duration_text(line["rebalance_time_ns"]),
+            "longest join": duration_text(line["longest_join_ns"]),
+            "longest sync": duration_text(line["longest_sync_ns"]),
+            "errors": count_text(line["errors"]),
+        }
+        for line in summary["groups"]
+    ]
+
+
+def test_codecs_and_batch_sizes_are_those_of_the_summary(summary: dict[str, Any]) -> None:
+    assert titled(summary, "What producers send") == [
+        {
+            "client": shown(line["client_id"]),
+            "codec": line["codec"],
+            **counts(line, requests="requests", batches="batches", records="records"),
+            "bytes": bytes_text(line["bytes"]),
+            "records p50": count_text(line["records_p50"]),
+            "bytes p50": bytes_text(line["bytes_p50"]),
+        }
+        for line in summary["codecs"]
+    ]
+
+
+def test_versions_in_use_are_those_of_the_summary(summary: dict[str, Any]) -> None:
+    found = {
+        line["API"]: {
+            version.removeprefix("v"): int(count.replace(",", ""))
+            for version, count in (
+                each.split(": ") for each in line["requests by version"].split(", ")
+            )
+        }
+        for line in titled(summary, "Versions in use")
+    }
+    assert found == {api["api_name"]: api["versions"] for api in summary["apis"]}
+
+
+PARTS = {
+    "sending": "request_send_ns",
+    "network": "broker_network_ns",
+    "resending": "retransmission_wait_ns",
+    "in line": "pipeline_wait_ns",
+    "broker": "broker_time_ns",
+    "answering": "response_send_ns",
+}
+
+
+def test_where_the_time_went_is_that_of_the_summary(summary: dict[str, Any]) -> None:
+    lines = sorted(
+        summary["latency_parts"],
+        key=lambda line: line["requests"] * line["total_time_ns"]["mean"],
+        reverse=True,
+    )
+    shown_lines = titled(summary, "Where the time went")
+    assert len(shown_lines) == len(lines)
+    for found, line in zip(shown_lines, lines, strict=True):
+        assert found["API"] == line["api_name"]
+        assert found["captured at"] == shown(line["capture_point"])
+        assert found["requests"] == count_text(line["requests"])
+        assert found["mean"] == duration_text(line["total_time_ns"]["mean"])
+        for title, name in PARTS.items():
+            # A part that no line has is left out.
+            assert found.get(title, "0 %") == per_mille_text(line[name]["per_mille"])
+
+
+def test_the_slowest_requests_say_where_their_time_went(summary: dict[str, Any]) -> None:
+    for found, line in zip(titled(summary, "Slowest"), summary["slowest"], strict=True):
+        assert found["latency"] == duration_text(line["latency_ns"])
+        percents = {}
+        for text in [found["mostly"], *found["and"].split(", ")]:
+            if text != "-":
+                title, number, _ = text.rsplit(" ", 2)
+                percents[title] = int(number)
+        whole = line["total_time_ns"]
+        assert percents == {
+            title: round(100 * line[name] / whole)
+            for title, name in PARTS.items()
+            if line[name] and round(100 * line[name] / whole)
+        }
+        assert list(percents.values()) == sorted(percents.values(), reverse=True)
+
+
+def test_the_worst_times_are_those_of_both_series(summary: dict[str, Any]) -> None:
+    amounts, latency = summary["throughput"], summary["latency"]
+    spans = {}
+    for number, requests in enumerate(amounts["requests"]):
+        start_ns = amounts["start_ns"] + number * amounts["bucket_ns"]
+        sizes = amounts["request_bytes"][number] + amounts["response_bytes"][number]
+        spans[clock_text(start_ns)] = {
+            "requests": count_text(requests),
+            "errors": count_text(amounts["errors"][number]),
+            "bytes": bytes_text(sizes),
+            **{name: duration_text(latency[name][number]) for name in ("p50", "p90", "p99", "max")},
+        }
+    found = titled(summary, "Worst times")
+    for line in found:
+        assert spans[line.pop("from")] == line
+    known = sorted((each for each in latency["p99"] if each is not None), reverse=True)
+    assert len(known) > 1
+    assert [line["p99"] for line in found] == [duration_text(each) for each in known]
+
+
+def test_the_worst_times_by_errors_have_errors() -> None:
+    summary = kanalyze.report(path("groups"))
+    found = titled(summary, "Worst times", TableOrder("errors", 100))
+    errors = sorted((each for each in summary["throughput"]["errors"] if each), reverse=True)
+    assert [line["errors"] for line in found] == list(map(count_text, errors))
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def crowd() -> dict[str, Any]:
+    """Return the report on three clients, each the first by something else."""
+    return summary_of(
+        [
+            *[row(client_id="busy") for _ in range(5)],
+            *[failed("orders", 6, "X", client_id="failing") for _ in range(3)],
+            row(client_id="slow", latency_ns=9_000_000_000),
+            row(client_id="slow"),
+            row(client_id="large", request_bytes=1_000_000),
+            unanswered(client_id="silent"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("sort", "first", "last"),
+    [
+        ("requests", "busy", "large"),
+        ("errors", "failing", "silent"),
+        ("bytes", "large", "silent"),
+        ("p50", "busy", "silent"),
+        ("p99", "slow", "silent"),
+        ("max", "slow", "silent"),
+    ],
+)
+def test_lines_are_ordered_by_what_is_asked_for(sort: str, first: str, last: str) -> None:
+    found = [line["client"] for line in titled(crowd(), "Clients, by", TableOrder(sort))]
+    assert found[0] == first
+    if last == "silent":
+        assert found[-1] == last  # nothing is known of its latency
+    titles = list(tables(crowd(), TableOrder(sort)))
+    assert f"Clients by API, by {sort}" in titles
+    assert f"Requests by API, with latency, by {sort}" in titles
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_an_order_changes_no_line(sort: str, summary: dict[str, Any]) -> None:
+    def all_lines(order: TableOrder) -> list[str]:
+        found = tables(summary, order).items()
+        return sorted(
+            str(line)
+            for title, lines in found
+            for line in lines
+            if not title.startswith("Worst times")
+        )
+
+    assert all_lines(TableOrder(sort, 10_000)) == all_lines(ALL)
+
+
+def test_the_sum_of_others_stays_last() -> None:
+    rows = [row(client_id=f"c{n}") for n in range(3)]
+    rows += [row(client_id=f"z{n}", request_bytes=10**6) for n in range(3)]
+    found = titled(summary_of([*rows, *rows[:3]], most_keys=3), "Clients, by", TableOrder("bytes"))
+    assert found[-1]["client"] == "(other clients)"
+
+
+def test_what_waited_on_purpose_stays_below_its_api() -> None:
+    rows = [fetch(waited=True, latency_ns=10**9), fetch(), row(latency_ns=5_000_000)]
+    lines = titled(summary_of(rows), "Requests by API", TableOrder("max"))
+    assert [line["API"] for line in lines] == ["Produce", "Fetch", "Fetch (waited)"]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_limit_holds_for_every_table_and_says_what_is_left_out(limit: int) -> None:
+    found, order = crowd(), TableOrder(limit=limit)
+    for made in [each for both in report_tables(found, order) for each in both]:
+        assert len(made.rows) <= limit
+    (clients,) = [
+        each for each in report_tables(found, order)[0] if each.title == "Busiest clients"
+    ]
+    assert clients.more == 5 - limit
+
+
+# -- what is left out -----------------------------------------------------------------------------
+
+
+def test_what_another_table_says_already_is_left_out() -> None:
+    one = summary_of([row(), fetch()])
+    names = ("Clients by API", "Busiest partitions", "Errors by client")
+    assert [name for name in names if titled(one, name)] == []
+    two = summary_of([row(), fetch(client_id="b"), row(partitions=[partition("orders", 1)])])
+    assert [name for name in names if titled(two, name)] == list(names[:2])
+
+
+def test_brokers_are_told_apart_where_there_are_several() -> None:
+    lines = titled(summary_of([row(), row(broker_port=9093)]), "Where the time went")
+    assert {line["broker address"] for line in lines} == {"10.0.0.9:9092", "10.0.0.9:9093"}
+    assert {line["broker"] for line in lines} == {per_mille_text(749)}
