@@ -50,3 +50,15 @@ def test_the_width_of_the_terminal_is_heeded(fake, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     assert main(["report", "x.pcap"]) == 0
     assert "versions" in capsys.readouterr().out
+
+
+def test_a_finding_of_a_user_that_fails_while_it_runs_is_an_error_of_one_line(
+    fake, capsys, tmp_path
+):
+    head = "-- Mine.\n--\n-- severity: 1\n-- sure: yes\n-- why: a\n-- repair: b\n"
+    (tmp_path / "mine.sql").write_text(f"{head}SELECT error(api_name) AS what FROM requests")
+    assert main(["report", "x.pcap", "--queries", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("kanalyze: query 'mine': Invalid Input Error: ")
+    assert told.err.count("\n") == 1
