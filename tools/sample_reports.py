@@ -1,4 +1,4 @@
-"""Makes the sample reports in reports/, the pages in docs/ and the generated parts of README.md.
+"""Makes the sample reports in reports/, the pages and schemas in docs/, and parts of README.md.
 
     .venv/bin/python tools/sample_reports.py [--check]
 
@@ -23,6 +23,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
@@ -191,6 +192,9 @@ def outputs() -> Iterator[tuple[Path, str]]:
             example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
     yield ROOT / "docs" / "tables.md", tables_page()
     yield ROOT / "docs" / "findings.md", findings_page()
+    for name, schema in SCHEMAS.items():
+        file = ROOT / "docs" / "schema" / f"{name}.schema.json"
+        yield file, json.dumps(schema, indent=2, ensure_ascii=True) + "\n"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = between(readme, "example", f"```\n{example}```\n")
     readme = between(readme, "columns", column_table())

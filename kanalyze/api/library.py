@@ -294,11 +294,11 @@ def compare(
     to A and B anew; :mod:`kanalyze.queries.compare.chance` says how. Of reports nothing is tested.
 
     Args:
-        a: captures as in :func:`requests`, a file that ``kanalyze report --json`` wrote, or what
-            :func:`report` returned.
+        a: captures or saved files as in :func:`requests`, a file that ``kanalyze report --json``
+            wrote, or what :func:`report` returned.
         b: likewise.
-        **options: those of :func:`requests`, which hold for both; conditions are for captures
-            alone. And
+        **options: those of :func:`requests`, which hold for both; conditions are not for reports.
+            And
 
             - ``at_least``: times as slow, or as often (1.2, by default): more than 1.
             - ``least_ms``: least difference of a latency, in ms (1).
@@ -306,7 +306,7 @@ def compare(
               all (0.1).
 
     Raises:
-        CaptureError: an input is missing, or is neither a capture nor a report.
+        CaptureError: an input is missing, or is no capture, saved file or report.
         DefinitionError: as :func:`requests`.
         UsageError: as :func:`requests`.
     """
@@ -328,12 +328,14 @@ def compare(
     jobs = count("jobs", given.pop("jobs", 1), _MOST_JOBS)
     limit = size_bytes("max_memory_bytes", given.pop("max_memory_bytes", None))
     if None in arguments and any(given.values()):
-        raise UsageError("conditions are for captures: a report has no rows to leave out")
+        raise UsageError(
+            "conditions are for captures and saved files: a report has no rows to leave out"
+        )
 
-    def analysis_of(captures: Any) -> Analysis:
+    def analysis_of(captures: Any) -> _AnyAnalysis:
         found = arguments[0 if captures is a else 1]
         assert found is not None
-        return Analysis(**found, jobs=jobs)
+        return _maker_of_rows({**found, "jobs": jobs})()
 
     return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
 

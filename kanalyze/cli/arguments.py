@@ -56,9 +56,10 @@ examples:
 """
 
 _COMPARE_EPILOG = """\
-A is before, B is after: each a capture, a folder or glob of one (in quotes), or a report as
-report --json writes it, of which nothing is tested for chance. What is compared are latencies,
-shares of requests and rates, by API, and by client, topic and broker within an API.
+A is before, B is after: each a capture, a folder or glob of one (in quotes), a file that save
+wrote, or a report as report --json writes it. What is compared are latencies, shares of requests
+and rates, by API, and by client, topic and broker within an API. Of a report nothing is tested for
+chance: it does not say how its counts vary over time.
 
 Told is what is larger than --at-least and --least-ms (or --least-percent), and than chance: the
 time of both is cut into slices of the same length (32 for the shorter one), these are dealt to A
@@ -76,8 +77,8 @@ examples:
 """
 
 _SAVE_EPILOG = """\
-requests, connections, anomalies, report and sql read the file in place of the captures, with the
-same result; so does DuckDB itself.
+requests, connections, anomalies, report, compare and sql read the file in place of the captures,
+with the same result; so does DuckDB itself.
 
 examples:
   kanalyze save -o before.duckdb captures/
@@ -363,7 +364,9 @@ def _add_sql(made: argparse.ArgumentParser) -> None:
 
 def _add_compare(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "a", metavar="A", help="before: a capture, a folder or glob of one, or a report's JSON"
+        "a",
+        metavar="A",
+        help="before: a capture, a folder or glob of one, a saved file, or a report's JSON",
     )
     made.add_argument("b", metavar="B", help="after: likewise")
     made.add_argument(

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.comparing import compare_inputs, report_in
-from kanalyze.cli.analyze import analysis_of, filters_of, progress_bar
-from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.cli.analyze import filters_of, progress_bar, rows_of
+from kanalyze.cli.console import is_plain, plain_width, print_message
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.queries.compare.comparison import Thresholds
@@ -22,6 +22,7 @@ from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.json import summary_json
 
 if TYPE_CHECKING:
+    from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare"]
@@ -41,13 +42,15 @@ def compare(arguments: argparse.Namespace) -> int:
     a, b = arguments.a, arguments.b
     thresholds = Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
     if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
-        raise UsageError("filters are for captures: a report has no rows to leave out")
+        raise UsageError(
+            "filters are for captures and saved files: a report has no rows to leave out"
+        )
     # Opened first, so that an error comes before the work.
     with OutputFile(arguments.json) if arguments.json else nullcontext() as output:
         found = compare_inputs(
             a,
             b,
-            partial(_analysis, arguments),
+            partial(_rows_of_side, arguments),
             thresholds,
             max_memory_bytes=arguments.max_memory,
             threads=arguments.jobs or 1,
@@ -57,12 +60,16 @@ def compare(arguments: argparse.Namespace) -> int:
             output.file.write(summary_json(found).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
         _show(found, arguments.format)
-    return FAILED_ON if _failed(found, arguments.fail_on) else 0
+    if not _failed(found, arguments.fail_on):
+        return 0
+    if not found["tested"]:
+        print_message(f"--fail-on: not tested for chance: {found['not_tested']}")
+    return FAILED_ON
 
 
-def _analysis(arguments: argparse.Namespace, given: str) -> Analysis:
+def _rows_of_side(arguments: argparse.Namespace, given: str) -> Analysis | SavedAnalysis:
     """Return the analysis of one of the two."""
-    return analysis_of(argparse.Namespace(**{**vars(arguments), "captures": [given]}))
+    return rows_of(argparse.Namespace(**{**vars(arguments), "captures": [given]}))
 
 
 def _failed(found: dict[str, Any], fail_on: list[str]) -> bool:

@@ -4,9 +4,10 @@ In: Arrow batches of rows. Out: Arrow tables of answers. This module must not kn
 from. DuckDB is imported when a database is made: it takes 0.1 s.
 
 Rows are compressed into a file, a row group at a time: that is faster to ask than rows in memory,
-and takes little memory whatever there is. The last rows of a table stay in memory, in a transaction
-that never ends: to write fewer rows than a row group costs six times as much for each. The file and
-all that queries write is in a folder of its own, which is removed in the end.
+and takes little memory whatever there is. Those that are fewer wait until something is asked: to
+write them costs several times as much for each row. They are committed then, for a query that fails
+while it runs would undo what is not. The file and all that queries write is in a folder of its own,
+which is removed in the end.
 
 Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows;
 ``partitions`` and ``errors`` name their request by it. Rows stand in the schema ``stored``; the
@@ -102,7 +103,6 @@ class Database:
         self._derived: dict[str, str] = {}
         """What there is of ``sql/tables/``: TABLE or VIEW."""
         self._requests = 0
-        self._is_in_transaction = False
         self.headers: list[dict[str, Any]] = []
         """Of the saved files whose tables these are."""
         self.attached: list[str] = []
@@ -203,8 +203,6 @@ class Database:
         """
         self._insert_all()
         try:
-            if self._is_in_transaction:
-                self._connection.execute("COMMIT")
             for view in _SAVED_VIEWS:
                 self._connection.execute(
                     f"CREATE VIEW main.{view} AS {built_in('tables')[view].sql}"
@@ -325,14 +323,7 @@ class Database:
     def _insert_all(self) -> None:
         for table, waiting in self._waiting.items():
             if waiting.batches:
-                self._begin()
                 self._insert_waiting(table)
-
-    def _begin(self) -> None:
-        """Write nothing to the file from now on."""
-        if not self._is_in_transaction:
-            self._connection.execute("BEGIN")
-            self._is_in_transaction = True
 
     def _insert_waiting(self, table: str) -> None:
         import pyarrow as pa

@@ -4,65 +4,8 @@ In: a database with the requests, and the quality of the captures. Out: a summar
 values. This module must not know how a report is shown. Each table of the report is a file in
 ``sql/report/``, where what it counts is said.
 
-The report, schema 1
---------------------
-
-Times are Unix times in ns, durations ns, sizes bytes, unless the name says otherwise. A *latency
-summary* is ``{count, min, p50, p90, p99, max, mean}``, in ns; all but count are null when count is
-0 (``sql/tables/quantiles.sql`` says what the quantiles are). ``errors`` counts
-requests with an error code other than 0 at any level, except where said. Where records are counted,
-``..._known`` is false when some could not be: the count is then what is known at least. The records
-of a fetch whose response is not in the capture are none.
-
-- ``schema``: 1
-- ``kanalyze_version``: is set by whoever writes the summary out, not here
-- ``capture``: ``captures packets captured_bytes wire_bytes first_time_ns first_time last_time_ns
-  last_time duration_ns dropped_packets``; ``first_time`` is ISO 8601
-- ``filter``: the conditions on rows that there were, by the names of the arguments of
-  :func:`kanalyze.requests` (``slower_than_ns`` is a number, times are ISO 8601); of ``kanalyze
-  live`` those on packets: ``port host filter``. ``capture`` and ``quality`` are of all packets that
-  were read, everything else is of the rows that match
-- ``quality``: all of :class:`~kanalyze.tables.quality.CaptureQuality`, and ``decoded_share``
-- ``totals``: ``rows requests responses``, the statuses ``ok error one_way unanswered
-  orphan_response malformed``, ``request_bytes response_bytes``, ``produced_records
-  produced_record_bytes produced_records_known refused_records`` (sent, but answered with an
-  error: not in ``produced``) ``acknowledged_records acknowledged_record_bytes`` (of ``produced``,
-  what was answered without an error) ``unanswered_records`` (of ``produced``, what may have been
-  written or not) ``one_way_records`` (of ``produced``, what was sent with acks=0), the first
-  three for ``fetched``, ``throttled throttle_time_ms``
-- ``apis``, most requests first: ``wire api_key api_name other requests responses versions{version:
-  requests} statuses{status: rows} errors request_bytes response_bytes record_count record_bytes
-  record_count_known`` (these three null for APIs that carry no records) ``throttled
-  throttle_time_ms latency_ns total_time_ns waited{requests errors request_bytes response_bytes
-  record_count latency_ns total_time_ns}``. Counts are of all requests, ``waited`` holds the part of
-  them that the broker held back on purpose, as :mod:`kanalyze.tables.requests.long_polls` tells it;
-  latencies of those are in ``waited`` alone. Responses without a request are an entry whose
-  ``api_key`` is null.
-- ``errors``, most frequent first: ``api_name error_code error_name topic other count first_time_ns
-  last_time_ns``; every error code in a response counts, so one response may count many times
-- ``clients``, most requests first: ``client_id other software[] more_software client_ips[]
-  more_client_ips principals[] more_principals requests errors request_bytes response_bytes
-  latency_ns`` (without what waited on purpose; the lists hold the first 8 in sorted order)
-- ``topics``, most bytes first: ``topic topic_id other produce_requests produced_records
-  produced_records_known produced_bytes acknowledged_records acknowledged_bytes
-  unanswered_records one_way_records``, the first four for fetch, ``errors`` (codes, each counted);
-  ``topic_id`` only where no name is known
-- ``groups``, most requests first: ``group_id other requests joins syncs rebalance_time_ns
-  longest_join_ns longest_sync_ns errors``; joins are JoinGroup, syncs SyncGroup, and
-  ``rebalance_time_ns`` what members waited for the answers to both, all added up
-- ``brokers``, most requests first: ``broker other requests errors request_bytes response_bytes
-  latency_ns``
-- ``throughput``: ``start_ns bucket_ns requests[] errors[] request_bytes[] response_bytes[]``;
-  requests count when they begin, errors and responses when the response begins
-- ``slowest``: up to 10 requests by latency, what waited on purpose left out, with packet numbers
-  and the parts of ``total_time_ns``, as rows have them
-- ``limited``: names of the tables that hold an entry ``"other": true``
-- ``client_apis client_errors topic_latency partitions codecs latency_parts``:
-  as their files in ``sql/report/`` say
-- ``latency``: ``start_ns bucket_ns p50[] p90[] p99[] max[]``; null where no request began that was
-  answered and did not wait on purpose
-- ``findings``, where they were looked for, the worst first: what
-  :class:`~kanalyze.queries.findings.Finding` has
+Each field of it is described in ``json_schema/report.py``, which ``docs/schema/report.schema.json``
+is made of. A change of what a field means takes a new number of :data:`SCHEMA`.
 """
 
 from __future__ import annotations

@@ -170,12 +170,13 @@ def _verdict(comparison: _Item) -> str:
 
 
 def _tables(comparison: _Item) -> Iterator[_Table]:
+    untested = "" if comparison["tested"] else " (may be chance: not tested)"
     for name, title, style in _CHANGES:
         if comparison[name]:
-            yield _change_table(title, style, comparison[name])
+            yield _change_table(title + untested, style, comparison[name])
     for name, title in (("new", "New in B"), ("gone", "Gone: in A, not in B")):
         if comparison[name]:
-            yield _name_table(title, comparison[name])
+            yield _name_table(title + untested, comparison[name])
     if comparison["may_be_chance"]:
         title = "Differs, but may be chance"
         yield _change_table(title, "cyan", comparison["may_be_chance"])

@@ -30,8 +30,12 @@ def test_what_is_new_or_gone_can_be_a_status(capsys: pytest.CaptureFixture[str])
     found = capsys.readouterr().out
     assert "Gone: in A, not in B" in found
     assert main(["compare", *REPORTS, "--fail-on", "slower,gone"]) == 1
+    told = capsys.readouterr()
+    assert "NOT TESTED FOR CHANCE" in told.out
+    assert "\nGone: in A, not in B (may be chance: not tested)\n" in told.out
+    assert told.err.startswith("kanalyze: --fail-on: not tested for chance: a report has no rows")
     assert main(["compare", *REPORTS, "--fail-on", "slower"]) == 0
-    assert "NOT TESTED FOR CHANCE" in capsys.readouterr().out
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("shown_as", ["json", "md"])
@@ -67,6 +71,35 @@ def test_a_report_and_a_capture_are_compared(capsys: pytest.CaptureFixture[str])
     assert (found["a"]["made_of"], found["b"]["made_of"]) == ("report", "rows")
     assert [found[name] for name in ("slower", "faster", "fails_more", "new", "gone")] == [[]] * 5
     assert found["alike"] > 0
+
+
+def test_saved_files_are_compared_as_the_captures_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = [str(tmp_path / "a.duckdb"), str(tmp_path / "b.duckdb")]
+    for capture, file in zip((BASICS, WAITS), saved, strict=True):
+        assert main(["save", capture, "-o", file]) == 0
+    capsys.readouterr()
+
+    def compared(a: str, b: str) -> str:
+        assert main(["compare", a, b, "--json", "-"]) == 0
+        return capsys.readouterr().out
+
+    expected = compared(BASICS, WAITS)
+    assert json.loads(expected)["tested"]
+    assert compared(*saved) == compared(BASICS, saved[1]) == expected
+    assert kanalyze.compare(*saved, api="Fetch") == kanalyze.compare(BASICS, WAITS, api="Fetch")
+
+
+def test_options_of_captures_are_not_for_saved_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = str(tmp_path / "a.duckdb")
+    assert main(["save", BASICS, "-o", saved]) == 0
+    assert main(["compare", saved, WAITS, "--port", "9092"]) == 2
+    told = capsys.readouterr().err
+    assert "--port decides how packets are read" in told
+    assert told.count("\n") == 1
 
 
 def test_reports_are_values_too() -> None:

@@ -170,3 +170,15 @@ def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
     for form in ("text", "md"):
         words = ["--format", form, "--sort", "max", "--limit", "3", "--error", "1", "--error", "10"]
         assert report_in(capfd, *words, saved) == report_in(capfd, *words, ERRORS)
+
+
+def test_a_finding_of_a_user_that_fails_while_it_runs_is_an_error_of_one_line(
+    fake, capsys, tmp_path
+):
+    head = "-- Mine.\n--\n-- severity: 1\n-- sure: yes\n-- why: a\n-- repair: b\n"
+    (tmp_path / "mine.sql").write_text(f"{head}SELECT error(api_name) AS what FROM requests")
+    assert main(["report", "x.pcap", "--queries", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("kanalyze: query 'mine': Invalid Input Error: ")
+    assert told.err.count("\n") == 1

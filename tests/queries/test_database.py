@@ -9,6 +9,7 @@ import pytest
 import kanalyze
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database, QueryError
+from kanalyze.queries.files import Query
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -71,6 +72,19 @@ def test_what_cannot_be_answered_is_an_error_of_one_line(
     with pytest.raises(QueryError, match=problem) as caught:
         database.ask(sql)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sql", ["SELECT error(text) FROM things", "SELECT text::INT FROM things"])
+def test_a_query_that_fails_while_it_runs_spoils_no_other(database: Database, sql: str) -> None:
+    query = Query("wrong", "", "", (), sql)
+    for number in (1, 2):
+        database.insert("things", batch(number, 1))
+        with pytest.raises(QueryError) as caught:
+            database.ask(sql)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(QueryError, match=r"^query 'wrong': "):
+            database.answer(query, {})
+        assert database.ask("SELECT max(number) AS n FROM things").to_pylist() == [{"n": number}]
 
 
 def test_what_does_not_fit_goes_to_a_file_that_is_removed(

@@ -422,6 +422,18 @@ def test_what_is_just_below_a_threshold_is_not_found(kind: str, name: str) -> No
     assert not findings(*rows, only=[kind], **{f"{kind}.{name}": missed})
 
 
+@pytest.mark.parametrize("kind", ["hot_partition", "hot_client"])
+def test_a_share_of_nothing_is_no_finding(kind: str) -> None:
+    parts = [made.partition("orders", number, record_bytes=0) for number in range(6)]
+    empty = [
+        request(client_id=f"c{n}", request_bytes=0, response_bytes=0, partitions=parts)
+        for n in range(6)
+    ]
+    none = {f"{kind}.{name}": 0 for name in LIMITS[kind]}
+    assert not findings(empty, only=[kind], **none)
+    assert findings(*FAULTS[kind][0](), only=[kind], **none)
+
+
 def test_one_long_round_is_enough() -> None:
     lines = [event("join", 0, "a", 1), event("sync", 9.999, "a", 1)]
     assert (

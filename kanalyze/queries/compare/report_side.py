@@ -1,9 +1,15 @@
 """A side of a comparison, made of a report's JSON.
 
-In: the text of one. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices: a report
-has quantiles and counts, and no test for chance can be made of these. This module must not know
-what is compared with what. A file may hold anything: what is not as a report has it is told in one
-line.
+In: the text of one. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices. This module
+must not know what is compared with what. A file may hold anything: what is not as a report has it
+is said in one line.
+
+A report has quantiles, and counts of requests and errors of each API, client and so on, over its
+whole time. A test of two shares could be made of such counts if requests failed independently of
+each other. They do not: a broker that is away fails all of them for seconds, and clients try again.
+So shares vary more from one capture to the next than such a test allows for, by a factor that only
+counts over time would tell, and those a report has of all requests together alone. Of quantiles
+nothing at all can be tested.
 """
 
 from __future__ import annotations

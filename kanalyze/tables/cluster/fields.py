@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kanalyze.kafka.codec.projection import Selection
-    from kanalyze.kafka.codec.values import Taped
+    from kanalyze.kafka.codec.values import Shape, Taped
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import Struct
     from kanalyze.kafka.session.exchange import Message
@@ -57,12 +57,18 @@ class BodyFields:
     def values(self, message: Message | None, api_key: int, kind: Any) -> dict[str, Any] | None:
         """Return the values of a body: of structs and lists of them, likewise.
 
-        None where it was not read. A field that the version does not have is its default.
+        None where it was not read. A field that the version does not have is its default; one that
+        the version had under another name in some releases is left out of a body of theirs.
         """
         taped: Taped | None = None if message is None else message.taped
-        if taped is None or taped.cells > _MOST_CELLS:
+        if message is None or taped is None or taped.cells > _MOST_CELLS:
             return None
-        return _named(taped.values(), self._level(api_key, kind))
+        level = self._level(api_key, kind)
+        found = _named(taped.values(), level)
+        version = message.version
+        if version is not None and self._catalog.superseded(api_key, kind, version) is not None:
+            _leave_out_unread(found, level, taped.shape)
+        return found
 
     def _level(self, api_key: int, kind: Any) -> _Level:
         found = self._levels.get((api_key, kind))
@@ -95,3 +101,15 @@ def _named(values: tuple[Any, ...], level: _Level) -> dict[str, Any]:
         else:  # most of all structs are within no other
             made[name] = [dict(zip(below, each)) for each in value]  # noqa: B905 - faster
     return made
+
+
+def _leave_out_unread(values: dict[str, Any], level: _Level, shape: Shape) -> None:
+    """Remove what was not read: of the body, and of structs in it that are in no list."""
+    tagged = {place for place, _ in (shape.tags or {}).values()}
+    for place, (name, below) in enumerate(level.items()):
+        if place in shape.places:
+            inner = shape.shapes[shape.places.index(place)]
+            if below is not None and isinstance(values[name], dict):
+                _leave_out_unread(values[name], below, inner.inner or inner)
+        elif place not in tagged:
+            del values[name]

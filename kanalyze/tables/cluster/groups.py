@@ -304,7 +304,8 @@ def _given(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
     if answer.get("ActiveTasks") is not None:
         return _count(_partition_lists(answer)), ()
     assignment = answer.get("Assignment")
-    if assignment is None:
+    # Kafka 3.5 and 3.6 named them otherwise.
+    if assignment is None or "TopicPartitions" not in assignment:
         return None, ()
     every = (
         AssignedPartition(None, topic_id_text(topic["TopicId"]), partition)

@@ -10,17 +10,7 @@ SELECT
     api_name,
     client_id,
     topic,
-    concat(
-        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
-        CASE
-            WHEN refused > 1
-                THEN concat(
-                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
-                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
-                )
-            ELSE ''
-        END
-    ) AS what,
+    concat(refused_text, span_text) AS what,
     refused AS weight,
     first_time_ns,
     last_time_ns,

@@ -40,5 +40,8 @@ SELECT
     last_time_ns,
     first_packet
 FROM compared
-WHERE clients >= $least_clients AND bytes * clients >= $least_ratio * all_bytes
+WHERE
+    clients >= $least_clients
+    AND all_bytes > 0
+    AND bytes * clients >= $least_ratio * all_bytes
 ORDER BY weight DESC, client_id NULLS LAST, api_name

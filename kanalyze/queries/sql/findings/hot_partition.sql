@@ -45,6 +45,7 @@ SELECT
 FROM compared
 WHERE
     parts >= $least_partitions
+    AND all_bytes > 0
     AND bytes >= $least_bytes
     AND bytes * parts >= $least_ratio * all_bytes
 ORDER BY weight DESC, topic, api_name, "partition"

@@ -11,16 +11,9 @@ SELECT
     client_id,
     topic,
     concat(
-        refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
+        refused_text,
         CASE WHEN principal IS NULL THEN '' ELSE concat(' to user ', principal) END,
-        CASE
-            WHEN refused > 1
-                THEN concat(
-                    ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
-                    CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
-                )
-            ELSE ''
-        END
+        span_text
     ) AS what,
     refused AS weight,
     first_time_ns,

@@ -1,8 +1,9 @@
 -- Error codes in answers by code, API, client and topic: since when, how often, in bursts.
 --
 -- A burst ends where 10 s go by without such a code. `asked` counts the requests of that API that
--- the client sent in all; one answer may tell a code for several partitions.
-WITH told AS (
+-- the client sent in all; one answer may have a code for several partitions. `refused_text` and
+-- `span_text` are the same as words, for findings.
+WITH codes AS (
     SELECT
         *,
         response_start_ns - lag(response_start_ns) OVER (
@@ -10,7 +11,7 @@ WITH told AS (
         ) AS since_last_ns
     FROM errors
 ),
-of_clients AS (
+sent AS (
     SELECT
         client_id,
         api_name,
@@ -18,23 +19,38 @@ of_clients AS (
     FROM requests
     WHERE request_start_ns IS NOT NULL
     GROUP BY client_id, api_name
+),
+counted AS (
+    SELECT
+        codes.error_code,
+        min(codes.error_name) AS error_name,
+        codes.api_name,
+        codes.client_id,
+        codes.topic,
+        min(codes.client_ip) AS client_ip,
+        min(codes.principal) AS principal,
+        count(DISTINCT codes.request_id) AS refused,
+        max(sent.asked) AS asked,
+        count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000) AS bursts,
+        min(codes.response_start_ns) AS first_time_ns,
+        max(codes.response_start_ns) AS last_time_ns,
+        min(codes.request_packet) AS first_packet
+    FROM codes
+    LEFT JOIN sent
+        ON codes.client_id IS NOT DISTINCT FROM sent.client_id
+        AND codes.api_name IS NOT DISTINCT FROM sent.api_name
+    GROUP BY codes.error_code, codes.api_name, codes.client_id, codes.topic
 )
 SELECT
-    told.error_code,
-    min(told.error_name) AS error_name,
-    told.api_name,
-    told.client_id,
-    told.topic,
-    min(told.client_ip) AS client_ip,
-    min(told.principal) AS principal,
-    count(DISTINCT told.request_id) AS refused,
-    max(of_clients.asked) AS asked,
-    count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000) AS bursts,
-    min(told.response_start_ns) AS first_time_ns,
-    max(told.response_start_ns) AS last_time_ns,
-    min(told.request_packet) AS first_packet
-FROM told
-LEFT JOIN of_clients
-    ON told.client_id IS NOT DISTINCT FROM of_clients.client_id
-    AND told.api_name IS NOT DISTINCT FROM of_clients.api_name
-GROUP BY told.error_code, told.api_name, told.client_id, told.topic
+    *,
+    concat(refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused')
+        AS refused_text,
+    CASE
+        WHEN refused > 1
+            THEN concat(
+                ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
+            )
+        ELSE ''
+    END AS span_text
+FROM counted

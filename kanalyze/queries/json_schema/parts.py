@@ -1,0 +1,121 @@
+"""Parts of a JSON Schema (draft 2020-12), each with a description.
+
+In: descriptions, units. Out: schemas as plain values. This module must not know what is described.
+
+Every object is closed: a field without a description makes it invalid. ``null`` says when a value
+is null; it is empty where the description says so itself, and None where the value never is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "UNIX_TIME",
+    "Schema",
+    "by_name",
+    "count",
+    "document",
+    "integer",
+    "listed",
+    "number",
+    "ref",
+    "struct",
+    "text",
+    "time_ns",
+    "truth",
+]
+
+Schema: TypeAlias = dict[str, Any]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+UNIX_TIME = "ns since 1970-01-01 00:00 UTC"
+
+
+def text(
+    meaning: str, *, null: str | None = None, choices: Iterable[str] = (), form: str | None = None
+) -> Schema:
+    """Return the schema of a text: one of ``choices``, or as JSON Schema's ``form`` has it."""
+    more: Schema = {}
+    if named := list(choices):
+        more["enum"] = named if null is None else [*named, None]
+    if form is not None:
+        more["format"] = form
+    return {**_value("string", meaning, null), **more}
+
+
+def integer(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
+    """Return the schema of a whole number."""
+    return _value("integer", meaning, null, unit)
+
+
+def count(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
+    """Return the schema of a whole number of 0 or more."""
+    return {**integer(meaning, unit=unit, null=null), "minimum": 0}
+
+
+def number(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
+    """Return the schema of a number."""
+    return _value("number", meaning, null, unit)
+
+
+def time_ns(meaning: str, *, null: str | None = None) -> Schema:
+    """Return the schema of a point in time."""
+    return integer(meaning, unit=UNIX_TIME, null=null)
+
+
+def truth(meaning: str, *, null: str | None = None) -> Schema:
+    """Return the schema of a truth value."""
+    return _value("boolean", meaning, null)
+
+
+def listed(meaning: str, items: Schema, *, null: str | None = None, many: int = -1) -> Schema:
+    """Return the schema of a list, of ``many`` items where a number is given."""
+    size = {} if many < 0 else {"minItems": many, "maxItems": many}
+    return {**_value("array", meaning, null), "items": items, **size}
+
+
+def by_name(meaning: str, values: Schema) -> Schema:
+    """Return the schema of an object whose keys are names from the capture."""
+    return {**_value("object", meaning, None), "additionalProperties": values}
+
+
+def struct(meaning: str, fields: Mapping[str, Schema], *, optional: Iterable[str] = ()) -> Schema:
+    """Return the schema of an object with these fields and no others."""
+    left_out = set(optional)
+    return {
+        **_value("object", meaning, None),
+        "properties": dict(fields),
+        "required": [name for name in fields if name not in left_out],
+        "additionalProperties": False,
+    }
+
+
+def ref(name: str, meaning: str) -> Schema:
+    """Return the schema of a value that is described under ``name`` in the same document."""
+    return {"$ref": f"#/$defs/{name}", "description": _sentence(meaning)}
+
+
+def document(title: str, schema: Schema, parts: Mapping[str, Schema] | None = None) -> Schema:
+    """Return a schema that stands by itself; ``parts`` are what :func:`ref` names."""
+    return {
+        "$schema": _DRAFT,
+        "title": title,
+        **schema,
+        **({"$defs": dict(parts)} if parts else {}),
+    }
+
+
+def _value(kind: str, meaning: str, null: str | None, unit: str = "") -> Schema:
+    words = f"{meaning}; null: {null}." if null else _sentence(meaning)
+    return {
+        "type": kind if null is None else [kind, "null"],
+        "description": f"{words} Unit: {unit}." if unit else words,
+    }
+
+
+def _sentence(words: str) -> str:
+    return f"{words.rstrip('.')}."

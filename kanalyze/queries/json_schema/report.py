@@ -1,0 +1,475 @@
+"""JSON Schema of a report, which says what each of its fields is, and of a finding.
+
+In: nothing. Out: :data:`REPORT_SCHEMA`, :data:`FINDING_SCHEMA`. This module must not know how a
+figure is computed: that is in ``sql/report/``, a file for each table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.queries.json_schema.parts import (
+    by_name,
+    count,
+    document,
+    integer,
+    listed,
+    number,
+    ref,
+    struct,
+    text,
+    time_ns,
+    truth,
+)
+from kanalyze.queries.json_schema.quality import QUALITY
+
+if TYPE_CHECKING:
+    from kanalyze.queries.json_schema.parts import Schema
+
+__all__ = ["EXTENT", "FILTER", "FINDING_SCHEMA", "REPORT_SCHEMA"]
+
+_UTC = "ISO 8601, in UTC, with nanoseconds"
+_OTHERS = "the line adds up all that have no line of their own"
+_NO_PACKETS = "there are no packets"
+
+EXTENT = {
+    "captures": listed("the inputs as given, in order, each once", {"type": "string"}),
+    "packets": count("packets of all kinds"),
+    "captured_bytes": count("packets as captured, link headers included", unit="B"),
+    "wire_bytes": count("the same as they were on the wire", unit="B"),
+    "first_time_ns": time_ns("of the earliest packet", null=_NO_PACKETS),
+    "first_time": text(f"the same, {_UTC}", null=_NO_PACKETS),
+    "last_time_ns": time_ns("of the latest packet", null=_NO_PACKETS),
+    "last_time": text(f"the same, {_UTC}", null=_NO_PACKETS),
+    "duration_ns": integer("from the first packet to the last", unit="ns", null=_NO_PACKETS),
+    "dropped_packets": count(
+        "packets that the capturing side says it lost, summed over the inputs that say it",
+        null="none of them says it",
+    ),
+}
+"""What was captured, and when."""
+
+_TEXT = {"type": "string"}
+_CONDITIONS = {
+    "api": listed("names of APIs, or their numbers", _TEXT),
+    "client_id": listed("client ids; * and ? stand for any text", _TEXT),
+    "client_ip": listed("addresses or networks of clients", _TEXT),
+    "broker": listed("brokers, as IP or IP:PORT", _TEXT),
+    "port": listed("TCP ports of brokers", {"type": "integer"}),
+    "topic": listed("topics; * and ? stand for any text", _TEXT),
+    "group": listed("consumer groups; * and ? stand for any text", _TEXT),
+    "errors": truth("requests with an error code alone; never false"),
+    "slower_than_ns": count("requests with a longer latency alone", unit="ns"),
+    "since": text(f"begun at this time or later, {_UTC}"),
+    "until": text(f"begun before this time, {_UTC}"),
+    "host": listed("packets of these addresses or networks alone (kanalyze live)", _TEXT),
+    "filter": text("packets that match this tcpdump filter alone (kanalyze live)"),
+}
+FILTER = struct(
+    "the conditions that rows meet; those that are not there were not given. capture and quality "
+    "are of all packets that were read, everything else is of the rows that match",
+    _CONDITIONS,
+    optional=_CONDITIONS,
+)
+
+_NO_LATENCIES = "count is 0 or null"
+_LATENCY = struct(
+    "a summary of durations, exact where they are few; see sql/tables/quantiles.sql",
+    {
+        "count": count("durations", null=f"not computed, for {_OTHERS}"),
+        "min": count("the shortest", unit="ns", null=_NO_LATENCIES),
+        "p50": count("the median, by nearest rank", unit="ns", null=_NO_LATENCIES),
+        "p90": count("the 90th percentile", unit="ns", null=_NO_LATENCIES),
+        "p99": count("the 99th percentile", unit="ns", null=_NO_LATENCIES),
+        "max": count("the longest", unit="ns", null=_NO_LATENCIES),
+        "mean": count("the mean, rounded down", unit="ns", null=_NO_LATENCIES),
+    },
+)
+_PARTS = {"latency_summary": _LATENCY}
+
+
+def _latency(of: str = "requests that did not wait on purpose") -> Schema:
+    return ref(
+        "latency_summary", f"from the last byte of a request to its response's first, of {of}"
+    )
+
+
+def _total_time(of: str) -> Schema:
+    return ref(
+        "latency_summary", f"from the first byte of a request to its response's last, of {of}"
+    )
+
+
+_TOTALS = {
+    "rows": count("requests, and responses without one"),
+    "requests": count("requests"),
+    "responses": count("responses"),
+    "ok": count("rows with status ok"),
+    "error": count("rows with status error: a response with an error code other than 0"),
+    "one_way": count("rows with status one_way: no response is due"),
+    "unanswered": count("rows with status unanswered"),
+    "orphan_response": count("rows with status orphan_response: the request was not captured"),
+    "malformed": count("rows with status malformed"),
+    "request_bytes": count("of requests, with size prefixes", unit="B"),
+    "response_bytes": count("of responses, with size prefixes", unit="B"),
+    "produced_records": count("records sent and not refused, as far as they are known"),
+    "produced_record_bytes": count("the same", unit="B"),
+    "produced_records_known": truth("false: there were more, which could not be counted"),
+    "refused_records": count("records sent and answered with an error; not in produced_records"),
+    "acknowledged_records": count("of produced_records, answered without an error"),
+    "acknowledged_record_bytes": count("the same", unit="B"),
+    "unanswered_records": count("of produced_records, without a response: written or not"),
+    "one_way_records": count("of produced_records, sent with acks=0"),
+    "fetched_records": count("records in responses, as far as they are known"),
+    "fetched_record_bytes": count("the same", unit="B"),
+    "fetched_records_known": truth("false: there were more, which could not be counted"),
+    "throttled": count("responses with a throttle time above 0"),
+    "throttle_time_ms": count("sum of throttle times", unit="ms"),
+}
+
+_NO_REQUEST = "responses without a request"
+_NO_RECORDS = "the API carries no records"
+_COUNTS = {
+    "requests": count("requests"),
+    "errors": count("of these, with an error code other than 0 at any level of the response"),
+    "request_bytes": count("of requests, with size prefixes", unit="B"),
+    "response_bytes": count("of responses, with size prefixes", unit="B"),
+}
+_WAITED = struct(
+    "of these requests, those that the broker held back on purpose",
+    {
+        **_COUNTS,
+        "record_count": count("records", null=_NO_RECORDS),
+        "latency_ns": _latency("these"),
+        "total_time_ns": _total_time("these"),
+    },
+)
+_API = {
+    "wire": text("the protocol", choices=("kafka", "kafka-0.7")),
+    "api_key": integer("number of the API; in kafka-0.7 the request type", null=_NO_REQUEST),
+    "api_name": text("its name in Kafka's definitions", null="no definition has it, or no request"),
+    "other": truth("always false: every API has a line"),
+    "requests": _COUNTS["requests"],
+    "responses": count("responses"),
+    "versions": by_name(
+        "requests by version; unknown: not known, other: all beyond the first 64",
+        count("requests"),
+    ),
+    "statuses": by_name("rows by status; those that do not occur are not there", count("rows")),
+    **{name: _COUNTS[name] for name in ("errors", "request_bytes", "response_bytes")},
+    "record_count": count("records, without those refused", null=_NO_RECORDS),
+    "record_bytes": count("the same", unit="B", null=_NO_RECORDS),
+    "record_count_known": truth(
+        "false: there were more, which could not be counted", null=_NO_RECORDS
+    ),
+    "throttled": count("responses with a throttle time above 0"),
+    "throttle_time_ms": count("sum of throttle times", unit="ms"),
+    "waited": _WAITED,
+    "latency_ns": _latency(),
+    "total_time_ns": _total_time("requests that did not wait on purpose"),
+}
+
+_CODE = integer("the error code, not 0", null=_OTHERS)
+_CODE_NAME = text("its name in Kafka, such as NOT_LEADER_OR_FOLLOWER", null=_OTHERS)
+_FIRST_TIME = time_ns("of the first response with it")
+_LAST_TIME = time_ns("of the last response with it")
+_API_NAME = text("the API", null="no definition has it, or the request was not captured")
+_OTHER = truth("whether the line adds up all that have no line of their own")
+_CLIENT_ID = text("as the client calls itself", null="it gave none, or " + _OTHERS)
+_TOPIC = text("topic name", null="only the id is known, or none was named, or " + _OTHERS)
+_TOPIC_ID = text("topic id in Kafka's URL-safe base64", null="the name is known, or none was named")
+_BROKER_IP = text("address of the broker")
+_BROKER_PORT = integer("its TCP port")
+
+_ERROR = {
+    "api_name": _API_NAME,
+    "error_code": _CODE,
+    "error_name": _CODE_NAME,
+    "topic": text(
+        "the topic that it concerns", null="none, or its name is not known, or the others"
+    ),
+    "other": _OTHER,
+    "count": count("codes; one response may hold many"),
+    "first_time_ns": _FIRST_TIME,
+    "last_time_ns": _LAST_TIME,
+}
+_CLIENT = {
+    "client_id": _CLIENT_ID,
+    "other": _OTHER,
+    "software": listed("name and version of the client's software, the first 8, sorted", _TEXT),
+    "more_software": truth("whether there are more"),
+    "client_ips": listed("its addresses, the first 8, sorted", _TEXT),
+    "more_client_ips": truth("whether there are more"),
+    "principals": listed("users that it logged in as, the first 8, sorted", _TEXT),
+    "more_principals": truth("whether there are more"),
+    **_COUNTS,
+    "latency_ns": _latency(),
+}
+_PRODUCED = {
+    "produce_requests": count("requests that produced to it"),
+    "produced_records": count("records sent and not refused, as far as they are known"),
+    "produced_records_known": truth("false: there were more, which could not be counted"),
+    "produced_bytes": count("of these records", unit="B"),
+    "acknowledged_records": count("of these, answered without an error"),
+    "acknowledged_bytes": count("the same", unit="B"),
+    "unanswered_records": count("of these, without a response: written or not"),
+    "one_way_records": count("of these, sent with acks=0"),
+}
+_FETCHED = {
+    "fetch_requests": count("requests that fetched from it"),
+    "fetched_records": count("records in responses, as far as they are known"),
+    "fetched_records_known": truth("false: there were more, which could not be counted"),
+    "fetched_bytes": count("of these records", unit="B"),
+}
+_TOPIC_LINE = {
+    "topic": _TOPIC,
+    "topic_id": _TOPIC_ID,
+    "other": _OTHER,
+    **_PRODUCED,
+    **_FETCHED,
+    "errors": count("error codes that concern it, of all APIs"),
+}
+_GROUP = {
+    "group_id": text("consumer group", null=_OTHERS),
+    "other": _OTHER,
+    "requests": count("requests that name it"),
+    "joins": count("of these, JoinGroup"),
+    "errors": count("of these, with an error code other than 0"),
+}
+_BROKER = {
+    "broker": text("IP:PORT", null=_OTHERS),
+    "other": _OTHER,
+    **_COUNTS,
+    "latency_ns": _latency(),
+}
+_CLIENT_API = {
+    "client_id": text("as the client calls itself", null="it gave none"),
+    "api_name": _API_NAME,
+    "requests": _COUNTS["requests"],
+    "errors": _COUNTS["errors"],
+    "unanswered": count("of these, without a response"),
+    "request_bytes": _COUNTS["request_bytes"],
+    "response_bytes": _COUNTS["response_bytes"],
+    "latency_ns": _latency(),
+}
+_CLIENT_ERROR = {
+    "client_id": text("as the client calls itself", null="it gave none, or is not known"),
+    "api_name": _API_NAME,
+    "error_code": integer("the error code, not 0"),
+    "error_name": text("its name in Kafka"),
+    "count": count("codes; one response may hold many"),
+    "first_time_ns": _FIRST_TIME,
+    "last_time_ns": _LAST_TIME,
+}
+_TOPIC_LATENCY = {
+    "topic": text("topic name", null="only the id is known"),
+    "topic_id": _TOPIC_ID,
+    "api_name": text("the API that produces or fetches"),
+    "latency_ns": _latency("requests that name the topic and did not wait on purpose"),
+}
+_PARTITION = {
+    "topic": text("topic name", null="only the id is known"),
+    "topic_id": _TOPIC_ID,
+    "partition": integer("index of the partition"),
+    "produce_requests": _PRODUCED["produce_requests"],
+    "produced_records": _PRODUCED["produced_records"],
+    "produced_bytes": _PRODUCED["produced_bytes"],
+    "fetch_requests": _FETCHED["fetch_requests"],
+    "fetched_records": _FETCHED["fetched_records"],
+    "fetched_bytes": _FETCHED["fetched_bytes"],
+    "high_watermark": integer("the highest that a broker gave", null="no response gave one"),
+}
+_CODEC = {
+    "client_id": text("as the client calls itself", null="it gave none"),
+    "codec": text("none, gzip, snappy, lz4, zstd, or mixed"),
+    "requests": count("requests with such batches"),
+    "batches": count("partitions of these requests, each counted as one batch"),
+    "records": count("records in them", null="no header says it"),
+    "bytes": count("of records in them, as sent", unit="B", null="not known"),
+    "bytes_p50": count("median of the size for one partition", unit="B", null="not known"),
+    "records_p50": count("median of the records for one partition", null="not known"),
+}
+_NOT_MEASURED = "it was not measured for any of them"
+
+
+def _part(what: str) -> Schema:
+    return struct(
+        what,
+        {
+            "mean": integer("mean", unit="ns", null=_NOT_MEASURED),
+            "per_mille": integer(
+                "share of the sum of total times, in thousandths",
+                null=f"{_NOT_MEASURED}, or the sum is below 1 µs",
+            ),
+        },
+    )
+
+
+_LATENCY_PARTS = {
+    "api_name": _API_NAME,
+    "broker_ip": _BROKER_IP,
+    "broker_port": _BROKER_PORT,
+    "capture_point": text(
+        "where the capture was taken: client, broker, between, or host (both ends on one)",
+        null="the round trips do not tell",
+    ),
+    "requests": count("requests whose parts are known and that did not wait on purpose"),
+    "with_retransmissions": count("of these, with packets sent again"),
+    "with_zero_windows": count("of these, with an end that asked for no more data"),
+    "total_time_ns": struct(
+        "from the first byte of a request to the last of its response",
+        {"mean": integer("mean", unit="ns")},
+    ),
+    "request_send_ns": _part("sending the request"),
+    "broker_network_ns": _part("network from the capture point to the broker and back"),
+    "retransmission_wait_ns": _part("waiting until lost bytes of the request were sent again"),
+    "pipeline_wait_ns": _part("waiting for the response before it on the same connection"),
+    "broker_time_ns": _part("in the broker"),
+    "response_send_ns": _part("sending the response"),
+    "client_network_ns": struct(
+        "network from the capture point to the client and back; not a part of total_time_ns",
+        {"mean": integer("mean", unit="ns", null=_NOT_MEASURED)},
+    ),
+}
+
+_NOT_THERE = "there is no request, or no response"
+_SLOW = {
+    "capture": text("the input as given"),
+    "connection": text("CLIENT_IP:PORT>BROKER_IP:PORT"),
+    "connection_number": count("1 for the first TCP connection on these addresses"),
+    "client_id": text("as the client calls itself", null="it gave none"),
+    "api_key": integer("number of the API", null="not known"),
+    "api_name": _API_NAME,
+    "api_version": integer("version of the API", null="not known"),
+    "correlation_id": integer("pairs the response with the request", null="kafka-0.7 has none"),
+    "latency_ns": count("from the request's last byte to the response's first", unit="ns"),
+    "total_time_ns": integer(
+        "from the request's first byte to the response's last", unit="ns", null="not all was seen"
+    ),
+    "request_start_ns": time_ns("of the request's first byte", null=_NOT_THERE),
+    "request_end_ns": time_ns("of the request's last byte", null=_NOT_THERE),
+    "response_start_ns": time_ns("of the response's first byte", null=_NOT_THERE),
+    "response_end_ns": time_ns("of the response's last byte", null="it was not seen"),
+    "request_packet": count("number of its first packet in the capture, from 1", null="not known"),
+    "response_packet": count("number of its first packet in the capture, from 1", null="not known"),
+    "request_bytes": count("with the size prefix", unit="B", null="not known"),
+    "response_bytes": count("with the size prefix", unit="B", null="not known"),
+    "throttle_time_ms": integer(
+        "what the broker has the client wait", unit="ms", null="the response says none"
+    ),
+    "status": text("as in rows of requests"),
+    "error_name": text("of the first error code; NONE for 0", null="no response could be read"),
+    "topics": listed("topics that it names, or their ids, the first 3, sorted", _TEXT),
+    "more_topics": truth("whether there are more"),
+}
+
+_SPAN = {
+    "start_ns": time_ns("when the first bucket begins", null="there are no rows"),
+    "bucket_ns": count("length of a bucket", unit="ns"),
+}
+_NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
+
+
+def _each(what: str, *, unit: str = "", null: str | None = None) -> Schema:
+    return listed(f"{what}, for each bucket", count(what, unit=unit, null=null))
+
+
+_THROUGHPUT = {
+    **_SPAN,
+    "requests": _each("requests that began"),
+    "errors": _each("responses with an error that began"),
+    "request_bytes": _each("bytes of requests that began", unit="B"),
+    "response_bytes": _each("bytes of responses that began", unit="B"),
+}
+_LATENCY_SERIES = {
+    **_SPAN,
+    "p50": _each("median of the latency", unit="ns", null=_NO_LATENCY),
+    "p90": _each("90th percentile of the latency", unit="ns", null=_NO_LATENCY),
+    "p99": _each("99th percentile of the latency", unit="ns", null=_NO_LATENCY),
+    "max": _each("longest latency", unit="ns", null=_NO_LATENCY),
+}
+
+_CONCERNS = {
+    "client_id": text("client id"),
+    "client_ip": text("address of the client"),
+    "api_name": text("API"),
+    "topic": text("topic"),
+    "group_id": text("consumer group"),
+    "error_name": text("name of the error code"),
+    "broker": text("broker, as IP:PORT"),
+}
+_FINDING = struct(
+    "one thing that is wrong",
+    {
+        "name": text("its kind: the name of its query"),
+        "title": text("what is wrong, in general"),
+        "severity": {**count("how bad, 0 to 100; more is worse"), "maximum": 100},
+        "what": text("what was seen: the figures, as a sentence"),
+        "weight": number("more is worse, among findings of one kind; its unit is that of the kind"),
+        "sure": text("how sure it is"),
+        "why": text("why it matters"),
+        "repair": text("what repairs it"),
+        "concerns": struct(
+            "whom it concerns; what does not apply is not there", _CONCERNS, optional=_CONCERNS
+        ),
+        "first_time_ns": time_ns("when it was first seen", null="it has no time of its own"),
+        "last_time_ns": time_ns("when it was last seen", null="it has no time of its own"),
+        "first_packet": count("a packet to begin with, by its number from 1", null="none"),
+        "command": text(
+            "the command of kanalyze that shows its rows",
+            choices=("requests", "connections", "anomalies"),
+        ),
+        "options": listed("options of that command", _TEXT),
+    },
+)
+
+
+def _table(meaning: str, fields: dict[str, Schema]) -> Schema:
+    return listed(meaning, struct("one line", fields))
+
+
+_REPORT = {
+    "schema": {**integer("version of this schema"), "const": 1},
+    "kanalyze_version": text("version of kanalyze that wrote it"),
+    "capture": struct("what was captured, and when", EXTENT),
+    "filter": FILTER,
+    "quality": QUALITY,
+    "totals": struct("all rows together", _TOTALS),
+    "apis": _table("by API, most requests first", _API),
+    "errors": _table("error codes by API and topic, most frequent first", _ERROR),
+    "clients": _table("by client id, most requests first", _CLIENT),
+    "topics": _table("by topic, most bytes first", _TOPIC_LINE),
+    "groups": _table("by consumer group, most requests first", _GROUP),
+    "brokers": _table("by broker, most requests first", _BROKER),
+    "client_apis": _table("by client id and API, most requests first", _CLIENT_API),
+    "client_errors": _table("error codes by client id, most frequent first", _CLIENT_ERROR),
+    "topic_latency": _table("latency by topic and API, most requests first", _TOPIC_LATENCY),
+    "partitions": _table("by partition, most bytes first; without what was refused", _PARTITION),
+    "codecs": _table("how clients pack what they produce, most bytes first", _CODEC),
+    "latency_parts": _table(
+        "where the time of requests went, by API, broker and capture point", _LATENCY_PARTS
+    ),
+    "throughput": struct("requests and bytes over time", _THROUGHPUT),
+    "latency": struct("latency over time", _LATENCY_SERIES),
+    "slowest": _table("up to 10 requests by latency that did not wait on purpose", _SLOW),
+    "limited": listed("names of the tables with a line of others", _TEXT),
+    "findings": listed("what is wrong, the worst first", ref("finding", "one thing that is wrong")),
+    "findings_left_out": listed(
+        "kinds of findings that were not looked for, as a table that they need is not there "
+        "(Spark); not there where all were",
+        _TEXT,
+    ),
+}
+
+FINDING_SCHEMA = document("A finding of kanalyze", _FINDING)
+REPORT_SCHEMA = document(
+    "A report of kanalyze",
+    struct(
+        "what kanalyze report --json writes. Lists that are tables have at most 10,000 lines, and "
+        "in errors, clients, topics, groups and brokers one more for the others. What is not known "
+        "is null, never 0",
+        _REPORT,
+        optional=("findings_left_out",),
+    ),
+    {**_PARTS, "finding": _FINDING},
+)

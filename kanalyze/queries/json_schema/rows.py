@@ -1,0 +1,71 @@
+"""JSON Schemas of rows: the lines of JSON Lines that commands write, one schema for each table.
+
+In: the columns of the tables. Out: :data:`ROW_SCHEMAS`. This module must not know what is in a
+table.
+
+Lines of ``kanalyze sql --format jsonl "FROM TABLE"`` have further fields, which are not required:
+timestamps beside points in time, and numbers of requests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.queries.json_schema.parts import (
+    UNIX_TIME,
+    document,
+    integer,
+    listed,
+    struct,
+    text,
+    truth,
+)
+from kanalyze.tables.records.row import columns_of_records
+from kanalyze.tables.registry import SQL_TABLES, TABLES
+from kanalyze.tables.row import with_times
+
+if TYPE_CHECKING:
+    from kanalyze.queries.json_schema.parts import Schema
+    from kanalyze.tables.row import Column
+
+__all__ = ["ROW_SCHEMAS"]
+
+_BITS = {"int16": 16, "int32": 32, "int64": 64}
+_RECORDS = "records"
+
+
+def _row_schema(table: str) -> Schema:
+    """Return the schema of one line of a table."""
+    spec = SQL_TABLES[table]
+    columns = spec.columns
+    if table == _RECORDS:
+        columns = with_times(columns_of_records(values=True))
+    always = {column.name for column in TABLES.get(table, spec).columns if not column.source}
+    optional = [column.name for column in columns if column.name not in always]
+    return document(
+        f"A line of {table}",
+        struct(spec.line, {c.name: _schema_of(c) for c in columns}, optional=optional),
+    )
+
+
+def _schema_of(column: Column) -> Schema:
+    null = None
+    if column.nullable:
+        null = "" if "null" in column.meaning else "not known, or does not apply"
+    meaning = column.meaning
+    if column.type == "list<string>":
+        return listed(meaning, {"type": "string"}, null=null)
+    if column.fields:
+        fields = {field.name: _schema_of(field) for field in column.fields}
+        return listed(meaning, struct(f"an item of {column.name}", fields), null=null)
+    if column.type == "bool":
+        return truth(meaning, null=null)
+    if column.type in _BITS:
+        unit = UNIX_TIME if column.is_time else column.unit
+        limit = 1 << _BITS[column.type] - 1
+        return {**integer(meaning, unit=unit, null=null), "minimum": -limit, "maximum": limit - 1}
+    return text(meaning, null=null)
+
+
+ROW_SCHEMAS: dict[str, Schema] = {table: _row_schema(table) for table in SQL_TABLES}
+"""By the name of the table."""

@@ -1,0 +1,147 @@
+"""What kanalyze writes as JSON is as its schemas say."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import kanalyze
+from kanalyze.api.filters import make_filter
+from kanalyze.api.tables import fill
+from kanalyze.cli.main import main
+from kanalyze.queries.database import Database
+from kanalyze.queries.json_schema.published import SCHEMAS
+from kanalyze.queries.json_schema.report import FILTER
+from kanalyze.render.json import summary_json
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES
+from tests.support.captures import FOLDER, ROOT, path, truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OFTEN = ("basics", "tls", "fault-not-allowed")
+"""Lines in every table; no Kafka at all; findings."""
+CAPTURES = [
+    pytest.param(name, marks=() if name in OFTEN else pytest.mark.long)
+    for name in sorted(
+        file.name.removesuffix(".truth.json") for file in FOLDER.glob("*.truth.json")
+    )
+]
+VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
+
+
+def faults(schema: str, value: Any) -> list[str]:
+    """What of a value is not as a schema has it."""
+    found = VALIDATORS[schema].iter_errors(value)
+    return [f"{each.json_path}: {each.message[:200]}" for each in found]
+
+
+def sample(name: str) -> dict[str, Any]:
+    """The report of a capture as it stands in the repository, where a test keeps it up to date."""
+    found: dict[str, Any] = json.loads((ROOT / "reports" / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def described(schema: dict[str, Any], at: str = "$") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of a field within a schema, and the schema itself, with where it is."""
+    yield at, schema
+    for part in ("properties", "$defs"):
+        for name, each in schema.get(part, {}).items():
+            yield from described(each, f"{at}.{name}")
+    for part in ("items", "additionalProperties"):
+        if isinstance(schema.get(part), dict) and schema[part].keys() != {"type"}:
+            yield from described(schema[part], f"{at}[]")
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_each_field_is_described_and_what_null_means_is_said(name: str) -> None:
+    Draft202012Validator.check_schema(SCHEMAS[name])
+    for at, schema in described(SCHEMAS[name]):
+        if "anyOf" in schema:
+            continue
+        assert schema.get("description"), at
+        assert "null" not in schema.get("type", ()) or "null" in schema["description"], at
+        if at.endswith(("_ns", "_ms")) and "integer" in schema.get("type", ()):
+            assert f"Unit: {at[-2:]}" in schema["description"], at
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_reports_and_findings_are_as_their_schemas_say(name: str) -> None:
+    report = json.loads(summary_json(kanalyze.report(path(name))))
+    assert faults("report", report) == []
+    assert [fault for each in report["findings"] for fault in faults("finding", each)] == []
+    assert bool(report["findings"]) >= ("fault" in truth(name))
+
+
+def test_what_is_not_described_is_found() -> None:
+    report = sample("tls")
+    assert faults("report", report) == []
+    assert faults("report", {**report, "new": 1}) != []
+    assert faults("report", {**report, "totals": {**report["totals"], "new": 1}}) != []
+    report["quality"].pop("packets")
+    assert len(faults("report", report)) == 1
+
+
+def test_every_condition_of_a_filter_is_described() -> None:
+    conditions = make_filter(
+        apis=["Fetch"],
+        client_ids=["a*"],
+        client_ips=["10.0.0.0/8"],
+        brokers=["10.0.0.1:9092"],
+        ports=[9092],
+        topics=["t"],
+        groups=["g"],
+        errors_only=True,
+        slower_than="5ms",
+        since="2026-01-01T00:00:00Z",
+        until="2026-01-02T00:00:00Z",
+    ).conditions
+    assert conditions.keys() == FILTER["properties"].keys() - {"host", "filter"}
+    assert list(Draft202012Validator(FILTER).iter_errors(conditions)) == []
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_lines_of_the_commands_are_as_the_schemas_of_their_tables_say(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = 0
+    for table, more in (*((each, ()) for each in ALWAYS), ("records", ("--values",))):
+        assert main([table, str(path(name)), "--format", "jsonl", *more]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            assert faults(table, json.loads(line)) == []
+            lines += 1
+    assert lines
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_lines_of_every_table_of_sql_are_as_their_schemas_say(name: str) -> None:
+    found = set()
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([str(path(name))]), TABLES)
+        for table in SQL_TABLES:
+            with database.answer_file(f"FROM {table}", {}, "jsonl") as file:
+                for line in file.readlines():
+                    assert faults(table, json.loads(line)) == []
+                    found.add(table)
+    assert {"connections", "capture_quality"} <= found
+    assert found >= SQL_TABLES.keys() or name != "basics"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("waits", "basics"),
+        pytest.param("errors", "waits", marks=pytest.mark.long),
+        pytest.param("basics", "snaplen", marks=pytest.mark.long),
+    ],
+)
+def test_comparisons_of_captures_and_of_reports_are_as_their_schema_says(a: str, b: str) -> None:
+    for sides in ((path(a), path(b)), (sample(a), sample(b)), (path(a), sample(b))):
+        found = json.loads(summary_json(kanalyze.compare(*sides, at_least=1.01, least_ms=0)))
+        assert faults("compare", found) == []
+        assert found["new"]
+        assert found["may_be_chance"] or found["slower"] or found["too_few"]
