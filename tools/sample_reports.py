@@ -8,22 +8,28 @@ and exits with 1 when something would change.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
+import re
 import sys
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 import kanalyze
+from kanalyze.api.reports import report_on
 from kanalyze.api.tables import fill
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.findings import finding_kinds, findings_of, kind_of_finding
 from kanalyze.queries.json_schema.published import SCHEMAS
+from kanalyze.queries.page import cube_of
+from kanalyze.render.html import html_page
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
+PAGE_SAMPLE = "fault-network.pcap"
 WIDTH = 100
 EXAMPLE_LINES = 26
 TABLES_HEAD = """\
@@ -88,6 +95,20 @@ def report_of(capture: str) -> tuple[str, str]:
     render_report(summary, Console(file=out, width=WIDTH, color_system=None, markup=False))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     return text, summary_json(summary)
+
+
+def page_of(capture: str) -> str:
+    """Return the report of a capture as a page."""
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        report = report_on(Analysis([capture]), database, finding_kinds())
+        return html_page(report, cube_of(database, report))
+
+
+def unpacked(text: str) -> str:
+    """Return a page with its data as they are, for not every zlib packs them alike."""
+    return re.sub(
+        r'(?<="data": ")[^"]+', lambda found: str(zlib.decompress(base64.b64decode(found[0]))), text
+    )
 
 
 def column_table(columns: Sequence[Column] = COLUMNS) -> str:
@@ -190,6 +211,8 @@ def outputs() -> Iterator[tuple[Path, str]]:
         yield ROOT / "reports" / f"{stem}.json", json_text
         if name == SAMPLES[0]:
             example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
+    page = ROOT / "reports" / f"{Path(PAGE_SAMPLE).stem}.html"
+    yield page, page_of(f"captures/{PAGE_SAMPLE}")
     yield ROOT / "docs" / "tables.md", tables_page()
     yield ROOT / "docs" / "findings.md", findings_page()
     for name, schema in SCHEMAS.items():
@@ -210,7 +233,7 @@ def main() -> int:
     check = "--check" in sys.argv[1:]
     changed = []
     for path, text in outputs():
-        if path.exists() and path.read_text(encoding="utf-8") == text:
+        if path.exists() and unpacked(path.read_text(encoding="utf-8")) == unpacked(text):
             continue
         changed.append(path)
         if not check:

@@ -88,7 +88,7 @@ _EXACT = {
     "clients": ("client",),
     "client_apis": ("client", "api"),
     "brokers": ("broker",),
-    "topics": ("topic",),
+    "topic_apis": ("topic", "api"),
     "times": ("bucket",),
 }
 """By what exact quantiles are given."""
@@ -182,6 +182,7 @@ def _sums(asked: _Asked, names: Mapping[str, list[dict[str, Any]]]) -> dict[str,
         "cells": _columns(_cell(line) for line in asked.lines("cells")),
         "failures": _columns(asked.lines("failures")),
         "batches": _columns(asked.lines("batches")),
+        "latency_parts": _columns(asked.lines("latency_parts")),
     }
 
 

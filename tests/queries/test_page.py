@@ -25,7 +25,14 @@ from kanalyze.tables.quality import CaptureQuality
 from tests.support import rows as made
 from tests.support.captures import NAMES, analysis
 from tests.support.pages import report_and_cube, report_and_cube_of
-from tests.support.plain_report import FETCH, PRODUCE, durations, is_uncounted
+from tests.support.plain_report import (
+    FETCH,
+    PARTS,
+    PRODUCE,
+    durations,
+    is_uncounted,
+    plain_report,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +40,16 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import PartitionItem, Row
 
 MS = 1_000_000
+FAR, FAR_ROWS = "client_network_ns", "client_network_rows"
+CHOSEN = (
+    *("basics", "errors", "waits", "transactions", "cluster", "old-0-8-2-2"),
+    *("fault-network", "fault-throttled"),
+)
+"""Of which every part of the cube has something."""
+EVERY = [
+    name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long)
+    for name in (*NAMES, *CHOSEN[-2:])
+]
 
 
 def lines(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
@@ -86,7 +103,7 @@ def bin_of(latency_ns: int) -> int:
     return math.floor(math.log(max(latency_ns, 1)) / math.log(BIN_RATIO))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
@@ -112,6 +129,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
                 records=sum(item.record_count or 0 for item in taken),
                 record_bytes=sum(item.record_bytes or 0 for item in taken),
                 uncounted=row.api_name in PRODUCE + FETCH and is_uncounted(row),
+                throttled=bool(row.throttle_time_ms),
             )
             if row.latency_ns is not None:
                 bins[key][bin_of(row.latency_ns)] += 1
@@ -120,7 +138,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     for cell in lines(cube["cells"]):
         key = spelled(cube, cell)
         names = ("rows", "responses", "request_bytes", "response_bytes", "records", "record_bytes")
-        found[key] += Counter({each: cell[each] for each in (*names, "uncounted")})
+        found[key] += Counter({each: cell[each] for each in (*names, "uncounted", "throttled")})
         pairs = cell["latencies"]
         for place in range(0, len(pairs), 2):
             found_bins[key][pairs[place]] += pairs[place + 1]
@@ -128,7 +146,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     assert {k: b for k, b in found_bins.items() if b} == bins
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
@@ -138,7 +156,7 @@ def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
     assert all(-1 <= cell["bucket"] < cube["buckets"] for cell in cells)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
@@ -169,12 +187,41 @@ def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
     assert found_sizes == sizes
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_where_the_time_went_is_what_the_report_says(name: str) -> None:
+    report = plain_report(analysis(name)[0])
+    _, cube = report_and_cube_of(name)
+    names = cube["names"]
+    found: dict[Any, Counter[str]] = defaultdict(Counter)
+    for cell in lines(cube["latency_parts"]):
+        if not cell["is_again"]:
+            broker = names["brokers"][cell["broker"]]
+            key = (names["apis"][cell["api"]]["api_name"], broker["broker_ip"])
+            found[*key, broker["broker_port"], cell["capture_point"]].update(
+                {each: cell[each] for each in ("rows", "resent", "closed", *PARTS, FAR, FAR_ROWS)}
+            )
+    assert len(found) == len(report["latency_parts"])
+    for line in report["latency_parts"]:
+        key = tuple(line[x] for x in ("api_name", "broker_ip", "broker_port", "capture_point"))
+        sums = found[key]
+        rows = sums["rows"]
+        assert rows == line["requests"]
+        assert sums["resent"] == line["with_retransmissions"]
+        assert sums["closed"] == line["with_zero_windows"]
+        assert {each: sums[each] // rows for each in PARTS} == {
+            each: line[each]["mean"] for each in PARTS
+        }
+        assert sum(sums[each] for each in PARTS) // rows == line["total_time_ns"]["mean"]
+        far = sums[FAR] // sums[FAR_ROWS] if sums[FAR_ROWS] else None
+        assert far == line[FAR]["mean"]
+
+
 def figures(of: Iterable[int | None]) -> list[int | None]:
     known = durations(of)
     return [known[name] for name in ("p50", "p90", "p99", "max")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_exact_quantiles_are_those_of_plain_python(name: str) -> None:
     rows, _ = analysis(name)
     _, cube = report_and_cube_of(name)
@@ -183,12 +230,13 @@ def test_exact_quantiles_are_those_of_plain_python(name: str) -> None:
     for client, waited, *found in cube["exact"]["clients"]:
         own = [r.latency_ns for r in timed if r.client_id == names["clients"][client]["name"]]
         assert waited or found == figures(own)
-    for topic, waited, *found in cube["exact"]["topics"]:
+    for topic, api, waited, *found in cube["exact"]["topic_apis"]:
         name_ = None if topic == NONE else names["topics"][topic]["name"]
         own = [
             row.latency_ns
             for row in timed
             if name_ in (set(map(topic_of, row.partitions)) or {None})
+            and row.api_name == names["apis"][api]["api_name"]
         ]
         assert waited or found == figures(own)
     for bucket, waited, *found in cube["exact"]["times"]:

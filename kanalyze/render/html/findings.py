@@ -83,7 +83,7 @@ def _item(finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[st
     head = f"{concerns}: " if concerns else ""
     when = f' <span class="when">{_when(finding)}</span>' if _when(finding) else ""
     return (
-        f'<li class="finding"{_selects(finding["concerns"], names)}>'
+        f'<li class="finding"{_selects(finding["concerns"], names)}{_times(finding)}>'
         f"<p>{head}{_text(finding['what'])}{when}</p>"
         f"<p><code>{escape(_command(finding, captures))}</code></p></li>"
     )
@@ -112,6 +112,14 @@ def _command(finding: Mapping[str, Any], captures: Sequence[str]) -> str:
     name = shlex.quote(captures[0]) if len(captures) == 1 else "CAPTURE..."
     words = ["kanalyze", finding["command"], name, *map(shlex.quote, finding["options"])]
     return harmless(" ".join(words))
+
+
+def _times(finding: Mapping[str, Any]) -> str:
+    """Return attributes with the times in µs between which a finding was seen."""
+    first, last = finding["first_time_ns"], finding["last_time_ns"]
+    if first is None or last is None:
+        return ""
+    return f' data-first="{first // 1000}" data-last="{last // 1000}"'
 
 
 def _selects(concerns: Mapping[str, Any], names: Mapping[str, Any]) -> str:

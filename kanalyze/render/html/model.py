@@ -14,11 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.escaping import escape
 from kanalyze.render.text import shown
+from kanalyze.render.units import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["model_of"]
+__all__ = ["PARTS", "UNKNOWN_PART", "model_of"]
+
+PARTS = (
+    ("request_send_ns", "sending", "sending the request"),
+    ("broker_network_ns", "network", "network to the broker and back"),
+    ("retransmission_wait_ns", "resent", "lost packets sent again"),
+    ("pipeline_wait_ns", "queued", "behind the response before"),
+    ("broker_time_ns", "broker", "broker"),
+    ("response_send_ns", "response", "sending the response"),
+)
+"""The parts of a request's time, one after another: column, class of its colour, title."""
+UNKNOWN_PART = "latency"
+"""What stands between request and response where it is not known how it divides."""
+_MOST_PARTS_SHOWN = 2
+_LEAST_SHARE = 0.01
 
 _GLOB = re.compile(r"[*?\[]")
 _KINDS = {
@@ -73,9 +88,11 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
                 {"label": str(x["partition"]), "topic": shown(x["topic"])} for x in names["parts"]
             ],
         },
+        "parts": [class_ for _, class_, _ in PARTS] + [UNKNOWN_PART],
         "cells": cube["cells"],
         "failures": _in_us(cube["failures"], "first_time_ns", "last_time_ns"),
         "batches": _shown_codecs(cube["batches"]),
+        "latency_parts": _shown_points(cube["latency_parts"]),
         "exact": cube["exact"],
         "slowest": [_slow(line) for line in cube["slowest"]],
         "group_events": [_event(line) for line in cube["group_events"]],
@@ -162,11 +179,17 @@ def _shown_codecs(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     }
 
 
+def _shown_points(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    return {
+        name: [point or "not known" for point in values] if name == "capture_point" else values
+        for name, values in columns.items()
+    }
+
+
 def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
     name = line["api_name"]
-    begin, sent = line["request_start_ns"], line["request_end_ns"]
-    answer, end = line["response_start_ns"], line["response_end_ns"]
     is_error = line["status"] == "error"
+    parts = _parts(line)
     return {
         **{key: line[key] for key in ("client", "api", "broker", "group", "topics", "bucket")},
         "latency": line["latency_ns"],
@@ -175,16 +198,31 @@ def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
         "client_label": shown(line["client_id"]),
         "status": shown(line["error_name"]) if is_error else shown(line["status"]),
         "is_error": is_error,
-        "at": _us(begin),
-        "parts": [
-            max((sent or 0) - begin, 0) if begin is not None and sent is not None else 0,
-            line["latency_ns"],
-            max(end - answer, 0) if end is not None and answer is not None else 0,
-        ],
+        "at": _us(line["request_start_ns"]),
+        "parts": parts,
+        "parts_label": _parts_text(parts),
         "packets": f"{_number(line['request_packet'])} \u2192 {_number(line['response_packet'])}",
         "packet": line["request_packet"],
         "connection": shown(line["connection"]),
     }
+
+
+def _parts(line: Mapping[str, Any]) -> list[int]:
+    """Return how long each of the parts took, and last what of the latency is in none of them."""
+    known = [line[column] or 0 for column, _, _ in PARTS]
+    if line["broker_time_ns"] is None:
+        return [*known, line["latency_ns"]]
+    return [*known, 0]
+
+
+def _parts_text(parts: list[int]) -> str:
+    """Return the longest of the parts in words, the longest first."""
+    if parts[-1]:
+        return "not known"
+    named = zip((class_ for _, class_, _ in PARTS), parts, strict=False)
+    longest = sorted(named, key=lambda part: -part[1])[:_MOST_PARTS_SHOWN]
+    least = sum(parts) * _LEAST_SHARE
+    return ", ".join(f"{name} {duration_text(took)}" for name, took in longest if took > least)
 
 
 def _number(number: int | None) -> str:

@@ -25,6 +25,7 @@
   const cells = linesOf(model.cells);
   const failures = linesOf(model.failures);
   const batches = linesOf(model.batches);
+  const partsOfTime = linesOf(model.latency_parts);
   const kindOf = (api) => (api >= 0 ? model.names.api[api].kind : "");
   const labelOf = (dimension, number) =>
     number >= 0 ? model.names[dimension][number].label : number === OTHERS ? model.others[dimension] : MISSING;
@@ -98,19 +99,22 @@
     (!withTopic || selected.topic === null || line.topic === selected.topic) &&
     isInSpan(line.bucket);
 
+  const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
+
   // -- sums -------------------------------------------------------------------------------------
 
   const COUNTS = [
     "requests", "responses", "errors", "unanswered", "sent", "received", "produces", "fetches", "joins", "syncs",
-    "leaves", "heartbeats", "commits", "records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted",
+    "leaves", "heartbeats", "commits", "records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted", "throttled",
   ];
   const BY_KIND = {
     produce: "produces", fetch: "fetches", join: "joins", sync: "syncs", leave: "leaves", heartbeat: "heartbeats", commit: "commits",
   };
   const GROUPED = {
-    apis: ["api", "waited"], clients: ["client"], client_apis: ["client", "api"], topics: ["topic"],
+    apis: ["api", "waited"], clients: ["client"], client_apis: ["client", "api"], topics: ["topic"], topic_apis: ["topic", "api"],
     brokers: ["broker"], groups: ["group"], versions: ["api", "version"],
   };
+  const BY_TOPIC = ["topics", "topic_apis"];
   const WITHOUT_ORPHANS = ["clients", "client_apis", "groups", "versions"];
 
   const newSum = (key) => ({
@@ -137,6 +141,7 @@
     sum.sent += cell.request_bytes;
     sum.received += cell.response_bytes;
     sum.uncounted += cell.uncounted;
+    sum.throttled += cell.throttled;
     if (isTimed && cell.max_ns !== null) {
       sum.max = Math.max(sum.max || 0, cell.max_ns);
       for (let at = 0; at < cell.latencies.length; at += 2) {
@@ -179,12 +184,12 @@
       const kind = kindOf(cell.api);
       const isOwn = !cell.is_again || selected.topic !== null;
       for (const [name, keys] of Object.entries(GROUPED)) {
-        if (name === "topics" ? cell.topic === NONE : name === "groups" && cell.group === NONE) continue;
+        if (BY_TOPIC.includes(name) ? cell.topic === NONE : name === "groups" && cell.group === NONE) continue;
         if (WITHOUT_ORPHANS.includes(name) && cell.status === "orphan_response") continue;
         const key = keys.map((each) => cell[each]);
         const text = key.join();
         if (!tables[name].has(text)) tables[name].set(text, newSum(key));
-        add(tables[name].get(text), cell, kind, isOwn || name === "topics", !cell.waited || name === "apis");
+        add(tables[name].get(text), cell, kind, isOwn || BY_TOPIC.includes(name), !cell.waited || name === "apis");
       }
       add(whole, cell, kind, isOwn, !cell.waited);
       if (times[cell.bucket]) add(times[cell.bucket], cell, kind, isOwn, !cell.waited);
@@ -238,12 +243,38 @@
     }
     return [...found.values()];
   };
+  // What the page names after a class has the name of a column in the sums.
+  const PARTS = ["request_send_ns", "broker_network_ns", "retransmission_wait_ns", "pipeline_wait_ns", "broker_time_ns", "response_send_ns"];
+  const PART_COUNTS = ["rows", "resent", "closed", ...PARTS, "client_network_ns", "client_network_rows"];
+  const sumsOfParts = (keys) => {
+    const found = new Map();
+    for (const cell of partsOfTime) {
+      if (!isIn(cell, true) || (cell.is_again && selected.topic === null)) continue;
+      const key = keys.map((each) => cell[each]);
+      const text = key.join();
+      if (!found.has(text)) found.set(text, { key, ...Object.fromEntries(PART_COUNTS.map((name) => [name, 0])) });
+      const line = found.get(text);
+      for (const name of PART_COUNTS) line[name] += cell[name];
+    }
+    for (const line of found.values()) {
+      line.requests = line.rows;
+      line.parts = PARTS.map((name) => line[name]);
+      line.whole = total(line.parts);
+      line.total = Math.floor(line.whole / line.rows);
+      for (const name of PARTS) line[name] = Math.floor(line[name] / line.rows);
+      const far = line.client_network_rows;
+      line.client_network_ns = far ? Math.floor(line.client_network_ns / far) : null;
+    }
+    return [...found.values()];
+  };
   const slowest = () =>
     model.slowest
       .filter((line) => isIn(line, false) && (selected.topic === null || line.topics.includes(selected.topic)))
       .map((line) => ({ ...line, key: [] }));
   const allSums = () => ({
     ...sumsOfCells(),
+    latency_parts: sumsOfParts(["api", "broker", "capture_point"]),
+    all_parts: sumsOfParts([]),
     errors: sumsOfFailures(),
     partitions: sumsOfBatches((cell) => [cell.part], false),
     codecs: sumsOfBatches((cell) => [cell.client, cell.codec], true),
@@ -312,6 +343,8 @@
         button.addEventListener("click", () => this.sortBy(at));
         head.replaceChildren(button);
       });
+      const find = byId(spec.name).querySelector(".find");
+      if (!find) return;
       const label = element("label", "", "Find ");
       const input = element("input");
       input.type = "search";
@@ -320,7 +353,7 @@
         this.draw();
       });
       label.append(input);
-      byId(spec.name).querySelector(".find").append(label);
+      find.append(label);
     }
 
     sortBy(at) {
@@ -358,6 +391,7 @@
         else head.removeAttribute("aria-sort");
       });
       this.table.tBodies[0].replaceChildren(...found.slice(0, this.most).map((each) => this.row(each)));
+      this.table.parentElement.hidden = !found.length;
       const more = found.length - this.most;
       this.rest.textContent = more > 0 ? `and ${countText(more)} more` : found.length ? "" : "none";
       if (more > 0 && this.most < model.most_lines) {
@@ -375,7 +409,7 @@
     row({ line, texts }) {
       const row = element("tr");
       this.columns.forEach((column, at) => {
-        const cell = element(at ? "td" : "th", NUMBERS.includes(column.kind) ? "n" : "");
+        const cell = element(at ? "td" : "th", NUMBERS.includes(column.kind) ? "n" : column.kind === "info" ? "info" : "");
         if (!at) cell.scope = "row";
         if (column.kind === "failed" && line[column.field]) cell.classList.add("bad");
         const dimension = column.kind === "api" ? "api" : column.dimension;
@@ -402,8 +436,14 @@
 
   // -- drawings ---------------------------------------------------------------------------------
 
-  const WIDTH = 720;
-  const [LEFT, RIGHT, TOP, AXIS, HEIGHT, LABEL] = [62, 8, 8, 20, 150, 216];
+  // The widths of a drawing, of the names at its left, and of these in letters: drawn narrow where
+  // there is little room, for its letters are to be read.
+  const WIDE = [720, 240, 34];
+  const MOST_NARROW = 480;
+  const NARROW = [400, 150, 19];
+  let [WIDTH, LABEL, MOST_LETTERS] = WIDE;
+  const [LEFT, RIGHT, TOP, AXIS, HEIGHT] = [62, 8, 8, 20, 150];
+  const [AFTER, BAR, MOST_BARS, FEW_MARKS] = [70, 18, 20, 3];
   const BINS_TOGETHER = 4;
   const LEVELS = 6;
   const at = (number) => String(Math.floor(number * 10 + 0.5) / 10);
@@ -422,9 +462,14 @@
     old.replaceWith(svg);
   };
   const drawNothing = (id) => draw(id, 40, [word(LEFT, 24, "nothing to draw")]);
-  const decades = (first, last) => {
-    const places = Array.from({ length: 13 }, (_, power) => [10 ** power, (power * Math.log(10)) / Math.log(model.bin_ratio)]);
-    return places.filter(([, place]) => first <= place && place <= last);
+  // Powers of ten, and where they are few, their doubles and fives too.
+  const roundValues = (first, last) => {
+    const of = (factors) =>
+      Array.from({ length: 13 }, (_, power) => factors.map((factor) => factor * 10 ** power)).flat()
+        .map((value) => [value, Math.log(value) / Math.log(model.bin_ratio)])
+        .filter(([, place]) => first <= place && place <= last);
+    const powers = of([1]);
+    return powers.length >= FEW_MARKS ? powers : of([1, 2, 5]);
   };
   const timeMarks = (left, bottom) => [
     shape("path", { d: `M${left} ${bottom}H${WIDTH - RIGHT}`, class: "axis" }),
@@ -442,7 +487,7 @@
     const bars = bins.map(([bin, count]) =>
       `M${at(LEFT + (bin - first) * step)} ${bottom}V${at(bottom - (HEIGHT * count) / most)}h${at(Math.max(step - 1, 0.5))}V${bottom}z`);
     const parts = [shape("path", { d: bars.join(""), class: "bar" })];
-    for (const [value, place] of decades(first, last)) {
+    for (const [value, place] of roundValues(first, last)) {
       const x = LEFT + (place - first) * step;
       parts.push(shape("path", { d: `M${at(x)} ${bottom}v4`, class: "axis" }), word(x, bottom + 16, durationText(value), "middle"));
     }
@@ -450,7 +495,8 @@
       if (!sum[name]) continue;
       const x = LEFT + (Math.log(sum[name]) / Math.log(model.bin_ratio) - first) * step;
       parts.push(shape("path", { d: `M${at(x)} ${TOP}V${bottom}`, class: `mark ${name}` }));
-      parts.push(word(x + 3, TOP + (name === "p50" ? 9 : 21), name, "start", "lb strong"));
+      const isLast = x > WIDTH - 40;
+      parts.push(word(isLast ? x - 3 : x + 3, TOP + (name === "p50" ? 9 : 21), name, isLast ? "end" : "start", "lb strong"));
     }
     parts.push(word(LEFT - 6, TOP + 9, countText(most), "end"), word(LEFT - 6, bottom, "0", "end"));
     parts.push(shape("path", { d: `M${LEFT} ${bottom}H${WIDTH - RIGHT}`, class: "axis" }));
@@ -482,32 +528,42 @@
     const parts = [];
     paths.forEach((path, level) => path && parts.push(shape("path", { d: path, class: `heat${level}` })));
     const bottom = TOP + HEIGHT;
-    for (const [value, place] of decades(low * BINS_TOGETHER, high * BINS_TOGETHER)) {
+    for (const [value, place] of roundValues(low * BINS_TOGETHER, high * BINS_TOGETHER)) {
       const y = bottom - (place / BINS_TOGETHER - low) * tall;
       parts.push(shape("path", { d: `M${LEFT - 4} ${at(y)}h4`, class: "axis" }), word(LEFT - 6, y + 4, durationText(value), "end"));
     }
     draw("heat", bottom + AXIS, [...parts, ...timeMarks(LEFT, bottom)]);
   };
   const cut = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "\u2026");
-  const total = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
-  const drawWaterfall = (lines) => {
-    if (!lines.length) return drawNothing("waterfall");
-    const shown = lines.slice(0, 20);
-    const scale = (WIDTH - LABEL - 70) / (Math.max(...shown.map((line) => total(line.parts))) || 1);
-    const parts = [];
-    shown.forEach((line, number) => {
-      const y = number * 18 + 4;
+  const drawBars = (id, lines, isShare) => {
+    if (!lines.length) return drawNothing(id);
+    const shown = lines.slice(0, MOST_BARS);
+    const most = Math.max(...shown.map(([, parts]) => total(parts))) || 1;
+    const drawn = [];
+    shown.forEach(([name, parts, took], number) => {
+      const y = number * BAR + 4;
+      const scale = (WIDTH - LABEL - AFTER) / (isShare ? total(parts) || 1 : most);
       let x = LABEL;
-      parts.push(word(LABEL - 8, y + 11, cut(`${line.api_label} ${line.client_label}`, 30), "end"));
-      ["sending", "broker", "response"].forEach((className, place) => {
-        const took = line.parts[place];
-        const wide = Math.max(took * scale, took ? 1 : 0);
-        if (wide) parts.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${className}` }));
+      drawn.push(word(LABEL - 8, y + 11, cut(name, MOST_LETTERS), "end"));
+      parts.forEach((part, place) => {
+        const wide = Math.max(part * scale, isShare || !part ? 0 : 1);
+        if (wide) drawn.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${model.parts[place]}` }));
         x += wide;
       });
-      parts.push(word(x + 5, y + 11, durationText(total(line.parts)), "start", "lb strong"));
+      drawn.push(word(x + 5, y + 11, durationText(took), "start", "lb strong"));
     });
-    draw("waterfall", shown.length * 18 + 8, parts);
+    draw(id, shown.length * BAR + 8, drawn);
+  };
+  const drawWaterfall = (lines) =>
+    drawBars("waterfall", lines.map((line) => [`${line.api_label} ${line.client_label}`, line.parts, total(line.parts)]), false);
+  const drawParts = (sums) => {
+    const lines = [...sums.latency_parts].sort((a, b) => a.key.includes(OTHERS) - b.key.includes(OTHERS) || b.whole - a.whole || inOrder(a, b));
+    const areMany = new Set(lines.map((line) => line.key[1])).size > 1;
+    const nameOf = ([api, broker]) => labelOf("api", api) + (areMany ? ` ${labelOf("broker", broker)}` : "");
+    drawBars("parts", [
+      ...sums.all_parts.map((line) => ["all", line.parts, line.total]),
+      ...lines.map((line) => [nameOf(line.key), line.parts, line.total]),
+    ], true);
   };
   const drawTimeline = (events) => {
     const groups = [...new Set(events.map((event) => event.group))].sort((a, b) => a - b).slice(0, 12);
@@ -517,7 +573,7 @@
     const parts = [];
     groups.forEach((group, place) => {
       const y = place * 26 + 8;
-      parts.push(word(LABEL - 8, y + 13, cut(labelOf("group", group), 28), "end"));
+      parts.push(word(LABEL - 8, y + 13, cut(labelOf("group", group), MOST_LETTERS), "end"));
       parts.push(shape("path", { d: `M${LABEL} ${y + 9}H${WIDTH - RIGHT}`, class: "rail" }));
     });
     for (const event of events) {
@@ -546,10 +602,12 @@
   const perSecond = 1e6 / model.bucket_us;
   const short = (number, unit) => (number === null ? MISSING : scaled(number).join(unit ? " " : "") + unit);
   const CHARTS = [
-    { id: "chart-requests", text: (value) => short(value, "") + "/s", lines: [["requests", "--accent", 1], ["errors", "--bad", 1]], scale: perSecond },
+    { id: "chart-requests", text: (value) => short(value, "") + "/s", lines: [["requests", "--accent", 1]], scale: perSecond },
+    { id: "chart-errors", text: (value) => short(value, "") + "/s", lines: [["errors", "--bad", 1], ["unanswered", "--second", 1]], scale: perSecond },
     { id: "chart-bytes", text: (value) => short(value, "B") + "/s", lines: [["sent", "--accent", 1], ["received", "--second", 1]], scale: perSecond },
     { id: "chart-latency", text: (value) => (value === null ? MISSING : durationText(Math.round(value))), lines: [["p50", "--accent", 0], ["p99", "--bad", 0]], scale: 1, isLog: true },
   ];
+  const drawn = CHARTS.filter((chart) => byId(chart.id));
   let charts = [];
   let isDrawing = false;
   const dataOf = (chart, times) => [
@@ -565,7 +623,7 @@
   const optionsOf = (chart, width) => {
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "11px system-ui, sans-serif" };
     return {
-      width, height: 160, padding: [6, 6, 0, 0],
+      width, height: 160, padding: [6, 26, 0, 0],
       cursor: { sync: { key: "time", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 5 } },
       legend: { live: true },
       scales: {
@@ -573,17 +631,17 @@
         y: chart.isLog ? { distr: 3 } : { range: (plot, low, high) => [0, (high || 1) * 1.05] },
       },
       axes: [
-        { ...axis, size: 26, space: 90, values: (plot, splits) => splits.map((value) => clockText(value * 1e6).replace(/\.000$/, "")) },
+        { ...axis, size: 26, space: 70, values: (plot, splits) => splits.map((value) => clockText(value * 1e6).replace(/\.000$/, "")) },
         { ...axis, size: 66, space: 30, values: (plot, splits) => splits.map((value) => (value === null ? "" : chart.text(value))) },
       ],
       series: [
-        { label: "at", value: (plot, value) => (value === null ? MISSING : clockText(value * 1e6)) },
+        { label: "at", value: (plot, value) => (value === null ? "" : clockText(value * 1e6)) },
         ...chart.lines.map(([name, stroke, isFilled]) => ({
           label: name, stroke: colour(stroke), width: 1.5, spanGaps: false,
           fill: isFilled ? colour(stroke) + "22" : undefined,
           paths: chart.isLog ? undefined : uPlot.paths.stepped({ align: 1 }),
           points: { show: chart.isLog, size: 4 },
-          value: (plot, value) => chart.text(value === undefined ? null : value),
+          value: (plot, value, series, at) => (at === null ? "" : chart.text(value === undefined ? null : value)),
         })),
       ],
       hooks: { setSelect: [onSelect] },
@@ -597,15 +655,14 @@
     plot.setSelect({ left, top: 0, width: right - left, height: plot.over.clientHeight }, false);
     isDrawing = false;
   };
-  // Of three that stand side by side on A4, which is not laid out yet when it is drawn for.
-  const PAPER_WIDTH = 225;
+  // Of four that stand side by side on A4, which is not laid out yet when it is drawn for.
+  const PAPER_WIDTH = 240;
   const makeCharts = (times) => {
     charts.forEach((plot) => plot.destroy());
     if (!model.buckets) return;
-    charts = CHARTS.map((chart) => {
+    charts = drawn.map((chart) => {
       const place = byId(chart.id);
-      const isPaper = document.documentElement.classList.contains("paper");
-      const width = isPaper ? PAPER_WIDTH : Math.max(place.clientWidth, 200);
+      const width = isPaper() ? PAPER_WIDTH : Math.max(place.clientWidth, 200);
       return new uPlot(optionsOf(chart, width), dataOf(chart, times), place);
     });
     charts.forEach(showSpan);
@@ -618,7 +675,7 @@
       const head = element("th", "", clockText(model.start_us + bucket * model.bucket_us));
       head.scope = "row";
       row.append(head);
-      for (const name of ["requests", "errors"]) row.append(element("td", "n", rateText(sum[name], bucketNs, "")));
+      for (const name of ["requests", "errors", "unanswered"]) row.append(element("td", "n", rateText(sum[name], bucketNs, "")));
       for (const name of ["sent", "received"]) row.append(element("td", "n", rateText(sum[name], bucketNs, "B")));
       for (const name of ["p50", "p99"]) row.append(element("td", "n", numberText("ns", sum[name])));
       return row;
@@ -632,6 +689,7 @@
   const requestsInAll = cells.filter((cell) => !cell.is_again && cell.status !== "orphan_response").reduce((sum, cell) => sum + cell.rows, 0);
   let current = null;
 
+  const isPaper = () => document.documentElement.classList.contains("paper");
   const drawTiles = (sum) => {
     const share = sum.requests ? Math.min(sum.errors / sum.requests, 1) : 0;
     const texts = {
@@ -663,28 +721,38 @@
     const items = [...document.querySelectorAll("#findings .finding")];
     let hidden = 0;
     for (const item of items) {
-      const isOther = DIMENSIONS.some(([name]) => selected[name] !== null && name in item.dataset && Number(item.dataset[name]) !== selected[name]);
+      const { first, last } = item.dataset;
+      const isBeside = selected.from !== null && first !== undefined &&
+        (Number(last) < starts[selected.from] * 1e6 || Number(first) >= starts[selected.to] * 1e6 + model.bucket_us);
+      const isOther = isBeside || DIMENSIONS.some(([name]) => selected[name] !== null && name in item.dataset && Number(item.dataset[name]) !== selected[name]);
       item.hidden = isOther;
       hidden += isOther;
     }
     for (const kind of document.querySelectorAll("#findings ol > li")) {
       kind.hidden = !kind.querySelector(".finding:not([hidden])");
     }
-    byId("findings-note").textContent = hidden ? `${hidden} of ${items.length} findings concern others than what is selected` : "";
+    const others = hidden ? `${hidden} of ${items.length} findings concern others than what is selected. ` : "";
+    byId("findings-note").textContent = isSelected() && items.length ? `${others}The figures of findings are of the whole capture.` : "";
+  };
+  const drawDrawings = () => {
+    const isNarrow = !isPaper() && byId("histogram").clientWidth < MOST_NARROW;
+    [WIDTH, LABEL, MOST_LETTERS] = isNarrow ? NARROW : WIDE;
+    drawHistogram(current.totals);
+    drawHeat(current.times);
+    drawParts(current);
+    drawWaterfall(current.slowest);
+    drawTimeline(model.group_events.filter((event) => isIn(event, false)));
   };
   const drawAll = () => {
     current = allSums();
     drawTiles(current.totals);
     drawSelected(current.totals);
     drawFindings();
-    drawHistogram(current.totals);
-    drawHeat(current.times);
-    drawWaterfall(current.slowest);
-    drawTimeline(model.group_events.filter((event) => isIn(event, false)));
+    drawDrawings();
     drawTimes(current);
     for (const table of tables) table.show(current[table.spec.name]);
     charts.forEach((plot, number) => {
-      plot.setData(dataOf(CHARTS[number], current.times));
+      plot.setData(dataOf(drawn[number], current.times));
       showSpan(plot);
     });
     for (const [name, control] of Object.entries(controls)) {
@@ -699,6 +767,21 @@
     if (selected.from !== null && selected.from > selected.to) [selected.from, selected.to] = [selected.to, selected.from];
     drawAll();
   };
+  const makeFindings = () => {
+    for (const item of document.querySelectorAll("#findings .finding")) {
+      const own = DIMENSIONS.map(([name]) => name).filter((name) => Number(item.dataset[name] ?? OTHERS) >= 0);
+      if (!own.length) continue;
+      const button = element("button", "concerns", "Select its requests");
+      button.type = "button";
+      button.addEventListener("click", () => {
+        select({ ...nothing(), ...Object.fromEntries(own.map((name) => [name, Number(item.dataset[name])])) });
+        byId("filter").scrollIntoView();
+        controls[own[0]].focus({ preventScroll: true });
+      });
+      item.lastElementChild.append(button);
+    }
+  };
+  const nothing = () => Object.fromEntries(Object.keys(selected).map((name) => [name, null]));
   const control = (name, title, options) => {
     const label = element("label", "", title);
     const box = element("select");
@@ -720,24 +803,27 @@
     const clear = element("button", "", "Clear");
     clear.type = "button";
     clear.id = "clear";
-    clear.addEventListener("click", () => select(Object.fromEntries(Object.keys(selected).map((name) => [name, null]))));
-    byId("controls").append(clear);
+    clear.addEventListener("click", () => select(nothing()));
+    byId("state").append(clear);
   };
 
   for (const hidden of [byId("filter"), ...document.querySelectorAll(".script")]) hidden.hidden = false;
   makeControls();
+  makeFindings();
   drawAll();
   makeCharts(current.times);
   let width = byId("charts").clientWidth;
   addEventListener("resize", () => {
     if (byId("charts").clientWidth === width) return;
     width = byId("charts").clientWidth;
+    drawDrawings();
     makeCharts(current.times);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => makeCharts(current.times));
   // What is printed is black on white, the charts too.
-  const onPaper = (isPaper) => {
-    document.documentElement.classList.toggle("paper", isPaper);
+  const onPaper = (isBegun) => {
+    document.documentElement.classList.toggle("paper", isBegun);
+    drawDrawings();
     makeCharts(current.times);
   };
   addEventListener("beforeprint", () => onPaper(true));

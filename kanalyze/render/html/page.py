@@ -22,10 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
-from kanalyze.render.html.model import model_of
+from kanalyze.render.html.model import PARTS, UNKNOWN_PART, model_of
 from kanalyze.render.html.sums import sums_of
-from kanalyze.render.html.svg import group_timeline, heat_map, latency_histogram, waterfall
-from kanalyze.render.html.tables import TABLES, table_html, table_lines, table_specs
+from kanalyze.render.html.svg import (
+    group_timeline,
+    heat_map,
+    latency_histogram,
+    parts_bars,
+    waterfall,
+)
+from kanalyze.render.html.tables import table_html, table_specs, tables_of
 from kanalyze.render.text import shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (
@@ -40,12 +46,14 @@ from kanalyze.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kanalyze.render.html.tables import Table
+
 __all__ = ["MOST_BYTES", "html_page"]
 
 MOST_BYTES = 1_000_000
 _MOST_LINES = (50, 25, 10, 3, 0)
 """Lines of each table as HTML: as many as leave the page small enough. Scripts show all."""
-_LINES = {"first_lines": 25, "most_lines": 500}
+_LINES = {"first_lines": 12, "most_lines": 500}
 """Lines of a table that scripts show at first, and when a reader asks for more."""
 _OTHERS = -1
 _LONGEST_HEAD = 2_000
@@ -53,11 +61,15 @@ _MOST_HEADS = 60
 _FOLDER = Path(__file__).parent
 
 _CHARTS = (
-    ("chart-requests", "Requests and errors per second"),
-    ("chart-bytes", "Bytes per second"),
-    ("chart-latency", "Latency, p50 and p99 (logarithmic)"),
+    ("chart-requests", "Requests per second", ("requests",)),
+    ("chart-errors", "Errors and unanswered per second", ("errors", "unanswered")),
+    ("chart-bytes", "Bytes per second", ("sent", "received")),
+    ("chart-latency", "Latency, p50 and p99 (logarithmic)", ("p50", "p99")),
 )
-_TIME_COLUMNS = ("requests", "errors", "sent", "received", "p50", "p99")
+_PART_KEYS = [(class_, title) for _, class_, title in PARTS] + [
+    (UNKNOWN_PART, "network and broker together")
+]
+_TIME_COLUMNS = ("requests", "errors", "unanswered", "sent", "received", "p50", "p99")
 
 
 def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
@@ -88,7 +100,9 @@ def _page(
     captures = report["capture"]["captures"]
     library, script = _asset("uPlot.iife.min.js"), _asset("page.js")
     style = _asset("uPlot.min.css") + _asset("page.css")
-    data = {**model, "tables": table_specs(), **_LINES}
+    tables = tables_of(model, sums)
+    lines_of = {table.name: lines for table, lines in tables}
+    data = {**model, "tables": table_specs(table for table, _ in tables), **_LINES}
     return Template(_asset("page.html")).substitute(
         policy=_policy([library, script], [style]),
         title=escape(f"{_captures_text(captures)} \u2013 Kafka on the wire"),
@@ -99,15 +113,22 @@ def _page(
         finding_count=_finding_count(report.get("findings")),
         heads=_heads_html(report),
         tiles=_tiles_html(sums["totals"]),
-        charts="".join(_chart_html(name, title) for name, title in _CHARTS),
+        charts="".join(
+            _chart_html(name, title)
+            for name, title, columns in _CHARTS
+            if any(line[column] for line in sums["times"] for column in columns)
+        ),
         times=_times_html(model, sums["times"]),
         histogram=latency_histogram(sums["bins"], sums["totals"], model["bin_ratio"]),
         heat=heat_map(sums["times_bins"], model),
-        waterfall=waterfall(model["slowest"]),
+        parts_key="".join(_key_html(class_, title) for class_, title in _PART_KEYS),
+        parts=parts_bars(lines_of["latency_parts"], sums["all_parts"], model),
+        waterfall=waterfall(model["slowest"], model["parts"]),
+        timeline_hidden="" if model["group_events"] else " hidden",
         timeline=group_timeline(model["group_events"], model),
-        tables="".join(_table_html(table, model, sums, most) for table in TABLES),
+        tables="".join(_table_html(table, lines, model, sums, most) for table, lines in tables),
         links="".join(
-            f'<li><a href="#{table.name}">{escape(table.title)}</a></li>' for table in TABLES
+            f'<li><a href="#{table.name}">{escape(table.title)}</a></li>' for table, _ in tables
         ),
         version=escape(__version__),
         limits=escape(_limits_text(model)),
@@ -254,16 +275,39 @@ def _time_cell(name: str, line: Mapping[str, Any], model: Mapping[str, Any]) -> 
     return rate_text(value, model["bucket_us"] * 1000, unit)
 
 
-def _table_html(table: Any, model: dict[str, Any], sums: Mapping[str, Any], most: int) -> str:
-    lines = table_lines(table, model, sums)
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+def _held_text(model: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
+    """Say which requests the page holds by themselves, where that is not all of them."""
+    held, answered = len(model["slowest"]), sums["bins"].total()
+    if held >= answered:
+        return ""
+    return (
+        f"Of {count_text(answered)} the page holds {count_text(held)}: the slowest of all, and of "
+        "each client with each API. Of what is selected there may be others as slow."
+    )
+
+
+def _key_html(class_: str, title: str) -> str:
+    return f' <span class="key {class_}">{escape(title)}</span>'
+
+
+def _table_html(
+    table: Table,
+    lines: list[Mapping[str, Any]],
+    model: Mapping[str, Any],
+    sums: Mapping[str, Any],
+    most: int,
+) -> str:
+    text = f"{table.note} {_held_text(model, sums)}" if table.name == "slowest" else table.note
+    note = f'<p class="note">{escape(text.strip())}</p>' if text else ""
+    find = '<span class="find"></span>' if len(lines) > _LINES["first_lines"] else ""
     more = len(lines) - most
     rest = f"and {count_text(more)} more" if more > 0 else "" if lines else "none"
     return (
         f'<section id="{table.name}" aria-labelledby="{table.name}-title">'
         f'<div class="title"><h2 id="{table.name}-title">{escape(table.title)}</h2>'
-        f'<span class="find"></span></div>{note}'
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{table.name}-title">'
+        f"{find}</div>{note}"
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{table.name}-title"'
+        f"{'' if lines else ' hidden'}>"
         f'<table id="{table.name}-table"><caption>{escape(table.title)}</caption>'
         f"{table_html(table, lines, model, most)}</table></div>"
         f'<p class="rest">{rest}</p></section>'

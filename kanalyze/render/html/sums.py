@@ -11,6 +11,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.render.html.model import PARTS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -20,7 +22,7 @@ _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 _COUNTS = (
     *("requests", "responses", "errors", "unanswered", "sent", "received"),
     *("produces", "fetches", "joins", "syncs", "leaves", "heartbeats", "commits"),
-    *("records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted"),
+    *("records", "records_in", "records_out", "bytes_in", "bytes_out", "uncounted", "throttled"),
 )
 _BY_KIND = {
     "produce": "produces",
@@ -36,12 +38,17 @@ _GROUPED = {
     "clients": ("client",),
     "client_apis": ("client", "api"),
     "topics": ("topic",),
+    "topic_apis": ("topic", "api"),
     "brokers": ("broker",),
     "groups": ("group",),
     "versions": ("api", "version"),
 }
+_BY_TOPIC = ("topics", "topic_apis")
 _WITHOUT_ORPHANS = ("clients", "client_apis", "groups", "versions")
 _NONE = -2
+_PARTS = tuple(column for column, _, _ in PARTS)
+_FAR, _FAR_ROWS = "client_network_ns", "client_network_rows"
+_PART_COUNTS = ("rows", "resent", "closed", *_PARTS, _FAR, _FAR_ROWS)
 
 
 class Sum:
@@ -85,6 +92,7 @@ class Sum:
         counts["sent"] += cell["request_bytes"]
         counts["received"] += cell["response_bytes"]
         counts["uncounted"] += cell["uncounted"]
+        counts["throttled"] += cell["throttled"]
         if is_timed and cell["max_ns"] is not None:
             self.most_ns = max(self.most_ns or 0, cell["max_ns"])
             pairs = cell["latencies"]
@@ -123,7 +131,7 @@ def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
             found.add(
                 cell,
                 kind,
-                is_own=is_own or name == "topics",
+                is_own=is_own or name in _BY_TOPIC,
                 is_timed=not has_waited or name == "apis",
             )
         whole.add(cell, kind, is_own=is_own, is_timed=not has_waited)
@@ -142,12 +150,14 @@ def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
         "times_bins": [each.bins for each in times],
         "errors": _failures(model),
         "partitions": list(_batches(model, lambda x: (x["part"],))),
+        "latency_parts": list(_latency_parts(model, ("api", "broker", "capture_point"))),
+        "all_parts": list(_latency_parts(model, ())),
         "codecs": list(_batches(model, lambda x: (x["client"], x["codec"]), is_produce=True)),
     }
 
 
 def _is_left_out(name: str, cell: Mapping[str, Any]) -> bool:
-    if name == "topics":
+    if name in _BY_TOPIC:
         return bool(cell["topic"] == _NONE)
     if name == "groups" and cell["group"] == _NONE:
         return True
@@ -238,4 +248,28 @@ def _batches(
             "mark": marks.get(key),
             "bytes_each": size // many,
             "records_each": counts["records_in"] // many,
+        }
+
+
+def _latency_parts(model: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Give, for each key, the means of the parts that the time of requests is made up of."""
+    found: dict[tuple[Any, ...], Counter[str]] = {}
+    for cell in _lines(model["latency_parts"]):
+        if cell["is_again"]:
+            continue
+        counts = found.setdefault(tuple(cell[each] for each in keys), Counter())
+        for name in _PART_COUNTS:
+            counts[name] += cell[name]
+    for key, counts in found.items():
+        whole, rows, far = sum(counts[name] for name in _PARTS), counts["rows"], counts[_FAR_ROWS]
+        yield {
+            "key": list(key),
+            "requests": rows,
+            "resent": counts["resent"],
+            "closed": counts["closed"],
+            "whole": whole,
+            "total": whole // rows,
+            "parts": [counts[name] for name in _PARTS],
+            **{name: counts[name] // rows for name in _PARTS},
+            _FAR: counts[_FAR] // far if far else None,
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.render.html.tables import label_of
 from kanalyze.render.times import clock_text
@@ -20,7 +20,9 @@ from kanalyze.render.units import count_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["group_timeline", "heat_map", "latency_histogram", "waterfall"]
+__all__ = ["group_timeline", "heat_map", "latency_histogram", "parts_bars", "waterfall"]
+
+_Model: TypeAlias = "Mapping[str, Any]"
 
 WIDTH = 720
 _LEFT, _RIGHT, _TOP, _AXIS = 62, 8, 8, 20
@@ -29,7 +31,9 @@ _BINS_TOGETHER = 4
 _LEVELS = 6
 _MOST_BARS = 20
 _MOST_GROUPS = 12
-_LABEL = 216
+_LABEL, _AFTER, _BAR = 240, 70, 18
+_MOST_LETTERS = 34
+_FEW_MARKS = 3
 
 
 def _element(tag: str, text: str | None = None, **attributes: Any) -> str:
@@ -66,13 +70,18 @@ def _nothing(label: str) -> str:
     return _svg(40, label, [_text(_LEFT, 24, "nothing to draw")])
 
 
-def _decades(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
-    """Return powers of ten of ns between bins, with where they lie among the bins."""
-    found = []
-    for power in range(13):
-        place = power * math.log(10) / math.log(ratio)
-        if first <= place <= last:
-            found.append((10**power, place))
+def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
+    """Return round numbers of ns between bins, with where they lie among the bins.
+
+    Powers of ten, and where they are few, their doubles and fives too.
+    """
+    found: list[tuple[int, float]] = []
+    for factors in ((1,), (1, 2, 5)):
+        values = [factor * 10**power for power in range(13) for factor in factors]
+        places = [(value, math.log(value) / math.log(ratio)) for value in values]
+        found = [(value, place) for value, place in places if first <= place <= last]
+        if len(found) >= _FEW_MARKS:
+            break
     return found
 
 
@@ -98,9 +107,9 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
         if value:
             x = _LEFT + (math.log(value) / math.log(ratio) - first) * step
             parts.append(_element("path", d=f"M{_at(x)} {_TOP}V{bottom}", class_=f"mark {name}"))
-            parts.append(
-                _text(x + 3, _TOP + (9 if name == "p50" else 21), name, class_="lb strong")
-            )
+            is_last, y = x > WIDTH - 40, _TOP + (9 if name == "p50" else 21)
+            place, anchor = (x - 3, "end") if is_last else (x + 3, "start")
+            parts.append(_text(place, y, name, anchor, "lb strong"))
     parts.append(_text(_LEFT - 6, _TOP + 9, count_text(most), "end"))
     parts.append(_text(_LEFT - 6, bottom, "0", "end"))
     parts.append(_element("path", d=f"M{_LEFT} {bottom}H{WIDTH - _RIGHT}", class_="axis"))
@@ -108,13 +117,13 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
 
 
 def _latency_marks(first: int, last: int, step: float, ratio: float, bottom: int) -> Iterable[str]:
-    for value_ns, place in _decades(first, last, ratio):
+    for value_ns, place in _round_values(first, last, ratio):
         x = _LEFT + (place - first) * step
         yield _element("path", d=f"M{_at(x)} {bottom}v4", class_="axis")
         yield _text(x, bottom + 16, duration_text(value_ns), "middle")
 
 
-def heat_map(times_bins: Sequence[Mapping[int, int]], model: Mapping[str, Any]) -> str:
+def heat_map(times_bins: Sequence[Mapping[int, int]], model: _Model) -> str:
     """Return how many requests took how long, over time."""
     label = "Heat map of latency over time"
     squares: Counter[tuple[int, int]] = Counter()
@@ -140,7 +149,7 @@ def heat_map(times_bins: Sequence[Mapping[int, int]], model: Mapping[str, Any]) 
         _element("path", d=path, class_=f"heat{level}") for level, path in enumerate(paths) if path
     ]
     bottom = _TOP + _HEIGHT
-    for value_ns, place in _decades(
+    for value_ns, place in _round_values(
         low * _BINS_TOGETHER, high * _BINS_TOGETHER, model["bin_ratio"]
     ):
         y = bottom - (place / _BINS_TOGETHER - low) * tall
@@ -150,7 +159,7 @@ def heat_map(times_bins: Sequence[Mapping[int, int]], model: Mapping[str, Any]) 
     return _svg(bottom + _AXIS, label, parts)
 
 
-def _time_marks(model: Mapping[str, Any], left: int, bottom: int) -> Iterable[str]:
+def _time_marks(model: _Model, left: int, bottom: int) -> Iterable[str]:
     yield _element("path", d=f"M{left} {bottom}H{WIDTH - _RIGHT}", class_="axis")
     for part, anchor in ((0, "start"), (0.5, "middle"), (1, "end")):
         time_us = model["start_us"] + model["buckets"] * model["bucket_us"] * part
@@ -158,35 +167,60 @@ def _time_marks(model: Mapping[str, Any], left: int, bottom: int) -> Iterable[st
         yield _text(left + (WIDTH - _RIGHT - left) * part, bottom + 16, text, anchor)
 
 
-def waterfall(slowest: Sequence[Mapping[str, Any]]) -> str:
+def waterfall(slowest: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> str:
     """Return the slowest exchanges, each from its first byte on."""
-    label = "Waterfall of the slowest requests"
-    if not slowest:
+    lines = [
+        (f"{line['api_label']} {line['client_label']}", line["parts"], sum(line["parts"]))
+        for line in slowest
+    ]
+    return _bars("Waterfall of the slowest requests", lines, classes, is_share=False)
+
+
+def parts_bars(
+    parts: Sequence[Mapping[str, Any]], all_parts: Sequence[Mapping[str, Any]], model: _Model
+) -> str:
+    """Return which share of the time of requests each part has: of all, and by API and broker."""
+    are_many = len({line["key"][1] for line in parts}) > 1
+    lines = [("all", line["parts"], line["total"]) for line in all_parts]
+    for line in parts:
+        name = label_of(model, "api", line["key"][0])
+        if are_many:
+            name += f" {label_of(model, 'broker', line['key'][1])}"
+        lines.append((name, line["parts"], line["total"]))
+    return _bars("Shares of the time of requests", lines, model["parts"], is_share=True)
+
+
+def _bars(
+    label: str,
+    lines: Sequence[tuple[str, Sequence[int], int]],
+    classes: Sequence[str],
+    *,
+    is_share: bool,
+) -> str:
+    """Return bars of parts one after another, each with its name and what it took in all."""
+    if not lines:
         return _nothing(label)
-    shown = slowest[:_MOST_BARS]
-    most = max(sum(line["parts"]) for line in shown) or 1
-    scale = (WIDTH - _LABEL - 70) / most
-    parts = []
-    for number, line in enumerate(shown):
-        y, x = number * 18 + 4, float(_LABEL)
-        who = f"{line['api_label']} {line['client_label']}"
-        parts.append(
-            _text(_LABEL - 8, y + 11, who if len(who) <= 30 else who[:29] + "\u2026", "end")
-        )
-        for class_, took in zip(("sending", "broker", "response"), line["parts"], strict=True):
-            wide = max(took * scale, 1 if took else 0)
+    lines = lines[:_MOST_BARS]
+    most = max(sum(parts) for _, parts, _ in lines) or 1
+    drawn = []
+    for number, (name, parts, took) in enumerate(lines):
+        y, x = number * _BAR + 4, float(_LABEL)
+        scale = (WIDTH - _LABEL - _AFTER) / ((sum(parts) or 1) if is_share else most)
+        drawn.append(_text(_LABEL - 8, y + 11, _cut(name, _MOST_LETTERS), "end"))
+        for class_, part in zip(classes, parts, strict=False):
+            wide = max(part * scale, 0 if is_share or not part else 1)
             if wide:
-                parts.append(
+                drawn.append(
                     _element(
                         "rect", x=_at(x), y=y, width=_at(wide), height=13, class_=f"w {class_}"
                     )
                 )
             x += wide
-        parts.append(_text(x + 5, y + 11, duration_text(sum(line["parts"])), class_="lb strong"))
-    return _svg(len(shown) * 18 + 8, label, parts)
+        drawn.append(_text(x + 5, y + 11, duration_text(took), class_="lb strong"))
+    return _svg(len(lines) * _BAR + 8, label, drawn)
 
 
-def group_timeline(events: Sequence[Mapping[str, Any]], model: Mapping[str, Any]) -> str:
+def group_timeline(events: Sequence[Mapping[str, Any]], model: _Model) -> str:
     """Return joins, syncs and leaves of groups over time, a line for each group."""
     label = "Joins, syncs and leaves of consumer groups over time"
     groups = sorted({event["group"] for event in events})[:_MOST_GROUPS]
@@ -199,7 +233,7 @@ def group_timeline(events: Sequence[Mapping[str, Any]], model: Mapping[str, Any]
     for group, place in places.items():
         name = label_of(model, "group", group)
         y = place * 26 + 8
-        parts.append(_text(_LABEL - 8, y + 13, _cut(name, 28), "end"))
+        parts.append(_text(_LABEL - 8, y + 13, _cut(name, _MOST_LETTERS), "end"))
         parts.append(_element("path", d=f"M{_LABEL} {y + 9}H{WIDTH - _RIGHT}", class_="rail"))
     for event in events:
         if event["group"] not in places:

@@ -17,7 +17,7 @@ from kanalyze.render.units import bytes_text, count_text, duration_text, records
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["TABLES", "Table", "table_html", "table_lines", "table_specs", "written"]
+__all__ = ["TABLES", "Table", "label_of", "table_html", "table_specs", "tables_of"]
 
 _Line: TypeAlias = "Mapping[str, Any]"
 _NUMBERS = ("count", "failed", "bytes", "ns", "records", "time")
@@ -36,6 +36,8 @@ class PageColumn(NamedTuple):
     """What is named."""
     place: int = 0
     """Of the name in the key of a line."""
+    is_optional: bool = False
+    """Whether it is left out where it says nothing of any line."""
 
 
 class Table(NamedTuple):
@@ -62,7 +64,8 @@ _ERRORS = PageColumn("errors", "failed", "errors")
 _UNANSWERED = PageColumn("unanswered", "failed", "unanswered")
 _SENT = PageColumn("sent", "bytes", "sent")
 _RECEIVED = PageColumn("received", "bytes", "received")
-_TRAFFIC = (_REQUESTS, _ERRORS, _UNANSWERED, _SENT, _RECEIVED)
+_THROTTLED = PageColumn("throttled", "failed", "throttled", is_optional=True)
+_TRAFFIC = (_REQUESTS, _ERRORS, _UNANSWERED, _THROTTLED, _SENT, _RECEIVED)
 _QUANTILES = (_ns("p50"), _ns("p90"), _ns("p99"), _ns("max"))
 _PARTITION_COLUMNS = (
     PageColumn("produces", "count", "produces"),
@@ -89,14 +92,42 @@ TABLES = (
         "requests",
     ),
     Table(
+        "latency_parts",
+        "Where the time went",
+        "On average, of the requests that did not wait on purpose and whose parts are known. From "
+        "sending to response the columns add up to each: sending the request; the network from "
+        "where the capture was taken to the broker and back; until lost packets were sent again; "
+        "behind the response before on the same connection; the broker; sending the response. "
+        "The network from the client to where the capture was taken comes on top.",
+        (
+            _name("API", "api"),
+            _name("broker", "broker", 1),
+            PageColumn("taken at", "key", "", "", 2),
+            _REQUESTS,
+            PageColumn("packets resent", "failed", "resent", is_optional=True),
+            PageColumn("windows closed", "failed", "closed", is_optional=True),
+            PageColumn("in all", "ns", "whole"),
+            PageColumn("each", "ns", "total"),
+            PageColumn("sending", "ns", "request_send_ns"),
+            PageColumn("network", "ns", "broker_network_ns"),
+            PageColumn("sent again", "ns", "retransmission_wait_ns"),
+            PageColumn("queued", "ns", "pipeline_wait_ns"),
+            PageColumn("in broker", "ns", "broker_time_ns"),
+            PageColumn("response", "ns", "response_send_ns"),
+            PageColumn("to client", "ns", "client_network_ns"),
+        ),
+        "whole",
+    ),
+    Table(
         "clients",
         "Clients",
-        "By client id. Latencies are of requests that did not wait on purpose.",
+        "By client id. Latencies are of requests that did not wait on purpose; software, addresses "
+        "and users are those of the whole capture.",
         (
             _name("client", "client"),
             PageColumn("software", "info", "software", "client"),
             PageColumn("from", "info", "from", "client"),
-            PageColumn("user", "info", "user", "client"),
+            PageColumn("user", "info", "user", "client", is_optional=True),
             *_TRAFFIC,
             *_QUANTILES,
         ),
@@ -133,8 +164,15 @@ TABLES = (
             _REQUESTS,
             _ERRORS,
             *_PARTITION_COLUMNS,
-            *_QUANTILES,
         ),
+        "requests",
+    ),
+    Table(
+        "topic_apis",
+        "Topics by API",
+        "A request counts once for each topic that it names. Latencies are of requests that did "
+        "not wait on purpose.",
+        (_name("topic", "topic"), _name("API", "api", 1), _REQUESTS, _ERRORS, *_QUANTILES),
         "requests",
     ),
     Table(
@@ -177,7 +215,7 @@ TABLES = (
         "codecs",
         "Codecs and batch sizes",
         "How clients pack what they produce, for each partition of a request; what a broker "
-        "refused is left out.",
+        "refused is left out. Bytes and records of each are on average.",
         (
             _name("client", "client"),
             PageColumn("codec", "key", "", "", 1),
@@ -213,6 +251,7 @@ TABLES = (
             PageColumn("client", "text", "client_label"),
             PageColumn("topics", "text", "topics_label"),
             PageColumn("status", "text", "status"),
+            PageColumn("most of the time", "text", "parts_label"),
             PageColumn("at", "time", "at"),
             PageColumn("packets", "text", "packets"),
             PageColumn("connection", "text", "connection"),
@@ -222,19 +261,35 @@ TABLES = (
 )
 
 
-def table_specs() -> list[dict[str, Any]]:
-    """Return the tables as plain values, for scripts."""
+def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
+    """Return the tables, without columns that say nothing, each with its lines."""
+    found = []
+    for table in TABLES:
+        lines = _lines(table, model, sums)
+        columns = (
+            x for x in table.columns if not x.is_optional or _says_something(x, lines, model)
+        )
+        found.append((table._replace(columns=tuple(columns)), lines))
+    return found
+
+
+def _says_something(column: PageColumn, lines: Iterable[_Line], model: _Line) -> bool:
+    return any(_written(column, line, model) not in (MISSING, "0") for line in lines)
+
+
+def table_specs(tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """Return tables as plain values, for scripts."""
     return [
         {
             "name": table.name,
             "sort": table.sort,
             "columns": [column._asdict() for column in table.columns],
         }
-        for table in TABLES
+        for table in tables
     ]
 
 
-def table_lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
+def _lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
     """Return the lines of a table, sorted as they stand at first."""
     if table.name == "slowest":
         return [{**line, "key": []} for line in model["slowest"]]
@@ -260,7 +315,7 @@ def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) ->
 
 
 def _row_html(columns: Iterable[PageColumn], line: _Line, model: _Line) -> str:
-    cells = [(column, written(column, line, model)) for column in columns]
+    cells = [(column, _written(column, line, model)) for column in columns]
     first, *others = (
         (f"{_class(column.kind, is_bad=_is_bad(column, line))}", escape(text))
         for column, text in cells
@@ -277,7 +332,9 @@ def _is_bad(column: PageColumn, line: _Line) -> bool:
 
 
 def _class(kind: str, *, is_bad: bool = False) -> str:
-    names = ("n" if kind in _NUMBERS else "") + (" bad" if is_bad else "")
+    names = ("n" if kind in _NUMBERS else "info" if kind == "info" else "") + (
+        " bad" if is_bad else ""
+    )
     return f' class="{names.strip()}"' if names else ""
 
 
@@ -288,7 +345,7 @@ def label_of(model: _Line, dimension: str, number: int) -> str:
     return str(model["others"][dimension]) if number == -1 else MISSING
 
 
-def written(column: PageColumn, line: _Line, model: _Line) -> str:
+def _written(column: PageColumn, line: _Line, model: _Line) -> str:
     """Return the text of a cell."""
     kind, field = column.kind, column.field
     if kind == "name":

@@ -17,9 +17,8 @@ import pytest
 import kanalyze
 from kanalyze.render.html import html_page
 from kanalyze.render.html.page import MOST_BYTES
-from tests.queries.test_page import many_rows
+from tests.queries.test_page import EVERY, many_rows
 from tests.support import rows as made
-from tests.support.captures import NAMES
 from tests.support.pages import report_and_cube, report_and_cube_of
 
 ASSETS = Path(kanalyze.__file__).parent / "render" / "html"
@@ -224,7 +223,7 @@ def test_thousands_of_long_names_that_are_longer_escaped_fit(letters: str) -> No
     assert len(html_page(report, cube).encode()) < MOST_BYTES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_page_is_made_of_every_capture(name: str) -> None:
     page = html_page(*report_and_cube_of(name))
     assert len(page.encode()) < MOST_BYTES

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html import html_page
 from kanalyze.render.units import bytes_text, count_text, duration_text
 from tests.render.html.test_page import HOSTILE, hostile_page
@@ -21,6 +22,8 @@ from tests.support.plain_report import plain_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kanalyze.tables.row import Row
+
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 """Of axe-core 4.14.1, as npm has it."""
@@ -28,11 +31,28 @@ IS_READY = "document.documentElement.dataset.ready === 'yes'"
 CAPTURE = "basics"
 TEXTS_OF_TABLES = """
     Object.fromEntries([...document.querySelectorAll("main section table[id]")].map((table) =>
-        [table.id, [...table.tBodies[0].rows].slice(0, 25).map((row) =>
+        [table.id, [...table.tBodies[0].rows].slice(0, 12).map((row) =>
             [...row.cells].map((cell) => cell.textContent))]))
 """
+LINES_OF_TABLE = """(() => {
+    const table = document.getElementById("%s-table");
+    document.querySelector("#%s .rest button")?.click();
+    const titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    return [...table.tBodies[0].rows].map((row) => Object.fromEntries(
+        [...row.cells].map((cell, at) => [titles[at], cell.textContent])));
+})()"""
+TITLES_OF_PARTS = {
+    "each": "total_time_ns",
+    "sending": "request_send_ns",
+    "network": "broker_network_ns",
+    "sent again": "retransmission_wait_ns",
+    "queued": "pipeline_wait_ns",
+    "in broker": "broker_time_ns",
+    "response": "response_send_ns",
+    "to client": "client_network_ns",
+}
 DRAWINGS = """
-    Object.fromEntries(["histogram", "heat", "waterfall", "timeline"].map((id) =>
+    Object.fromEntries(["histogram", "heat", "parts", "waterfall", "timeline"].map((id) =>
         [id, document.getElementById(id).innerHTML]))
 """
 
@@ -96,9 +116,15 @@ def tile(page: Page, name: str) -> str:
     return text
 
 
-def first_cells(page: Page, table: str) -> dict[str, list[str]]:
+def lines_of(page: Page, table: str) -> list[dict[str, str]]:
+    """All lines of a table, each by the titles of its columns."""
+    lines: list[dict[str, str]] = page.run(LINES_OF_TABLE % (table, table))
+    return lines
+
+
+def by_name(page: Page, table: str) -> dict[str, dict[str, str]]:
     """Lines of a table by their first cell."""
-    return {line[0]: line for line in page.run(TEXTS_OF_TABLES)[f"{table}-table"]}
+    return {next(iter(line.values())): line for line in lines_of(page, table)}
 
 
 # -- as it is opened ------------------------------------------------------------------------------
@@ -106,7 +132,7 @@ def first_cells(page: Page, table: str) -> dict[str, list[str]]:
 
 def test_scripts_show_what_stands_in_the_page_without_them(page: Page, folder: Path) -> None:
     texts, drawings = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
-    assert len(texts) == 12
+    assert len(texts) == 14
     page.tell("Emulation.setScriptExecutionDisabled", value=True)
     try:
         page.open(written(folder, CAPTURE))
@@ -124,7 +150,7 @@ def test_charts_are_drawn(page: Page) -> None:
             new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
                 .data.buffer)).size)
     """)
-    assert len(colours) == 3
+    assert len(colours) == 4
     assert min(colours) > 3
 
 
@@ -143,19 +169,21 @@ def test_totals_are_those_of_the_report(page: Page) -> None:
 
 def test_lines_of_tables_are_those_of_the_report(page: Page) -> None:
     report, _ = report_and_cube_of(CAPTURE)
-    found = first_cells(page, "clients")
-    for client in report["clients"][:20]:
-        _, _, _, _, requests, errors, _, sent, received, p50, p90, p99, most = found[
-            client["client_id"] or "-"
-        ]
-        latency = client["latency_ns"]
-        assert requests == count_text(client["requests"])
-        assert errors == count_text(client["errors"])
-        assert sent == bytes_text(client["request_bytes"])
-        assert received == bytes_text(client["response_bytes"])
-        assert [p50, p90, p99, most] == [
+    found = by_name(page, "clients")
+    assert len(found) == len(report["clients"])
+    for client in report["clients"]:
+        line, latency = found[client["client_id"] or "-"], client["latency_ns"]
+        assert_traffic(line, client)
+        assert [line[name] for name in ("p50", "p90", "p99", "max")] == [
             duration_text(latency[name]) for name in ("p50", "p90", "p99", "max")
         ]
+
+
+def assert_traffic(line: dict[str, str], expected: dict[str, Any]) -> None:
+    assert line["requests"] == count_text(expected["requests"])
+    assert line["errors"] == count_text(expected["errors"])
+    assert line["sent"] == bytes_text(expected["request_bytes"])
+    assert line["received"] == bytes_text(expected["response_bytes"])
 
 
 # -- selected -------------------------------------------------------------------------------------
@@ -196,29 +224,41 @@ def check_figures(page: Page, expected: dict[str, Any]) -> None:
     assert tile(page, "unanswered") == count_text(totals["unanswered"])
     assert tile(page, "sent") == bytes_text(totals["request_bytes"])
     assert tile(page, "received") == bytes_text(totals["response_bytes"])
-    clients = first_cells(page, "clients")
+    clients = by_name(page, "clients")
     assert len(clients) == len(expected["clients"])
     for client in expected["clients"]:
-        line = clients[client["client_id"] or "-"]
-        latency = client["latency_ns"]
-        assert line[4:6] == [count_text(client["requests"]), count_text(client["errors"])]
-        assert line[7:9] == [
-            bytes_text(client["request_bytes"]),
-            bytes_text(client["response_bytes"]),
-        ]
-        assert all(near(line[9 + at], latency[p]) for at, p in enumerate(("p50", "p90", "p99")))
-    brokers = first_cells(page, "brokers")
-    assert {name: line[1] for name, line in brokers.items()} == {
+        line, latency = clients[client["client_id"] or "-"], client["latency_ns"]
+        assert_traffic(line, client)
+        assert all(near(line[name], latency[name]) for name in ("p50", "p90", "p99"))
+    brokers = by_name(page, "brokers")
+    assert {name: line["requests"] for name, line in brokers.items()} == {
         line["broker"]: count_text(line["requests"]) for line in expected["brokers"]
     }
-    groups = first_cells(page, "groups")
-    assert {name: line[1] for name, line in groups.items()} == {
+    groups = by_name(page, "groups")
+    assert {name: line["requests"] for name, line in groups.items()} == {
         line["group_id"]: count_text(line["requests"]) for line in expected["groups"]
     }
-    counts = [int(line[4]) for line in page.run(TEXTS_OF_TABLES)["errors-table"]]
+    counts = [int(line["count"]) for line in lines_of(page, "errors")]
     assert sum(counts) == sum(line["count"] for line in expected["errors"])
-    slow = [line[0] for line in page.run(TEXTS_OF_TABLES)["slowest-table"]]
+    slow = [line["latency"] for line in lines_of(page, "slowest")]
     assert slow[:3] == [duration_text(x["latency_ns"]) for x in expected["slowest"][:3]]
+    check_parts(page, expected["latency_parts"])
+
+
+def check_parts(page: Page, expected: list[dict[str, Any]]) -> None:
+    """Compare where the time went with what the report says of it."""
+    parts = {
+        (line["API"], line["broker"], line["taken at"]): line
+        for line in lines_of(page, "latency_parts")
+    }
+    assert len(parts) == len(expected)
+    for line in expected:
+        broker = str(Endpoint(line["broker_ip"], line["broker_port"]))
+        shown = parts[line["api_name"], broker, line["capture_point"] or "not known"]
+        assert shown["requests"] == count_text(line["requests"])
+        assert {title: shown[title] for title in TITLES_OF_PARTS} == {
+            title: duration_text(line[column]["mean"]) for title, column in TITLES_OF_PARTS.items()
+        }
 
 
 def test_a_topic_selects_the_requests_that_name_it(page: Page) -> None:
@@ -227,17 +267,23 @@ def test_a_topic_selects_the_requests_that_name_it(page: Page) -> None:
     choose(page, "Topic", topic)
     own = [row for row in rows if any(item.topic == topic for item in row.partitions)]
     check_figures(page, plain_report(own))
-    line = first_cells(page, "topics")[topic]
+    line = by_name(page, "topics")[topic]
     expected = next(x for x in plain_report(own)["topics"] if x["topic"] == topic)
-    assert line[3:5] == [
-        count_text(expected["produce_requests"]),
-        count_text(expected["produced_records"]),
-    ]
-    assert line[6:9] == [
-        count_text(expected["fetch_requests"]),
-        count_text(expected["fetched_records"]),
-        bytes_text(expected["fetched_bytes"]),
-    ]
+    assert line["produces"] == count_text(expected["produce_requests"])
+    assert line["records in"] == count_text(expected["produced_records"])
+    assert line["fetches"] == count_text(expected["fetch_requests"])
+    assert line["records out"] == count_text(expected["fetched_records"])
+    assert line["bytes out"] == bytes_text(expected["fetched_bytes"])
+    latencies = {x["api_name"]: x["latency_ns"] for x in expected_latency(own, topic)}
+    for line in lines_of(page, "topic_apis"):
+        if line["topic"] == topic and line["API"] in latencies:
+            latency = latencies.pop(line["API"])
+            assert all(near(line[name], latency[name]) for name in ("p50", "p90", "p99"))
+    assert not latencies
+
+
+def expected_latency(rows: list[Row], topic: str) -> list[dict[str, Any]]:
+    return [line for line in plain_report(rows)["topic_latency"] if line["topic"] == topic]
 
 
 def test_a_span_dragged_on_a_chart_selects_it_everywhere(page: Page) -> None:
@@ -282,6 +328,33 @@ def test_cleared_it_is_as_before(page: Page) -> None:
     assert (page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)) == before
 
 
+def test_findings_of_others_step_back(browser: Page, folder: Path) -> None:
+    show(browser, written(folder, "errors"))
+    note = "document.getElementById('findings-note').textContent"
+    shown = "document.querySelectorAll('#findings .finding:not([hidden])').length"
+    assert browser.run(note) == ""
+    choose(browser, "Client", "aiokafka-too-large")
+    assert browser.run(shown) == 1
+    assert browser.run(note) == (
+        "3 of 4 findings concern others than what is selected. "
+        "The figures of findings are of the whole capture."
+    )
+    choose(browser, "Client", "aiokafka-fits")
+    assert browser.run("document.querySelector('#findings ol > li').hidden")
+    choose(browser, "Client", "all")
+    choose(browser, "To", browser.run("document.querySelectorAll('#controls select')[6][1].text"))
+    assert browser.run(shown) == 0
+
+
+def test_a_finding_selects_what_it_concerns(browser: Page, folder: Path) -> None:
+    show(browser, written(folder, "errors"))
+    browser.run("document.querySelector('#findings .concerns').click()")
+    assert browser.run("document.getElementById('selected').textContent").startswith(
+        "Client aiokafka-too-large, API Produce, Topic errors-small: 1 of "
+    )
+    assert browser.run("document.activeElement.selectedOptions[0].text") == "aiokafka-too-large"
+
+
 def test_the_command_for_what_is_selected_is_shown(page: Page) -> None:
     choose(page, "Client", "confluent-consume")
     choose(page, "API", "Fetch")
@@ -293,6 +366,7 @@ def test_the_command_for_what_is_selected_is_shown(page: Page) -> None:
 
 
 def test_a_click_on_a_head_sorts_and_says_so(page: Page) -> None:
+    lines_of(page, "clients")
     script = """(() => {
         const head = [...document.querySelectorAll("#clients-table thead th")]
             .find((each) => each.textContent === "client");
@@ -324,7 +398,7 @@ def test_a_text_finds_lines(page: Page) -> None:
 def test_a_name_in_a_table_selects_what_it_names(page: Page) -> None:
     name = page.run("document.querySelector('#clients .pick').textContent")
     page.run("document.querySelector('#clients .pick').click()")
-    assert list(first_cells(page, "clients")) == [name]
+    assert list(by_name(page, "clients")) == [name]
     assert page.run("document.activeElement.selectedOptions[0].text") == name
 
 

@@ -20,6 +20,7 @@ SELECT
     sum(records) AS records,
     sum(record_bytes) AS record_bytes,
     count(*) FILTER (WHERE is_uncounted) AS uncounted,
+    count(*) FILTER (WHERE is_throttled) AS throttled,
     max(latency_ns) AS max_ns,
     histogram(
         CAST(floor(ln(CASE WHEN latency_ns < 1 THEN 1 ELSE latency_ns END) / ln(1.1)) AS INTEGER)

@@ -46,6 +46,7 @@ SELECT
     CASE WHEN is_produce OR is_fetch THEN coalesce(named.record_bytes, 0) ELSE 0 END
         AS record_bytes,
     (is_produce OR is_fetch) AND has_uncounted_records AS is_uncounted,
+    coalesce(throttle_time_ms, 0) > 0 AS is_throttled,
     latency_ns,
     latency_bin
 FROM measured

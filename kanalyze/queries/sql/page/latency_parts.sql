@@ -1,0 +1,35 @@
+-- Where the time of requests went, in sums by all that the page filters by.
+--
+-- Of the requests whose parts are known, without those that waited on purpose: those that the table
+-- `latency_parts` of the report counts. The six parts add up to the total time of these requests;
+-- `client_network_ns` comes on top, and is known of `client_network_rows` of them.
+SELECT
+    CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
+    CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,
+    CASE WHEN r.broker < $brokers THEN r.broker ELSE -1 END AS broker,
+    CASE WHEN r."group" < $groups THEN r."group" ELSE -1 END AS "group",
+    CASE WHEN r.topic < $topics THEN r.topic ELSE -1 END AS topic,
+    r.is_again,
+    coalesce((r.time_ns - $start_ns) // $bucket_ns, -1) AS bucket,
+    m.capture_point,
+    count(*) AS rows,
+    count(*) FILTER (WHERE m.retransmitted_packets > 0) AS resent,
+    count(*) FILTER (WHERE m.zero_windows > 0) AS closed,
+    sum(m.request_send_ns) AS request_send_ns,
+    sum(m.broker_network_ns) AS broker_network_ns,
+    sum(m.retransmission_wait_ns) AS retransmission_wait_ns,
+    sum(m.pipeline_wait_ns) AS pipeline_wait_ns,
+    sum(m.broker_time_ns) AS broker_time_ns,
+    sum(m.response_send_ns) AS response_send_ns,
+    coalesce(sum(m.client_network_ns), 0) AS client_network_ns,
+    count(m.client_network_ns) AS client_network_rows
+FROM measured AS m
+JOIN page_requests AS r ON m.request_id = r.request_id
+WHERE
+    NOT m.has_waited
+    AND m.total_time_ns IS NOT NULL
+    AND m.broker_time_ns IS NOT NULL
+    AND m.response_send_ns IS NOT NULL
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
+LIMIT $most_cells
