@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.api.filters import make_filter
@@ -13,13 +14,14 @@ from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks
+from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
+from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from kanalyze.live.kept_rows import KeptRows
     from kanalyze.live.run import Sink
+    from kanalyze.queries.findings import FindingKind
 
 __all__ = ["live"]
 
@@ -58,15 +61,18 @@ def live(arguments: argparse.Namespace) -> None:
     _check_arguments(arguments, output_format)
     if output_format == "view" and not can_draw(console):
         raise UsageError("--format view: there is no terminal to draw on")
+    kinds = _finding_kinds(arguments, output_format)
     with ExitStack() as stack:
-        run = _prepared(arguments, output_format, console, stack)
-        if output_format != "view" and arguments.json is None:
+        warn = message_writer(output_format, stack)
+        run = _prepared(arguments, output_format, console, warn, stack)
+        if kinds is None:
             run(None)
             return
         # Libraries that rows without a report do not need.
+        from kanalyze.live.finding_search import FindingSearch
         from kanalyze.live.kept_rows import KeptRows
 
-        kept = KeptRows()
+        kept = KeptRows(FindingSearch(kinds, warn))
         if output_format == "view":
             write_report(arguments.json, lambda: run(kept) or {})
         else:
@@ -110,7 +116,11 @@ def _check_base(
 
 
 def _prepared(
-    arguments: argparse.Namespace, output_format: str, console: Console, stack: ExitStack
+    arguments: argparse.Namespace,
+    output_format: str,
+    console: Console,
+    warn: Callable[[str], None],
+    stack: ExitStack,
 ) -> Callable[[KeptRows | None], dict[str, Any] | None]:
     """Return the run, after everything that needs root; files are created later."""
     # Wrong arguments are reported before anything is opened.
@@ -130,7 +140,7 @@ def _prepared(
             stack.enter_context(signals.handled())
             feed, name = opened or open_feed(arguments, output_format, stack)
             filters = row_filter.conditions
-            shown = ShownRows(output_format, console, kept, filters)
+            shown = ShownRows(output_format, console, kept, filters, warn)
             sinks = _sinks(make_sinks(arguments, sink_options, shown, stack))
             live_run = LiveRun(
                 feed,
@@ -160,6 +170,17 @@ def _prepared(
             return live_run.run(analysis)
 
     return run
+
+
+def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[FindingKind] | None:
+    """Return the findings to look for; None if nothing shows them. Raises UsageError."""
+    if output_format != "view" and arguments.json is None:
+        for name in ("queries", "threshold"):
+            if getattr(arguments, name):
+                raise UsageError(f"--{name} needs --json or --format view, which show findings")
+        return None
+    folders = [] if arguments.queries is None else [Path(arguments.queries)]
+    return with_thresholds(finding_kinds(*folders), dict(arguments.threshold))
 
 
 def _sinks(made: Iterator[Sink]) -> list[Sink]:

@@ -219,7 +219,7 @@ class LiveRun:
         if self._kept is None:
             yield from analysis.batches()
             return
-        for rows in analysis.table_rows():
+        for rows in analysis.table_rows(self._kept.tables_of_requests):
             self._kept.add(rows)
             yield from rows.requests
 

@@ -15,6 +15,7 @@ api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
 
-__all__ = ["Finding", "FindingKind", "finding_kinds", "findings_of", "kind_of_finding"]
+__all__ = [
+    "Finding",
+    "FindingKind",
+    "finding_kinds",
+    "findings_of",
+    "kind_of_finding",
+    "with_thresholds",
+]
 
 MOST_OF_A_KIND = 20
 """Findings of one kind that are given; those of less weight are left out."""
@@ -51,6 +59,13 @@ _TAKEN = {
     "anomalies": frozenset({"client_ip", "broker"}),
 }
 """Which of what a finding concerns the options of a command can say."""
+_NEEDED = ("what", "weight")
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("what", *_OPTIONS, "error_name", "broker_ip"), str),
+    **dict.fromkeys(("broker_port", "first_time_ns", "last_time_ns", "first_packet"), int),
+    "weight": (int, float, Decimal),
+}
+"""Of the columns of an answer."""
 _IS_GLOB = ("client_id", "topic", "group_id")
 
 
@@ -119,21 +134,35 @@ def findings_of(
 
     Raises:
         QueryError: a query cannot be answered.
-        UsageError: there is no such threshold.
+        UsageError: there is no such threshold, or a query answers with other columns than those
+            of a finding.
     """
     found: list[Finding] = []
-    given = dict(thresholds or {})
+    for kind in with_thresholds(kinds, thresholds or {}):
+        if kind.tables <= database.tables:
+            lines = database.answer(kind.query, kind.thresholds)
+            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+    return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+
+
+def with_thresholds(
+    kinds: Iterable[FindingKind], thresholds: Mapping[str, float]
+) -> list[FindingKind]:
+    """Return kinds with values of a user in place of those of the queries.
+
+    ``thresholds`` are as for :func:`findings_of`. Raises UsageError for one that no kind has.
+    """
+    given = dict(thresholds)
+    made = []
     for kind in kinds:
         values = {
             name: float(given.pop(f"{kind.query.name}.{name}", value))
             for name, value in kind.thresholds.items()
         }
-        if kind.tables <= database.tables:
-            lines = database.answer(kind.query, values)
-            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+        made.append(kind._replace(thresholds=values))
     if given:
         raise UsageError(f"unknown threshold: {next(iter(given))!r}")
-    return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+    return made
 
 
 def finding_kinds(*folders: Path) -> list[FindingKind]:
@@ -179,11 +208,13 @@ def kind_of_finding(query: Query) -> FindingKind:
 
 
 def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
+    _check_types(kind.query.name, line)
     concerns = {name: line[name] for name in _OPTIONS if line.get(name) is not None}
     if line.get("error_name") is not None:
         concerns["error_name"] = line["error_name"]
-    if line.get("broker_ip") is not None:
-        concerns["broker"] = str(Endpoint(line["broker_ip"], line["broker_port"]))
+    ip, port = line.get("broker_ip"), line.get("broker_port")
+    if ip is not None and port is not None:
+        concerns["broker"] = str(Endpoint(ip, port))
     return Finding(
         name=kind.query.name,
         title=kind.query.title.rstrip("."),
@@ -200,6 +231,15 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
         command=kind.command,
         options=_options(concerns, _TAKEN[kind.command]),
     )
+
+
+def _check_types(name: str, line: Mapping[str, Any]) -> None:
+    """Raise UsageError for a line that is no finding: a user's query may answer with anything."""
+    for column, types in _TYPES.items():
+        value = line.get(column)
+        is_missing = value is None and column in _NEEDED
+        if is_missing or not (value is None or isinstance(value, types)):
+            raise UsageError(f"query {name!r}: {value!r} is no {column} of a finding")
 
 
 def _options(concerns: Mapping[str, Any], taken: Collection[str]) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class LatestFindings(NamedTuple):
     """The time from the first of them to the last."""
     findings: tuple[Finding, ...]
     """The worst first."""
+    left_out: Mapping[str, str]
+    """By name of a kind of finding: why it was not looked for."""
 
 
 class OpenedRows(NamedTuple):
