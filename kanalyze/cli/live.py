@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from rich.console import Console
-
     from kanalyze.live.kept_rows import KeptRows
     from kanalyze.live.run import Sink
     from kanalyze.queries.findings import FindingKind
+    from kanalyze.tables.filters import RowFilter
 
 __all__ = ["live"]
 
@@ -64,7 +63,10 @@ def live(arguments: argparse.Namespace) -> None:
     kinds = _finding_kinds(arguments, output_format)
     with ExitStack() as stack:
         warn = message_writer(output_format, stack)
-        run = _prepared(arguments, output_format, console, warn, stack)
+        catalog = Catalog(arguments.definitions)
+        row_filter = make_filter(catalog, **_filters(arguments))
+        shown = ShownRows(output_format, console, None, row_filter.conditions, warn)
+        run = _prepared(arguments, shown, catalog, row_filter, stack)
         if kinds is None:
             run(None)
             return
@@ -72,7 +74,7 @@ def live(arguments: argparse.Namespace) -> None:
         from kanalyze.live.finding_search import FindingSearch
         from kanalyze.live.kept_rows import KeptRows
 
-        kept = KeptRows(FindingSearch(kinds, warn))
+        kept = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
         if output_format == "view":
             write_report(arguments.json, lambda: run(kept) or {})
         else:
@@ -117,19 +119,17 @@ def _check_base(
 
 def _prepared(
     arguments: argparse.Namespace,
-    output_format: str,
-    console: Console,
-    warn: Callable[[str], None],
+    shown: ShownRows,
+    catalog: Catalog,
+    row_filter: RowFilter,
     stack: ExitStack,
 ) -> Callable[[KeptRows | None], dict[str, Any] | None]:
     """Return the run, after everything that needs root; files are created later."""
     # Wrong arguments are reported before anything is opened.
     sink_options = SinkOptions.of(arguments)
-    catalog = Catalog(arguments.definitions)
-    row_filter = make_filter(catalog, **_filters(arguments))
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
     is_interface = arguments.interface is not None
-    opened = open_feed(arguments, output_format, stack) if is_interface else None
+    opened = open_feed(arguments, shown.output_format, stack) if is_interface else None
     message = give_up_root(may_capture=is_interface)
     if message is not None:
         print_message(message)
@@ -138,14 +138,12 @@ def _prepared(
         signals = _StopSignals(arguments.duration)
         with ExitStack() as stack:
             stack.enter_context(signals.handled())
-            feed, name = opened or open_feed(arguments, output_format, stack)
-            filters = row_filter.conditions
-            shown = ShownRows(output_format, console, kept, filters, warn)
-            sinks = _sinks(make_sinks(arguments, sink_options, shown, stack))
+            feed, name = opened or open_feed(arguments, shown.output_format, stack)
+            made = make_sinks(arguments, sink_options, shown._replace(kept=kept), stack)
             live_run = LiveRun(
                 feed,
                 name,
-                sinks,
+                _sinks(made),
                 clock_ns=time.monotonic_ns,
                 is_over=lambda: signals.is_over,
                 wants_roll=signals.wants_roll,

@@ -10,16 +10,16 @@ too long is interrupted, and never asked again. Each reason is reported once, in
 from __future__ import annotations
 
 from threading import Event, Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.queries.findings import findings_of
+from kanalyze.queries.findings import findings_of, unfiltered_only
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.quality_facts import QUALITY
 from kanalyze.tables.registry import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kanalyze.queries.database import Database
     from kanalyze.queries.findings import Finding, FindingKind
@@ -33,8 +33,16 @@ LIVE_TABLES = frozenset({*ALWAYS, *CLUSTER_TABLES, QUALITY})
 class FindingSearch:
     """Asks the query of each kind of finding; by one thread at a time."""
 
-    def __init__(self, kinds: Iterable[FindingKind], warn: Callable[[str], None]) -> None:
-        """Look for these kinds; ``warn`` receives a line about each that is left out."""
+    def __init__(
+        self,
+        kinds: Iterable[FindingKind],
+        warn: Callable[[str], None],
+        conditions: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Look for these kinds; ``warn`` receives a line about each that is left out.
+
+        ``conditions`` are those on the rows.
+        """
         self._kinds: list[FindingKind] = []
         self._warn = warn
         self._reported: set[str] = set()
@@ -44,6 +52,8 @@ class FindingSearch:
             if missing := kind.tables - LIVE_TABLES:
                 reason = f"live does not make the table {', '.join(sorted(missing))}"
                 self._leave_out(self._never, kind, reason)
+            elif names := unfiltered_only(kind, conditions or {}):
+                self._never[kind.query.name] = f"requests are filtered by {', '.join(names)}"
             else:
                 self._kinds.append(kind)
 

@@ -5,11 +5,13 @@ there are: those are the files of ``sql/findings/``, and of a user's folder.
 
 The comment at the head of such a file says, each on a line of its own, ``severity:`` (0 to 100),
 ``sure:``, ``why:``, ``repair:``, perhaps ``show:`` (the command that shows the rows: ``requests``
-where nothing is said, or ``connections`` or ``anomalies``) and ``tables:`` (those that it asks and
-that are made for who asks alone), and its thresholds: ``parameter NAME = NUMBER: meaning``. What it
-answers has the columns ``what`` (the figures, as a sentence) and ``weight`` (more is worse, among
-those of one kind), and of the others those that apply: ``client_id client_ip broker_ip broker_port
-api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
+where nothing is said, or ``connections`` or ``anomalies``), ``tables:`` (those that it asks and
+that are made for who asks alone) and ``needs: all requests`` (it counts what is missing: it is not
+looked for where a filter leaves out some requests of a client), and its thresholds:
+``parameter NAME = NUMBER: meaning``. What it answers has the columns ``what`` (the figures, as a
+sentence) and ``weight`` (more is worse, among those of one kind), and of the others those that
+apply: ``client_id client_ip broker_ip broker_port api_name topic group_id error_name first_time_ns
+last_time_ns first_packet``.
 """
 
 from __future__ import annotations
@@ -36,13 +38,19 @@ __all__ = [
     "finding_kinds",
     "findings_of",
     "kind_of_finding",
+    "unfiltered_only",
     "with_thresholds",
 ]
 
 MOST_OF_A_KIND = 20
 """Findings of one kind that are given; those of less weight are left out."""
 
-_FIELD = re.compile(r"(severity|sure|why|repair|show|tables): (.+)")
+_FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
+_ALL_REQUESTS = "all requests"
+_SOME_REQUESTS = frozenset(
+    {"api", "topic", "partition", "status", "error", "errors", "slower_than_ns"}
+)
+"""Conditions that select some requests of a client and not others."""
 _SEVERITY = re.compile(r"^severity: ", re.MULTILINE)
 _PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")
 _GLOB = re.compile(r"[*?\[]")
@@ -82,6 +90,8 @@ class FindingKind(NamedTuple):
     """Which shows the rows: ``requests``, ``connections`` or ``anomalies``."""
     tables: frozenset[str]
     """That it asks, of those that are made for who asks for them alone."""
+    needs_all: bool
+    """It counts what is missing: what a filter leaves out would be wrong with it."""
     thresholds: dict[str, float]
     """What the query takes, and the values that hold where nobody gives others."""
     meanings: dict[str, str]
@@ -165,6 +175,11 @@ def with_thresholds(
     return made
 
 
+def unfiltered_only(kind: FindingKind, conditions: Mapping[str, Any]) -> list[str]:
+    """Return the conditions on rows for which a kind cannot be looked for, sorted."""
+    return sorted(_SOME_REQUESTS & conditions.keys()) if kind.needs_all else []
+
+
 def finding_kinds(*folders: Path) -> list[FindingKind]:
     """Return the built-in kinds, and those of a user's folders, of which the last ones count.
 
@@ -202,6 +217,7 @@ def kind_of_finding(query: Query) -> FindingKind:
         fields["repair"],
         command,
         frozenset(fields.get("tables", "").split()),
+        fields.get("needs") == _ALL_REQUESTS,
         values,
         {name: meaning for name, _, meaning in parameters},
     )
