@@ -1,7 +1,7 @@
 """Looks for findings in the rows of a live run, whatever a user's queries do.
 
 In: kinds of findings, databases of rows. Out: findings, and why some kinds are left out. Must not
-know: when it is asked to look, nor what shows the result.
+know: when rounds begin, nor what shows the result.
 
 A query that fails is left out of this search, and asked again in the next one. A query that takes
 too long is interrupted, and never asked again. Each reason is reported once, in one line.

@@ -28,13 +28,14 @@ from kanalyze.tables.quality_facts import QUALITY, QualityFact, quality_facts
 from kanalyze.tables.registry import choose_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from kanalyze.live.finding_search import FindingSearch
     from kanalyze.runtime.table_run import TableRows
+    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["KeptRows", "RowParts", "database_of"]
@@ -49,6 +50,8 @@ _PART_NS = 60 * 1_000_000_000
 _COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
 _MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
 _MOST_MEMORY_BYTES = 256 << 20
+_MOST_OPEN = 10_000
+"""Rows of open connections, which are made anew each time: so many take 0.2 s."""
 _LONGEST_QUERY_S = 60
 
 
@@ -91,6 +94,9 @@ class KeptRows:
     ) -> None:
         """Start empty; ``search`` looks for the findings of the report."""
         self.search = search
+        self.open_connections: Callable[[int], list[ConnectionRow]] | None = None
+        """Returns the rows of up to so many open connections, as :meth:`.Analysis.open_connections`
+        does."""
         self._most_bytes = most_bytes
         self._most_requests = most_requests
         self._parts: deque[_Part] = deque()
@@ -121,7 +127,10 @@ class KeptRows:
             self._keep_pending()
 
     def latest(self, span_ns: int, most_rows: int) -> RowParts:
-        """Return the rows of the last ``span_ns``; fewer, if a table has more than so many."""
+        """Return the rows of the last ``span_ns``; fewer, if a table has more than so many.
+
+        Those of open connections are among them.
+        """
         found: list[_Part] = []
         rows: Counter[str] = Counter()
         since_ns = None
@@ -132,6 +141,7 @@ class KeptRows:
             rows[part.table] += part.rows
             found.append(part)
         found.reverse()
+        found += self._open_parts()
         times = [part for part in found if part.table == "requests"]
         return RowParts(
             tuple(found),
@@ -191,6 +201,11 @@ class KeptRows:
         for table, rows in self._pending_others.items():
             if rows:
                 yield _part(table, _MAKERS[table].of_rows(rows), 0, last_ns, last_ns)
+
+    def _open_parts(self) -> Iterator[_Part]:
+        if self.open_connections is not None and (rows := self.open_connections(_MOST_OPEN)):
+            batch = _MAKERS["connections"].of_rows(rows)
+            yield _part("connections", batch, 0, self._last_ns, self._last_ns)
 
     def _is_too_much(self) -> bool:
         return self._bytes > self._most_bytes or self._requests > self._most_requests

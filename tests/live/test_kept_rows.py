@@ -183,3 +183,19 @@ def test_lines_belong_to_their_requests_also_if_the_oldest_are_dropped(monkeypat
     assert [line[0] for line in whole] == [line[1] for line in whole] != []
     assert 0 < len(some) < len(whole)
     assert some == whole[-len(some) :]
+
+
+def test_findings_are_of_open_connections_too(tmp_path):
+    """The rest of the capture is not there: a row of a connection comes when it is closed."""
+    data = path("fault-heartbeats").read_bytes()
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(data[: len(data) * 19 // 20])
+    analysis, kept = Analysis([str(cut)]), kept_rows()
+    kept.open_connections = analysis.open_connections
+    found = []
+    for rows in analysis.table_rows(kept.tables_of_requests):
+        kept.add(rows)
+        if rows.requests and analysis.monitor.open_connections:
+            found += [each.name for each in ask(kept.search, kept.latest(HOUR_NS, 1000)).findings]
+            break
+    assert "late_heartbeats" in found

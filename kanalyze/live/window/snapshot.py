@@ -46,9 +46,9 @@ class LatestFindings(NamedTuple):
     """What the queries for findings answered last."""
 
     time_ns: int
-    """The time of the packets when they were asked."""
+    """The time of the packets when the queries began."""
     requests: int
-    """How many they were asked about: the latest ones."""
+    """How many were searched: the latest ones."""
     span_ns: int
     """The time from the first of them to the last."""
     findings: tuple[Finding, ...]
