@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.tables import fill
-from kanalyze.queries.findings import findings_of
+from kanalyze.queries.findings import findings_of, unfiltered_only, with_thresholds
 from kanalyze.queries.report import report_of
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ def report_on(
         UsageError: there is no such threshold.
     """
     fill(database, analysis, {table for kind in kinds for table in kind.tables})
-    report = report_of(database, analysis.quality, analysis.row_filter.conditions)
-    found = findings_of(database, kinds, thresholds)
+    conditions = analysis.row_filter.conditions
+    report = report_of(database, analysis.quality, conditions)
+    chosen = with_thresholds(kinds, thresholds or {})
+    found = findings_of(
+        database, [kind for kind in chosen if not unfiltered_only(kind, conditions)]
+    )
     return {**report, "findings": [each.to_dict() for each in found]}

@@ -284,6 +284,10 @@ def _add_html(made: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write the report as a page that opens offline",
     )
+    _add_findings(made)
+
+
+def _add_findings(made: argparse._ActionsContainer) -> None:
     made.add_argument(
         "--threshold",
         action="append",
@@ -538,6 +542,7 @@ def _add_live_output(group: argparse._ArgumentGroup) -> None:
         help="the interval of --format jsonl (default: 1)",
     )
     group.add_argument("--json", metavar="FILE", help="also write the report at the end as JSON")
+    _add_findings(group)
     group.add_argument(
         "--metrics",
         metavar="[HOST:]PORT",

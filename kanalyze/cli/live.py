@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.api.filters import make_filter
@@ -13,13 +14,14 @@ from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
-from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks
+from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
+from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from rich.console import Console
-
     from kanalyze.live.kept_rows import KeptRows
     from kanalyze.live.run import Sink
+    from kanalyze.queries.findings import FindingKind
+    from kanalyze.tables.filters import RowFilter
 
 __all__ = ["live"]
 
@@ -58,15 +60,21 @@ def live(arguments: argparse.Namespace) -> None:
     _check_arguments(arguments, output_format)
     if output_format == "view" and not can_draw(console):
         raise UsageError("--format view: there is no terminal to draw on")
+    kinds = _finding_kinds(arguments, output_format)
     with ExitStack() as stack:
-        run = _prepared(arguments, output_format, console, stack)
-        if output_format != "view" and arguments.json is None:
+        warn = message_writer(output_format, stack)
+        catalog = Catalog(arguments.definitions)
+        row_filter = make_filter(catalog, **_filters(arguments))
+        shown = ShownRows(output_format, console, None, row_filter.conditions, warn)
+        run = _prepared(arguments, shown, catalog, row_filter, stack)
+        if kinds is None:
             run(None)
             return
         # Libraries that rows without a report do not need.
+        from kanalyze.live.finding_search import FindingSearch
         from kanalyze.live.kept_rows import KeptRows
 
-        kept = KeptRows()
+        kept = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
         if output_format == "view":
             write_report(arguments.json, lambda: run(kept) or {})
         else:
@@ -110,16 +118,18 @@ def _check_base(
 
 
 def _prepared(
-    arguments: argparse.Namespace, output_format: str, console: Console, stack: ExitStack
+    arguments: argparse.Namespace,
+    shown: ShownRows,
+    catalog: Catalog,
+    row_filter: RowFilter,
+    stack: ExitStack,
 ) -> Callable[[KeptRows | None], dict[str, Any] | None]:
     """Return the run, after everything that needs root; files are created later."""
     # Wrong arguments are reported before anything is opened.
     sink_options = SinkOptions.of(arguments)
-    catalog = Catalog(arguments.definitions)
-    row_filter = make_filter(catalog, **_filters(arguments))
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
     is_interface = arguments.interface is not None
-    opened = open_feed(arguments, output_format, stack) if is_interface else None
+    opened = open_feed(arguments, shown.output_format, stack) if is_interface else None
     message = give_up_root(may_capture=is_interface)
     if message is not None:
         print_message(message)
@@ -128,14 +138,12 @@ def _prepared(
         signals = _StopSignals(arguments.duration)
         with ExitStack() as stack:
             stack.enter_context(signals.handled())
-            feed, name = opened or open_feed(arguments, output_format, stack)
-            filters = row_filter.conditions
-            shown = ShownRows(output_format, console, kept, filters)
-            sinks = _sinks(make_sinks(arguments, sink_options, shown, stack))
+            feed, name = opened or open_feed(arguments, shown.output_format, stack)
+            made = make_sinks(arguments, sink_options, shown._replace(kept=kept), stack)
             live_run = LiveRun(
                 feed,
                 name,
-                sinks,
+                _sinks(made),
                 clock_ns=time.monotonic_ns,
                 is_over=lambda: signals.is_over,
                 wants_roll=signals.wants_roll,
@@ -160,6 +168,17 @@ def _prepared(
             return live_run.run(analysis)
 
     return run
+
+
+def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[FindingKind] | None:
+    """Return the findings to look for; None if nothing shows them. Raises UsageError."""
+    if output_format != "view" and arguments.json is None:
+        for name in ("queries", "threshold"):
+            if getattr(arguments, name):
+                raise UsageError(f"--{name} needs --json or --format view, which show findings")
+        return None
+    folders = [] if arguments.queries is None else [Path(arguments.queries)]
+    return with_thresholds(finding_kinds(*folders), dict(arguments.threshold))
 
 
 def _sinks(made: Iterator[Sink]) -> list[Sink]:

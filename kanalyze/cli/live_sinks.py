@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.live.sinks import FileSink
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["ShownRows", "SinkOptions", "make_sinks"]
+__all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
 
 _NS_PER_S: Final = 1_000_000_000
 _INTERVAL_S: Final = 1.0
@@ -83,6 +83,8 @@ class ShownRows(NamedTuple):
     """What findings are looked for in."""
     filters: Mapping[str, Any]
     """The conditions on rows."""
+    warn: Callable[[str], None]
+    """Receives messages; see :func:`message_writer`."""
 
 
 def make_sinks(
@@ -92,21 +94,20 @@ def make_sinks(
 
     Their files and servers are open until ``stack`` ends. Raises KanalyzeError and OSError.
     """
-    warn = _message_writer(shown.output_format, stack)
     files: list[FileSink] = []
     if arguments.write is not None:
-        files.append(_rows_files(arguments, warn))
+        files.append(_rows_files(arguments, shown.warn))
         yield files[-1]
     if arguments.save is not None:
-        files.append(_packets_files(arguments, options.save_filters, warn))
+        files.append(_packets_files(arguments, options.save_filters, shown.warn))
         yield files[-1]
     if options.listen is not None:
         yield _metrics(options.listen, options.metrics_hosts, files, stack)
     yield _output(shown, options.interval_ns, files, stack)
 
 
-def _message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
-    """Return a function that writes messages: at once, or with a view the last ones at its end."""
+def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
+    """Return a function that writes messages: at once, or with a view when ``stack`` ends."""
     if output_format != "view":
         return print_message
     messages: deque[str] = deque(maxlen=_MAX_MESSAGES)

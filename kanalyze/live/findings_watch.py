@@ -1,4 +1,4 @@
-"""Asks for findings while a run goes on: the same queries as a report, over the latest rows.
+"""Looks for findings while a run goes on: with the queries of a report, in the latest rows.
 
 In: rows that are kept, and the time. Out: :class:`~kanalyze.live.window.snapshot.LatestFindings`.
 Must not know: what shows them.
@@ -11,38 +11,43 @@ however long one takes, and while packets are dropped there is none: the capture
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.kept_rows import database_of
 from kanalyze.live.window.snapshot import LatestFindings
-from kanalyze.queries.database import QueryError
-from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.tables.quality_facts import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
+    from kanalyze.live.finding_search import FindingSearch
     from kanalyze.live.kept_rows import KeptRows, RowParts
     from kanalyze.live.window.snapshot import CaptureState
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.findings import Finding
+    from kanalyze.tables.quality_facts import QualityFact
 
 __all__ = ["FindingsWatch", "ask"]
 
 SPAN_NS: Final = 660 * 1_000_000_000
 """Longer than the longest silence that a finding asks for."""
-MOST_REQUESTS: Final = 100_000
+MOST_ROWS: Final = 100_000
+"""Of each table."""
 SHARE: Final = 20
 _REST_NS: Final = 5_000_000_000
 _FIRST_NS: Final = 1_000_000_000
 _MOST_MEMORY_BYTES: Final = 128 << 20
+_LONGEST_QUERY_S: Final = 5.0
 
 
 class Answer(NamedTuple):
     """What a round found, and what it took."""
 
     findings: tuple[Finding, ...]
+    left_out: dict[str, str]
+    """By name of a kind of finding: why it was not looked for."""
     duration_ns: int
     """Of the processor's time: others may be busy too."""
 
@@ -50,16 +55,16 @@ class Answer(NamedTuple):
 class _Executor(Protocol):
     """The part of :class:`concurrent.futures.Executor` that is used."""
 
-    def submit(self, fn: Callable[[RowParts], Answer], parts: RowParts, /) -> Future[Answer]: ...
+    def submit(self, fn: Callable[[], Answer], /) -> Future[Answer]: ...
 
     def shutdown(self) -> None: ...
 
 
 class FindingsWatch:
-    """Asks again and again, one round at a time."""
+    """Looks for findings again and again, one round at a time."""
 
     def __init__(self, kept: KeptRows, executor: _Executor | None = None) -> None:
-        """Ask for the findings of ``kept``; the executor has one thread."""
+        """Look for findings in ``kept``; the executor has one thread."""
         if executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -75,8 +80,7 @@ class FindingsWatch:
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> None:
         """Take the answer of a round that has ended; begin one that is due.
 
-        ``now_ns`` is the time of the packets, ``clock_ns`` that of a monotonic clock. Raises what
-        goes wrong in a round.
+        ``now_ns`` is the time of the packets, ``clock_ns`` that of a monotonic clock.
         """
         if self._due_ns is None:
             self._due_ns = clock_ns + _FIRST_NS
@@ -88,8 +92,10 @@ class FindingsWatch:
             if is_behind:
                 self._due_ns = clock_ns + _REST_NS
                 return
-            parts = self._kept.latest(SPAN_NS, MOST_REQUESTS)
-            self._round = (self._executor.submit(ask, parts), parts, now_ns)
+            parts = self._kept.latest(SPAN_NS, MOST_ROWS)
+            facts = list(facts_of(_quality_fields(state)))
+            future = self._executor.submit(partial(ask, self._kept.search, parts, facts))
+            self._round = (future, parts, now_ns)
 
     def close(self) -> None:
         """Wait for the round that goes on."""
@@ -100,29 +106,29 @@ class FindingsWatch:
         future, parts, time_ns = self._round
         if future.done():
             self._round = None
-            found, duration_ns = future.result()
+            found, left_out, duration_ns = future.result()
             span_ns = parts.last_ns - parts.first_ns
-            self.latest = LatestFindings(time_ns, parts.requests, span_ns, found)
+            self.latest = LatestFindings(time_ns, parts.requests, span_ns, found, left_out)
             self._due_ns = clock_ns + max(_REST_NS, SHARE * duration_ns)
 
 
-def ask(parts: RowParts) -> Answer:
-    """Return the findings of some rows, the worst first.
-
-    A query that cannot be answered, of a table that is not kept or for lack of memory, finds
-    nothing.
-    """
+def ask(search: FindingSearch, parts: RowParts, facts: Sequence[QualityFact] = ()) -> Answer:
+    """Return the findings in some rows, the worst first."""
     began_ns = time.thread_time_ns()
-    found: list[Finding] = []
-    with database_of(parts.parts, _MOST_MEMORY_BYTES) as database:
-        for kind in _kinds():
-            try:
-                found += findings_of(database, [kind])
-            except QueryError:
-                continue
-    found.sort(key=lambda each: (-each.severity, each.name, -each.weight))
-    return Answer(tuple(found), time.thread_time_ns() - began_ns)
+    found, left_out = search.search(
+        lambda: database_of(parts.parts, facts, _MOST_MEMORY_BYTES), _LONGEST_QUERY_S
+    )
+    return Answer(tuple(found), left_out, time.thread_time_ns() - began_ns)
 
 
-def _kinds() -> Sequence[FindingKind]:
-    return [kind_of_finding(query) for query in built_in("findings").values()]
+def _quality_fields(state: CaptureState) -> dict[str, Any]:
+    """Return what is known of the quality so far, by the names of the report."""
+    anomalies = {str(kind): {"count": count} for kind, count in (state.anomalies or {}).items()}
+    return {
+        "packets": state.packets,
+        "wire_bytes": state.wire_bytes,
+        "dropped_packets": state.dropped_packets,
+        "connections": state.begun_connections,
+        "anomalies": anomalies,
+        **(state.doubts or {}),
+    }

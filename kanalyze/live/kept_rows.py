@@ -1,6 +1,7 @@
 """The latest rows of every table, kept for queries: those for findings, and for the report.
 
-In: rows as they come. Out: databases of them, and the report. Must not know: windows, clocks.
+In: rows as they come. Out: databases of them, and the report. Must not know: windows, clocks, nor
+which findings there are.
 
 Rows are kept as compressed batches of Arrow: some 60 bytes for a request. A run may go on for
 months, so there is a limit; what is older is dropped, and the report says from when on it is.
@@ -8,7 +9,7 @@ months, so there is a limit; what is older is dropped, and the report says from 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,23 +17,25 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import format_time
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.live.finding_search import LIVE_TABLES
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.queries.report import report_of
-from kanalyze.runtime.table_run import TableRows
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import ints_of
-from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.quality_facts import QUALITY, QualityFact, quality_facts
+from kanalyze.tables.registry import choose_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from kanalyze.live.finding_search import FindingSearch
+    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = ["KeptRows", "RowParts", "database_of"]
@@ -44,12 +47,12 @@ MOST_REQUESTS = 1_000_000
 _ROWS_AT_ONCE = 4096
 _PART_NS = 60 * 1_000_000_000
 """Rows are kept together until there are so many, or for so long."""
-_TABLES = {
-    "requests": COLUMNS,
-    "connections": CONNECTION_COLUMNS,
-    "anomalies": ANOMALY_COLUMNS,
-}
+_COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
+_MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
 _MOST_MEMORY_BYTES = 256 << 20
+_MOST_OPEN = 10_000
+"""Rows of open connections, which are made anew each time: so many take 0.2 s."""
+_LONGEST_QUERY_S = 60
 
 
 class _Part(NamedTuple):
@@ -57,6 +60,8 @@ class _Part(NamedTuple):
 
     table: str
     rows: int
+    first_id: int
+    """Of requests: the number of the first one, from 1 over the whole run; otherwise 0."""
     first_ns: int
     """The time of the earliest request; of other tables, that of the requests that came before."""
     last_ns: int
@@ -77,51 +82,70 @@ class RowParts(NamedTuple):
 class KeptRows:
     """Rows of every table; the oldest are dropped."""
 
-    def __init__(self, *, most_bytes: int = MOST_BYTES, most_requests: int = MOST_REQUESTS) -> None:
-        """Start empty."""
+    tables_of_requests = CLUSTER_TABLES
+    """Kept beside the others; their lines belong to requests."""
+
+    def __init__(
+        self,
+        search: FindingSearch,
+        *,
+        most_bytes: int = MOST_BYTES,
+        most_requests: int = MOST_REQUESTS,
+    ) -> None:
+        """Start empty; ``search`` looks for the findings of the report."""
+        self.search = search
+        self.open_connections: Callable[[int], list[ConnectionRow]] | None = None
+        """Returns the rows of up to so many open connections, as :meth:`.Analysis.open_connections`
+        does."""
         self._most_bytes = most_bytes
         self._most_requests = most_requests
-        self._makers = {table: BatchMaker(columns) for table, columns in _TABLES.items()}
         self._parts: deque[_Part] = deque()
         self._bytes = self._requests = 0
+        self._next_id = 1
         self._last_ns = 0
-        self._pending = TableRows([], [], [])
-        self._pending_rows = self._pending_since_ns = 0
+        self._clear_pending()
         self.since_ns: int | None = None
         """Requests that began before are dropped; None while there are all."""
 
     def add(self, rows: TableRows) -> None:
-        """Add rows."""
+        """Add rows; lines that belong to requests come with them."""
+        is_old = False
         for block in rows.requests:
             last_ns = int(_began_ns(block).max(initial=0))
-            if self._pending_rows == 0:
+            if not self._pending_requests:
                 self._pending_since_ns = last_ns
-            self._pending.requests.append(block)
-            self._pending_rows += len(block)
             is_old = last_ns - self._pending_since_ns >= _PART_NS
-            if is_old or self._pending_rows >= _ROWS_AT_ONCE:
-                self._keep_pending()
-        self._pending.connections.extend(rows.connections)
-        self._pending.anomalies.extend(rows.anomalies)
-        if len(self._pending.connections) + len(self._pending.anomalies) >= _ROWS_AT_ONCE:
+            self._pending_requests.append(block)
+            self._pending_rows += len(block)
+        for table, lines in rows.lines:
+            self._pending_lines.setdefault(table, []).append(lines)
+            self._pending_rows += len(lines)
+        for table, more in (("connections", rows.connections), ("anomalies", rows.anomalies)):
+            self._pending_others[table].extend(more)
+            self._pending_rows += len(more)
+        if is_old or self._pending_rows >= _ROWS_AT_ONCE:
             self._keep_pending()
 
-    def latest(self, span_ns: int, most_requests: int) -> RowParts:
-        """Return the rows of the last ``span_ns``; fewer, if those are too many requests."""
+    def latest(self, span_ns: int, most_rows: int) -> RowParts:
+        """Return the rows of the last ``span_ns``; fewer, if a table has more than so many.
+
+        Those of open connections are among them.
+        """
         found: list[_Part] = []
-        requests, since_ns = 0, None
+        rows: Counter[str] = Counter()
+        since_ns = None
         for part in reversed([*self._parts, *self._pending_parts()]):
             since_ns = part.last_ns - span_ns if since_ns is None else since_ns
-            more = part.rows if part.table == "requests" else 0
-            if found and (part.last_ns < since_ns or requests + more > most_requests):
+            if found and (part.last_ns < since_ns or rows[part.table] + part.rows > most_rows):
                 break
-            requests += more
+            rows[part.table] += part.rows
             found.append(part)
         found.reverse()
+        found += self._open_parts()
         times = [part for part in found if part.table == "requests"]
         return RowParts(
             tuple(found),
-            requests,
+            rows["requests"],
             min((part.first_ns for part in times), default=0),
             max((part.last_ns for part in times), default=0),
         )
@@ -134,11 +158,21 @@ class KeptRows:
         self._keep_pending()
         since_ns = self.since_ns
         since = {} if since_ns is None else {"since": format_time(since_ns)}
-        kinds = map(kind_of_finding, built_in("findings").values())
-        with database_of(self._parts, _MOST_MEMORY_BYTES, since_ns) as database:
+        facts = list(quality_facts(quality))
+
+        def make() -> Database:
+            return database_of(self._parts, facts, _MOST_MEMORY_BYTES, since_ns)
+
+        with make() as database:
             summary = report_of(database, quality, {**conditions, **since})
-            summary["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
-        return summary
+        found, _ = self.search.search(make, _LONGEST_QUERY_S)
+        return {**summary, "findings": [each.to_dict() for each in found]}
+
+    def _clear_pending(self) -> None:
+        self._pending_requests: list[RowBlock] = []
+        self._pending_lines: dict[str, list[RowBlock]] = {}
+        self._pending_others: dict[str, list[Any]] = {"connections": [], "anomalies": []}
+        self._pending_rows = self._pending_since_ns = 0
 
     def _keep_pending(self) -> None:
         for part in self._pending_parts():
@@ -147,23 +181,31 @@ class KeptRows:
             if part.table == "requests":
                 self._last_ns = part.last_ns
                 self._requests += part.rows
-        self._pending = TableRows([], [], [])
-        self._pending_rows = 0
+                self._next_id += part.rows
+        self._clear_pending()
         while len(self._parts) > 1 and self._is_too_much():
             self._drop()
 
     def _pending_parts(self) -> Iterator[_Part]:
         """Yield what is pending: requests first, so that those of a connection stand before it."""
         last_ns = self._last_ns
-        if self._pending.requests:
-            block = RowBlock.joined(self._pending.requests)
+        if self._pending_requests:
+            block = RowBlock.joined(self._pending_requests)
             began_ns = _began_ns(block)
             last_ns = max(last_ns, int(began_ns.max()))
-            batch = self._makers["requests"].of_block(block)
-            yield _part("requests", batch, int(began_ns.min()), last_ns)
-        for table in ("connections", "anomalies"):
-            if rows := getattr(self._pending, table):
-                yield _part(table, self._makers[table].of_rows(rows), last_ns, last_ns)
+            batch = _MAKERS["requests"].of_block(block)
+            yield _part("requests", batch, self._next_id, int(began_ns.min()), last_ns)
+        for table, blocks in self._pending_lines.items():
+            batch = _MAKERS[table].of_block(RowBlock.joined(blocks))
+            yield _part(table, batch, 0, last_ns, last_ns)
+        for table, rows in self._pending_others.items():
+            if rows:
+                yield _part(table, _MAKERS[table].of_rows(rows), 0, last_ns, last_ns)
+
+    def _open_parts(self) -> Iterator[_Part]:
+        if self.open_connections is not None and (rows := self.open_connections(_MOST_OPEN)):
+            batch = _MAKERS["connections"].of_rows(rows)
+            yield _part("connections", batch, 0, self._last_ns, self._last_ns)
 
     def _is_too_much(self) -> bool:
         return self._bytes > self._most_bytes or self._requests > self._most_requests
@@ -177,22 +219,53 @@ class KeptRows:
 
 
 def database_of(
-    parts: Iterable[_Part], max_memory_bytes: int, since_ns: int | None = None
+    parts: Iterable[_Part],
+    facts: Sequence[QualityFact],
+    max_memory_bytes: int,
+    since_ns: int | None = None,
 ) -> Database:
-    """Return a database of rows, for one thread; of requests those that began since a time."""
+    """Return a database of rows, for one thread.
+
+    Args:
+        parts: the rows.
+        facts: the rows of ``capture_quality``.
+        max_memory_bytes: what the database may take.
+        since_ns: only requests that began since this time, and their lines; None for all.
+    """
     database = Database(max_memory_bytes=max_memory_bytes, threads=1)
-    for table, columns in _TABLES.items():
-        database.create(table, BatchMaker(columns).schema)
+    for table, maker in _MAKERS.items():
+        database.create(table, maker.schema)
+    database.insert(QUALITY, _MAKERS[QUALITY].of_rows(facts))
+    # Numbers of the requests of the last part of these, and how many came before.
+    ids, before = np.zeros(0, dtype=np.int64), 0
     for part in parts:
         batch = _batch_of(part.data)
-        if since_ns is not None and part.table == "requests" and part.first_ns < since_ns:
-            batch = _begun_since(batch, since_ns)
+        if part.table == "requests":
+            before += len(ids)
+            ids = np.arange(part.first_id, part.first_id + part.rows)
+            if since_ns is not None and part.first_ns < since_ns:
+                is_kept = _begun_since(batch, since_ns)
+                batch = batch.filter(is_kept)
+                ids = ids[is_kept.to_numpy(zero_copy_only=False)]
+        elif part.table in CLUSTER_TABLES:
+            batch = _renumbered(batch, ids, before + 1)
         database.insert(part.table, batch)
     return database
 
 
-def _part(table: str, batch: pa.RecordBatch, first_ns: int, last_ns: int) -> _Part:
-    return _Part(table, batch.num_rows, first_ns, last_ns, _compressed(batch))
+def _renumbered(batch: pa.RecordBatch, ids: NDArray[np.int64], first: int) -> pa.RecordBatch:
+    """Return the lines of the requests ``ids``, which are numbered from ``first`` on."""
+    import pyarrow as pa
+
+    index = batch.schema.get_field_index(REQUEST_ID.name)
+    old = batch.column(index).to_numpy()
+    places = np.searchsorted(ids, old)
+    batch = batch.set_column(index, batch.schema.field(index), pa.array(places + first))
+    return batch.filter(pa.array(np.append(ids, 0)[places] == old))
+
+
+def _part(table: str, batch: pa.RecordBatch, first_id: int, first_ns: int, last_ns: int) -> _Part:
+    return _Part(table, batch.num_rows, first_id, first_ns, last_ns, _compressed(batch))
 
 
 def _compressed(batch: pa.RecordBatch) -> pa.Buffer:
@@ -212,11 +285,11 @@ def _batch_of(data: pa.Buffer) -> pa.RecordBatch:
         return stream.read_next_batch()
 
 
-def _begun_since(batch: pa.RecordBatch, since_ns: int) -> pa.RecordBatch:
+def _begun_since(batch: pa.RecordBatch, since_ns: int) -> pa.BooleanArray:
     import pyarrow.compute as pc
 
     began_ns = pc.coalesce(batch.column("request_start_ns"), batch.column("response_start_ns"))
-    return batch.filter(pc.greater_equal(began_ns, since_ns))
+    return pc.greater_equal(began_ns, since_ns)
 
 
 def _began_ns(block: RowBlock) -> NDArray[np.int64]:

@@ -102,7 +102,7 @@ class ViewSink(_WindowsSink):
         return self._view.tick(now_ns, clock_ns)
 
     def close(self) -> None:
-        """Wait for what is being asked."""
+        """Wait for the round of queries that goes on."""
         if self._watch is not None:
             self._watch.close()
 

@@ -273,6 +273,10 @@ class Database:
         names = [column[0] for column in found.description]
         return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
 
+    def interrupt(self) -> None:
+        """End the query that another thread asks, if there is one: with a QueryError, there."""
+        self._connection.interrupt()
+
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
         """Keep the answer to a query as a table, in place of one of that name."""
         sql = f"CREATE OR REPLACE TEMP TABLE {table} AS\n{query.sql}"

@@ -5,16 +5,19 @@ there are: those are the files of ``sql/findings/``, and of a user's folder.
 
 The comment at the head of such a file says, each on a line of its own, ``severity:`` (0 to 100),
 ``sure:``, ``why:``, ``repair:``, perhaps ``show:`` (the command that shows the rows: ``requests``
-where nothing is said, or ``connections`` or ``anomalies``) and ``tables:`` (those that it asks and
-that are made for who asks alone), and its thresholds: ``parameter NAME = NUMBER: meaning``. What it
-answers has the columns ``what`` (the figures, as a sentence) and ``weight`` (more is worse, among
-those of one kind), and of the others those that apply: ``client_id client_ip broker_ip broker_port
-api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
+where nothing is said, or ``connections`` or ``anomalies``), ``tables:`` (those that it asks and
+that are made for who asks alone) and ``needs: all requests`` (it counts what is missing: it is not
+looked for where a filter leaves out some requests of a client), and its thresholds:
+``parameter NAME = NUMBER: meaning``. What it answers has the columns ``what`` (the figures, as a
+sentence) and ``weight`` (more is worse, among those of one kind), and of the others those that
+apply: ``client_id client_ip broker_ip broker_port api_name topic group_id error_name first_time_ns
+last_time_ns first_packet``.
 """
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -29,12 +32,25 @@ if TYPE_CHECKING:
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
 
-__all__ = ["Finding", "FindingKind", "finding_kinds", "findings_of", "kind_of_finding"]
+__all__ = [
+    "Finding",
+    "FindingKind",
+    "finding_kinds",
+    "findings_of",
+    "kind_of_finding",
+    "unfiltered_only",
+    "with_thresholds",
+]
 
 MOST_OF_A_KIND = 20
 """Findings of one kind that are given; those of less weight are left out."""
 
-_FIELD = re.compile(r"(severity|sure|why|repair|show|tables): (.+)")
+_FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
+_ALL_REQUESTS = "all requests"
+_SOME_REQUESTS = frozenset(
+    {"api", "topic", "partition", "status", "error", "errors", "slower_than_ns"}
+)
+"""Conditions that select some requests of a client and not others."""
 _SEVERITY = re.compile(r"^severity: ", re.MULTILINE)
 _PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")
 _GLOB = re.compile(r"[*?\[]")
@@ -51,6 +67,13 @@ _TAKEN = {
     "anomalies": frozenset({"client_ip", "broker"}),
 }
 """Which of what a finding concerns the options of a command can say."""
+_NEEDED = ("what", "weight")
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("what", *_OPTIONS, "error_name", "broker_ip"), str),
+    **dict.fromkeys(("broker_port", "first_time_ns", "last_time_ns", "first_packet"), int),
+    "weight": (int, float, Decimal),
+}
+"""Of the columns of an answer."""
 _IS_GLOB = ("client_id", "topic", "group_id")
 
 
@@ -67,6 +90,8 @@ class FindingKind(NamedTuple):
     """Which shows the rows: ``requests``, ``connections`` or ``anomalies``."""
     tables: frozenset[str]
     """That it asks, of those that are made for who asks for them alone."""
+    needs_all: bool
+    """It counts what is missing: what a filter leaves out would be wrong with it."""
     thresholds: dict[str, float]
     """What the query takes, and the values that hold where nobody gives others."""
     meanings: dict[str, str]
@@ -119,21 +144,40 @@ def findings_of(
 
     Raises:
         QueryError: a query cannot be answered.
-        UsageError: there is no such threshold.
+        UsageError: there is no such threshold, or a query answers with other columns than those
+            of a finding.
     """
     found: list[Finding] = []
-    given = dict(thresholds or {})
+    for kind in with_thresholds(kinds, thresholds or {}):
+        if kind.tables <= database.tables:
+            lines = database.answer(kind.query, kind.thresholds)
+            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+    return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+
+
+def with_thresholds(
+    kinds: Iterable[FindingKind], thresholds: Mapping[str, float]
+) -> list[FindingKind]:
+    """Return kinds with values of a user in place of those of the queries.
+
+    ``thresholds`` are as for :func:`findings_of`. Raises UsageError for one that no kind has.
+    """
+    given = dict(thresholds)
+    made = []
     for kind in kinds:
         values = {
             name: float(given.pop(f"{kind.query.name}.{name}", value))
             for name, value in kind.thresholds.items()
         }
-        if kind.tables <= database.tables:
-            lines = database.answer(kind.query, values)
-            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+        made.append(kind._replace(thresholds=values))
     if given:
         raise UsageError(f"unknown threshold: {next(iter(given))!r}")
-    return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+    return made
+
+
+def unfiltered_only(kind: FindingKind, conditions: Mapping[str, Any]) -> list[str]:
+    """Return the conditions on rows for which a kind cannot be looked for, sorted."""
+    return sorted(_SOME_REQUESTS & conditions.keys()) if kind.needs_all else []
 
 
 def finding_kinds(*folders: Path) -> list[FindingKind]:
@@ -173,17 +217,20 @@ def kind_of_finding(query: Query) -> FindingKind:
         fields["repair"],
         command,
         frozenset(fields.get("tables", "").split()),
+        fields.get("needs") == _ALL_REQUESTS,
         values,
         {name: meaning for name, _, meaning in parameters},
     )
 
 
 def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
+    _check_types(kind.query.name, line)
     concerns = {name: line[name] for name in _OPTIONS if line.get(name) is not None}
     if line.get("error_name") is not None:
         concerns["error_name"] = line["error_name"]
-    if line.get("broker_ip") is not None:
-        concerns["broker"] = str(Endpoint(line["broker_ip"], line["broker_port"]))
+    ip, port = line.get("broker_ip"), line.get("broker_port")
+    if ip is not None and port is not None:
+        concerns["broker"] = str(Endpoint(ip, port))
     return Finding(
         name=kind.query.name,
         title=kind.query.title.rstrip("."),
@@ -200,6 +247,15 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
         command=kind.command,
         options=_options(concerns, _TAKEN[kind.command]),
     )
+
+
+def _check_types(name: str, line: Mapping[str, Any]) -> None:
+    """Raise UsageError for a line that is no finding: a user's query may answer with anything."""
+    for column, types in _TYPES.items():
+        value = line.get(column)
+        is_missing = value is None and column in _NEEDED
+        if is_missing or not (value is None or isinstance(value, types)):
+            raise UsageError(f"query {name!r}: {value!r} is no {column} of a finding")
 
 
 def _options(concerns: Mapping[str, Any], taken: Collection[str]) -> tuple[str, ...]:

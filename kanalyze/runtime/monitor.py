@@ -13,6 +13,9 @@ from kanalyze.tables.quality import DOUBTS, CaptureQuality
 from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.kafka.session.connection_summary import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.runtime.settings import AnalysisSettings
@@ -90,6 +93,12 @@ class RunMonitor:
             so_far.count_discarded(stages.net)
         fields = so_far.to_dict()
         return {name: fields[name] for name in DOUBTS}
+
+    def open_summaries(self) -> Iterator[ConnectionSummary]:
+        """Yield what each open connection is so far, without those that are not decided."""
+        if self._stages is not None:
+            found = map(self._stages.open_summary, self._stages.open_tcp())
+            yield from (summary for summary in found if summary is not None)
 
     def count_anomalies(self) -> dict[AnomalyKind, int]:
         """Return how often each kind was met; those of the captures themselves come at the end."""

@@ -19,6 +19,7 @@ Memory holds only what open connections need: a capture ten times as long takes 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kanalyze.common.argument_values import shown
@@ -259,6 +260,18 @@ class Analysis:
         from kanalyze.runtime.connection_run import ConnectionRun  # a large table
 
         return ConnectionRun(self._context).batches()
+
+    def open_connections(self, most: int) -> list[ConnectionRow]:
+        """Return rows of up to ``most`` connections that are open now, of a run in this process.
+
+        They are the rows that there would be if the capture ended now. Between two blocks.
+        """
+        from kanalyze.runtime.connection_run import row_of_connection  # as above
+
+        captures = self._context.inputs.opened
+        summaries = islice(self.monitor.open_summaries(), most)
+        rows = (row_of_connection(summary, captures) for summary in summaries)
+        return [row for row in rows if self.row_filter.matches_connection(row)]
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
         """Give a row for each anomaly, as they are found.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.errors import UsageError
-from kanalyze.kafka.session.connection_summary import ConnectionCounts
+from kanalyze.kafka.session.connection_summary import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
@@ -242,6 +242,10 @@ class Stages:
     def open_tcp(self) -> Iterator[TcpConnection]:
         """Yield the open TCP connections, except those with a SYN alone."""
         return self._reassembler.open_tcp()
+
+    def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
+        """Return what an open connection is so far; None while that is not decided."""
+        return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
         """Tell of an open connection whether it is not known what it is, nor will be soon."""

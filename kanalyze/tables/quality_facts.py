@@ -6,17 +6,17 @@ This module must not know how anything is counted.
 
 # No "from __future__ import annotations": see kanalyze.tables.row.
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.tables.row import Column, Meaning, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["QUALITY", "QUALITY_COLUMNS", "QualityFact", "quality_facts"]
+__all__ = ["QUALITY", "QUALITY_COLUMNS", "QualityFact", "facts_of", "quality_facts"]
 
 QUALITY = "capture_quality"
 """The name of the table."""
@@ -43,7 +43,12 @@ QUALITY_COLUMNS: tuple[Column, ...] = columns_of(QualityFact)
 
 def quality_facts(quality: "CaptureQuality") -> "Iterator[QualityFact]":
     """Give the counts of a quality: of things, and by what they are counted."""
-    for fact, value in quality.to_dict().items():
+    yield from facts_of(quality.to_dict())
+
+
+def facts_of(fields: "Mapping[str, Any]") -> "Iterator[QualityFact]":
+    """Give the counts of some fields of a quality, as :meth:`.CaptureQuality.to_dict` has them."""
+    for fact, value in fields.items():
         if fact in ("anomalies", "unread_ports"):
             first = "count" if fact == "anomalies" else "connections"
             for about, counts in value.items():

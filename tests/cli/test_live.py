@@ -209,6 +209,8 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-", "--metrics", "localhost"], "not an address to listen on: 'localhost'"),
         (["-", "--metrics", "::1:9308"], "(IPv6 as [ADDRESS]:PORT)"),
         (["-", "--topic-ids", "no/such/file"], "no/such/file"),
+        (["-", "--json", "{folder}/x", "--queries", "no/such/folder"], "no/such/folder"),
+        (["-", "--json", "{folder}/x", "--threshold", "x.y=1"], "unknown threshold: 'x.y'"),
         (["-", "--definitions", "no/such/folder"], "no/such/folder"),
         (["-", "--json", "no/such/folder/x.json"], "no/such/folder"),
         (["-i", "no-such-one"], "no-such-one: no such interface (there are: "),
@@ -253,6 +255,8 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
         (["--save-slower-than", "1s"], "--save-slower-than needs --save,"),
         (["--save-size", "1M"], "--save-size needs --save,"),
         (["--save-files", "3"], "--save-files needs --save,"),
+        (["--queries", "."], "--queries needs --json or --format view, which show findings"),
+        (["--threshold", "throttled.least_requests=2"], "--threshold needs --json or"),
     ],
 )
 def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_path, monkeypatch):
@@ -327,6 +331,37 @@ def test_rows_of_a_pipe_are_those_of_the_file(name, tmp_path):
     assert in_order(done.stdout.splitlines()) == rows_of(name)
     expected = nameless(kanalyze.report(path(name)))
     assert expected.items() <= told_in(report).items()
+
+
+MINE = """-- Of a user.
+-- severity: 99
+-- sure: certain.
+-- why: so.
+-- repair: none.
+-- parameter least = 1: requests, at least
+SELECT concat(count(*), ' requests') AS what, count(*) AS weight
+FROM requests
+HAVING count(*) >= $least
+"""
+
+
+def test_findings_are_those_of_the_report_with_the_same_options(tmp_path):
+    """Those over groups and metadata too; a query that fails is said, and no more than that."""
+    (tmp_path / "mine.sql").write_text(MINE)
+    options = ("--queries", str(tmp_path), "--threshold", "mine.least=2")
+    options += ("--threshold", "rebalances.least_rounds=1")
+    made, wanted = tmp_path / "made.json", tmp_path / "wanted.json"
+    capture = path("groups")
+    assert main(["report", str(capture), "--json", str(wanted), *options]) == 0
+    (tmp_path / "worse.sql").write_text(MINE.replace("FROM requests", "FROM no_such_table"))
+    done = run_live("-", "--json", str(made), *options, data=capture.read_bytes())
+    assert done.returncode == 0
+    told = done.stderr.decode()
+    assert told.count("\n") == 1
+    assert told.startswith("kanalyze: finding 'worse' is left out: ")
+    findings = [json.loads(each.read_bytes())["findings"] for each in (made, wanted)]
+    assert findings[0] == findings[1]
+    assert {"mine", "rebalances"} <= {each["name"] for each in findings[0]}
 
 
 def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path):

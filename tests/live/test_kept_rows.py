@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kanalyze.api.tables import fill
 from kanalyze.common.times import format_time
-from kanalyze.live import kept_rows
+from kanalyze.live import kept_rows as module
+from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.findings_watch import ask
 from kanalyze.live.kept_rows import KeptRows, database_of
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.quality_facts import quality_facts
 from tests.support.captures import NAMES, path
+from tests.support.findings import findings_in, kinds_of
 from tests.support.rows import START_NS, orphan, row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SECOND = 1_000_000_000
 MEMORY_BYTES = 256 << 20
 HOUR_NS = 3600 * SECOND
 
 
+def kept_rows(**limits: int) -> KeptRows:
+    return KeptRows(FindingSearch(kinds_of(), pytest.fail), **limits)
+
+
 def kept_of(analysis: Analysis) -> KeptRows:
-    kept = KeptRows()
-    for rows in analysis.table_rows():
+    kept = kept_rows()
+    for rows in analysis.table_rows(kept.tables_of_requests):
         kept.add(rows)
     return kept
 
 
-@pytest.mark.parametrize("name", NAMES)
+OFTEN = ("groups", "errors", "fault-too-large", "fault-lag", "fault-wrong-listener")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in OFTEN else pytest.mark.long) for name in NAMES],
+)
 def test_report_and_findings_are_those_of_the_capture(name):
-    kinds = [kind_of_finding(query) for query in built_in("findings").values()]
     with Database(max_memory_bytes=MEMORY_BYTES, threads=1) as database:
         analysis = Analysis([str(path(name))])
         fill(database, analysis)
         report = report_of(database, analysis.quality)
-        findings = findings_of(database, kinds)
+    findings = findings_in(name)
     again = Analysis([str(path(name))])
     kept = kept_of(again)
     everything = kept.latest(1 << 62, 1 << 62)
-    assert list(ask(everything).findings) == findings
+    facts = list(quality_facts(again.quality))
+    assert list(ask(kept.search, everything, facts).findings) == findings
     assert everything.requests == report["totals"]["rows"]
     made = kept.report(again.quality, {})
     assert made.pop("findings") == [found.to_dict() for found in findings]
@@ -65,7 +81,7 @@ def seconds_of_rows(first: int, end: int) -> TableRows:
 
 def packets_in(kept: KeptRows, span_ns: int, most: int = 1 << 62) -> list[int]:
     latest = kept.latest(span_ns, most)
-    with database_of(latest.parts, MEMORY_BYTES) as database:
+    with database_of(latest.parts, (), MEMORY_BYTES) as database:
         found = database.ask("SELECT request_packet FROM requests ORDER BY request_id")
     numbers = found.column(0).to_pylist()
     assert latest.requests == len(numbers)
@@ -76,7 +92,7 @@ def packets_in(kept: KeptRows, span_ns: int, most: int = 1 << 62) -> list[int]:
 
 
 def test_the_latest_rows_are_those_of_a_span_of_time_or_so_many():
-    kept = KeptRows()
+    kept = kept_rows()
     for minute in range(10):
         kept.add(seconds_of_rows(minute * 60, minute * 60 + 60))
     assert packets_in(kept, HOUR_NS) == list(range(600))
@@ -90,13 +106,13 @@ def test_the_latest_rows_are_those_of_a_span_of_time_or_so_many():
 
 
 def test_there_may_be_nothing_to_ask():
-    assert KeptRows().latest(HOUR_NS, 10) == ((), 0, 0, 0)
-    assert ask(KeptRows().latest(HOUR_NS, 10)).findings == ()
+    assert kept_rows().latest(HOUR_NS, 10) == ((), 0, 0, 0)
+    assert ask(kept_rows().search, kept_rows().latest(HOUR_NS, 10)).findings == ()
 
 
 @pytest.mark.parametrize("limit", [{"most_requests": 250}, {"most_bytes": 60_000}])
 def test_the_oldest_are_dropped_and_the_report_says_since_when_it_is(limit):
-    kept = KeptRows(**limit)
+    kept = kept_rows(**limit)
     for minute in range(20):
         kept.add(seconds_of_rows(minute * 60, minute * 60 + 60))
     numbers = packets_in(kept, 24 * HOUR_NS)
@@ -111,8 +127,8 @@ def test_the_oldest_are_dropped_and_the_report_says_since_when_it_is(limit):
 
 def test_no_request_from_before_is_in_such_a_report(monkeypatch):
     """One that began early may be answered late."""
-    monkeypatch.setattr(kept_rows, "_ROWS_AT_ONCE", 100)
-    kept = KeptRows(most_requests=100)
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 100)
+    kept = kept_rows(most_requests=100)
     kept.add(seconds_of_rows(0, 100))
     late = row(request_start_ns=START_NS + SECOND, response_start_ns=START_NS + 200 * SECOND)
     kept.add(TableRows([RowBlock.of_rows([late, orphan()])], [], []))
@@ -123,9 +139,63 @@ def test_no_request_from_before_is_in_such_a_report(monkeypatch):
 
 
 def test_without_a_limit_reached_a_report_is_of_all(monkeypatch):
-    monkeypatch.setattr(kept_rows, "_ROWS_AT_ONCE", 7)
-    kept = KeptRows()
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
+    kept = kept_rows()
     for first in range(0, 40, 4):
         kept.add(seconds_of_rows(first, first + 4))
     assert packets_in(kept, HOUR_NS) == list(range(40))
     assert kept.report(CaptureQuality(), {})["filter"] == {}
+
+
+LINES = """
+    SELECT requests.request_packet, groups.request_packet, groups.event, groups.partition
+    FROM groups
+    LEFT JOIN requests ON groups.request_id = requests.request_id
+"""
+
+
+def pieces(rows: TableRows, count: int) -> Iterator[TableRows]:
+    """Give the same rows in smaller blocks, as an interface does."""
+    for block in rows.requests:
+        for first in range(0, len(block), count):
+            last = min(first + count, len(block))
+            lines = []
+            for table, made in rows.lines:
+                ids = made.columns["request_id"].values
+                numbers = [place for place, number in enumerate(ids) if first < number <= last]
+                if numbers:
+                    lines.append((table, made.take(numbers)))
+            yield TableRows([block.part(first, last)], [], [], lines=lines)
+
+
+def test_lines_belong_to_their_requests_also_if_the_oldest_are_dropped(monkeypatch):
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 20)
+    found = []
+    for most in (1 << 30, 60):
+        kept = kept_rows(most_requests=most)
+        for rows in Analysis([str(path("groups"))]).table_rows(kept.tables_of_requests):
+            for piece in pieces(rows, 15):
+                kept.add(piece)
+        since_ns = kept.since_ns
+        with database_of(kept.latest(HOUR_NS, 1 << 30).parts, (), MEMORY_BYTES, since_ns) as made:
+            found.append(made.values(LINES, {}))
+    whole, some = found
+    assert [line[0] for line in whole] == [line[1] for line in whole] != []
+    assert 0 < len(some) < len(whole)
+    assert some == whole[-len(some) :]
+
+
+def test_findings_are_of_open_connections_too(tmp_path):
+    """The rest of the capture is not there: a row of a connection comes when it is closed."""
+    data = path("fault-heartbeats").read_bytes()
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(data[: len(data) * 19 // 20])
+    analysis, kept = Analysis([str(cut)]), kept_rows()
+    kept.open_connections = analysis.open_connections
+    found = []
+    for rows in analysis.table_rows(kept.tables_of_requests):
+        kept.add(rows)
+        if rows.requests and analysis.monitor.open_connections:
+            found += [each.name for each in ask(kept.search, kept.latest(HOUR_NS, 1000)).findings]
+            break
+    assert "late_heartbeats" in found

@@ -14,6 +14,7 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
 from kanalyze.errors import CaptureError
+from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.kept_rows import KeptRows
 from kanalyze.live.run import LiveRun
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
@@ -21,6 +22,7 @@ from kanalyze.runtime.pipeline import Analysis
 from tests.support import kafka as k
 from tests.support.captures import NAMES, path
 from tests.support.compare import in_any_order, nameless
+from tests.support.findings import kinds_of
 from tests.support.packets import ACK, RST, START_NS, SYN, Packet, make_batch, segment
 from tests.support.traffic import Line
 from tests.support.watched import part_of
@@ -135,7 +137,7 @@ def run_of(
         is_over=is_over,
         wants_roll=wants_roll,
         now_ns=START_NS,
-        kept=KeptRows(),
+        kept=KeptRows(FindingSearch(kinds_of(), pytest.fail)),
     )
     return run.run(Analysis((), source=run.source))
 

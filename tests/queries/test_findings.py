@@ -13,7 +13,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
-from kanalyze.queries.findings import Finding, findings_of, kind_of_finding
+from kanalyze.queries.findings import Finding, findings_of, kind_of_finding, unfiltered_only
 from kanalyze.tables.anomalies import AnomalyRow
 from kanalyze.tables.cluster.group_row import GroupEvent
 from kanalyze.tables.connections import ConnectionRow
@@ -476,3 +476,14 @@ def test_a_threshold_can_be_given_and_one_that_is_not_there_is_an_error() -> Non
 def test_a_query_whose_head_says_too_little_is_no_finding(description: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         kind_of_finding(Query("x", "X.", description, ("least",), "SELECT $least"))
+
+
+def test_what_counts_missing_requests_is_not_looked_for_where_a_filter_leaves_some_out() -> None:
+    """Without its heartbeats a member seems to be silent."""
+    heartbeats, lag = kinds_of("late_heartbeats", "growing_lag")
+    some = {"api": ["JoinGroup"], "client_id": ["a"], "errors": True}
+    assert unfiltered_only(heartbeats, some) == ["api", "errors"]
+    assert unfiltered_only(heartbeats, {"client_id": ["a"], "group": ["g"]}) == []
+    assert unfiltered_only(lag, some) == []
+    for filters in ({"api": ["JoinGroup", "SyncGroup"]}, {}):
+        assert kanalyze.report(path("groups"), **filters)["findings"] == []

@@ -3,9 +3,9 @@
 In: the name of an interface. Out: :class:`~kanalyze.capture.formats.parser.Columns`. Must not know:
 what is inside a packet.
 
-scapy opens the device, sets the filter and tells the counts. Its packets are read here, many at
-once, as it reads them one by one, by a function that calls itself for each. Times are in
-microseconds, as the system tells no others.
+scapy opens the device, sets the filter and reads the counters. Packets are read here, many at once:
+scapy reads one at a time, by a function that calls itself for each. Times are in microseconds: the
+system has no finer ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BpfSocket:
 
     @property
     def state(self) -> InterfaceState:
-        """How the interface is; whether it is up is not told here."""
+        """The state of the interface; whether it is up is not known here."""
         return InterfaceState.REMOVED if self.is_removed else InterfaceState.UP
 
     @property
@@ -108,7 +108,7 @@ class BpfFeed:
         """Say that what was taken is not looked at any more."""
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: there is only memory to free."""
 
 
 def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:

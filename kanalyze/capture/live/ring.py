@@ -169,14 +169,14 @@ class RingFeed:
             self._ring.give_back()
 
     def close(self) -> None:
-        """Free the ring: what was handed out can be read no longer.
+        """Free the ring: batches can be read no longer.
 
-        Where somebody made another view of it, that goes with the view.
+        Memory that another view still uses is freed with that view.
         """
         self._ring = None
         with contextlib.suppress(BufferError):
             if self._taken is not None:
-                # A batch is held until the next one comes, and that may be never.
+                # A batch is in use until the next one comes, which may be never.
                 self._taken.release()
             self._memory.close()
 

@@ -156,6 +156,14 @@ class ConnectionTracker:
             return other.client_side
         return self._closed_sides.get(tcp.serial)
 
+    def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
+        """Return what an open connection is so far; None while that is not decided."""
+        kafka = self._kafka.find(tcp.serial)
+        if kafka is not None:
+            return kafka.summary(tcp)
+        other = self._others.get(tcp.serial)
+        return other and ConnectionSummary(tcp, other.protocol, other.client_side)
+
     def is_unknown(self, tcp: TcpConnection) -> bool:
         """Tell of an open connection whether it is not known what it is, nor will be soon."""
         other = self._others.get(tcp.serial)

@@ -244,7 +244,8 @@ def _foot(state: ViewState, width: int) -> Line:
         _add(line, "enter: keep  escape: drop", "dim", width)
         return line
     line = Line()
-    for key, meaning in _FOOT:
+    keys = _FOOT if not state.outer else _FOOT_OF_ROWS if state.request is None else _FOOT_OF_ROW
+    for key, meaning in keys:
         text = f"{key} {meaning}"
         if cell_width(line.plain) + len(text) + 2 > width:
             break
@@ -274,6 +275,13 @@ _FOOT = (
     ("p", "pause"),
     ("c", "clear"),
 )
+_FOOT_OF_ROW = (("q", "quit"), ("?", "help"), ("escape", "back"), ("p", "pause"))
+_FOOT_OF_ROWS = (
+    *_FOOT_OF_ROW[:3],
+    ("enter", "open"),
+    ("s", "slowest or latest first"),
+    *_FOOT_OF_ROW[3:],
+)
 
 
 def _help(width: int) -> list[Line]:
@@ -290,8 +298,8 @@ def _help(width: int) -> list[Line]:
 
 # -- tables ---------------------------------------------------------------------------------------
 
-_OTHERS_LINES = 3
-"""Entries of tables that are not chosen."""
+_OTHERS_LINES = (12, 6, 3)
+"""Entries of tables that are not chosen: so many of each, if there is room for all tables."""
 _MIN_LINES = 10
 """Lines for the chosen table before others are shown."""
 
@@ -302,15 +310,38 @@ def _tables(
     chosen = _entries(state.table, snapshot, state)
     left = room - min(len(chosen) + 1, max(_MIN_LINES, room // 2))
     others: list[Line] = []
-    for number in range(len(TABLES)):
-        block = [] if number == state.table else _other(number, snapshot, state, width)
+    for most in _OTHERS_LINES:
+        blocks = [
+            _other(number, snapshot, state, width, most)
+            for number in range(len(TABLES))
+            if number != state.table
+        ]
+        if sum(map(len, blocks)) <= left:
+            break
+    for block in blocks:
         if len(others) + len(block) <= left:
             others += block
     room -= len(others)
-    state = state.settled(list(map(TABLES[state.table].key, chosen)), _shown(len(chosen), room))
-    lines = _chosen(chosen, snapshot, state, width, room)
+    about = _left_out(snapshot, state)[: max(room - 2, 0)]
+    keys = list(map(TABLES[state.table].key, chosen))
+    state = state.settled(keys, _shown(len(chosen), room - len(about)))
+    lines = [*about, *_chosen(chosen, snapshot, state, width, room - len(about))]
     lines += [Line()] * (room - len(lines))
     return [*lines, *others], state
+
+
+def _left_out(snapshot: Snapshot, state: ViewState) -> list[Line]:
+    """Return which findings are not looked for, above their table."""
+    if not TABLES[state.table].finds or snapshot.findings is None:
+        return []
+    reasons = snapshot.findings.left_out.items()
+    return [
+        Line(f"left out: {shown(name)}: {shown(why, _WORDS)}", "yellow") for name, why in reasons
+    ]
+
+
+_WORDS = 200
+"""Characters of a reason."""
 
 
 def _requests(
@@ -327,12 +358,19 @@ def _requests(
     name = MISSING if line is None else line.name
     title = f"{table.name}: {name}: {count_text(count)} requests in {span}, {order} first"
     about = [Line(part.plain, "bold") for part in Line(title).fitted(width)]
-    about += _about_finding(snapshot, state, width)[: max(room // 2 - 1, 0)]
+    words = _about_finding(snapshot, state, width)
+    most = max(room - len(about) - min(len(rows) + 1, room // 2), 0)
+    about += words[:most]
+    if len(words) > most > 0:
+        about[-1] = Line(f"{padded(about[-1].plain, width - 2).rstrip()} \u2026")
     room = max(room - len(about), 0)
     state = state.settled(rows, max(room - 1, 0))
     some = rows[state.first : state.first + max(room - 1, 0)]
     if not some:
-        return [*about, Line("none any more, or none yet", style="dim")], state
+        finding = _opened_finding(snapshot, state)
+        is_of_requests = finding is None or finding.command == "requests"
+        nothing = "none any more, or none yet" if is_of_requests else "it is not about requests"
+        return [*about, Line(nothing, style="dim")], state
     selected = state.index - state.first if state.index >= 0 else None
     by = _TIME_COLUMN if state.latest else 0
     return [*about, *table_lines(REQUESTS, some, snapshot, width, by=by, selected=selected)], state
@@ -343,12 +381,10 @@ _TIME_COLUMN = 3
 
 def _about_finding(snapshot: Snapshot, state: ViewState, width: int) -> list[Line]:
     """Return the words on a finding that is opened."""
-    table = TABLES[state.table]
-    found = [each for each in table.entries(snapshot) if table.key(each) == state.opened]
-    if not found or not isinstance(found[0], Finding):
+    finding = _opened_finding(snapshot, state)
+    if finding is None:
         return []
-    finding = found[0]
-    command = " ".join(("kanalyze requests", *map(shown, finding.options)))
+    command = " ".join((f"kanalyze {finding.command} CAPTURE", *map(shown, finding.options)))
     texts = (
         ("what", finding_text(finding)),
         ("why", finding.why),
@@ -357,6 +393,15 @@ def _about_finding(snapshot: Snapshot, state: ViewState, width: int) -> list[Lin
         ("rows", command),
     )
     return [line for name, text in texts for line in Line(f"{name}: {text}").fitted(width)]
+
+
+def _opened_finding(snapshot: Snapshot, state: ViewState) -> Finding | None:
+    table = TABLES[state.table]
+    for entry in table.entries(snapshot) if table.finds else ():
+        if table.key(entry) == state.opened:
+            assert isinstance(entry, Finding)
+            return entry
+    return None
 
 
 def _fields(request: Row, state: ViewState, width: int, room: int) -> tuple[list[Line], ViewState]:
@@ -426,7 +471,7 @@ def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
     return "nothing matches" if state.shown_pattern() else "nothing yet"
 
 
-def _other(number: int, snapshot: Snapshot, state: ViewState, width: int) -> list[Line]:
+def _other(number: int, snapshot: Snapshot, state: ViewState, width: int, most: int) -> list[Line]:
     entries = _entries(number, snapshot, state)
     if not entries:
         return []
@@ -434,5 +479,5 @@ def _other(number: int, snapshot: Snapshot, state: ViewState, width: int) -> lis
     return [
         Line(),
         Line(table.title, style="bold cyan"),
-        *table_lines(table, entries[:_OTHERS_LINES], snapshot, width),
+        *table_lines(table, entries[:most], snapshot, width),
     ]

@@ -46,13 +46,15 @@ class LatestFindings(NamedTuple):
     """What the queries for findings answered last."""
 
     time_ns: int
-    """The time of the packets when they were asked."""
+    """The time of the packets when the queries began."""
     requests: int
-    """How many they were asked about: the latest ones."""
+    """How many were searched: the latest ones."""
     span_ns: int
     """The time from the first of them to the last."""
     findings: tuple[Finding, ...]
     """The worst first."""
+    left_out: Mapping[str, str]
+    """By name of a kind of finding: why it was not looked for."""
 
 
 class OpenedRows(NamedTuple):

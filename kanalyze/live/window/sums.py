@@ -142,7 +142,7 @@ class ErrorSums:
 
 
 class SlowestRows:
-    """The requests with the highest latency, waiting fetches left out by whoever adds.
+    """The requests with the highest latency; the caller leaves out those that waited on purpose.
 
     Of equal latencies the earlier request stands first, then the lower packet number, then the
     connection's name: the choice does not depend on the order of adding.

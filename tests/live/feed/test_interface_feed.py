@@ -10,11 +10,13 @@ from kanalyze.capture.live.capture import LiveCapture
 from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.errors import CaptureError
 from kanalyze.live.feed.interface_feed import InterfaceFeed
+from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.kept_rows import KeptRows
 from kanalyze.live.run import LiveRun
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path
 from tests.support.cut_captures import packets_of
+from tests.support.findings import kinds_of
 from tests.support.packets import START_NS, Packet, make_batch, segment
 
 if TYPE_CHECKING:
@@ -184,7 +186,7 @@ def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespac
             is_over=lambda: False,
             wants_roll=lambda: False,
             now_ns=time.time_ns(),
-            kept=KeptRows(),
+            kept=KeptRows(FindingSearch(kinds_of(), pytest.fail)),
         )
         report = run.run(Analysis((), source=run.source))
     assert seen == [1]

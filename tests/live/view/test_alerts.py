@@ -261,7 +261,7 @@ def finding(**changes) -> Finding:
 def with_findings(*findings: Finding):
     snapshot = calm()
     return snapshot._replace(
-        findings=LatestFindings(snapshot.time_ns, 9, SECOND_NS, tuple(findings))
+        findings=LatestFindings(snapshot.time_ns, 9, SECOND_NS, tuple(findings), {})
     )
 
 

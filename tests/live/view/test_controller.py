@@ -159,6 +159,6 @@ def test_findings_are_shown_as_they_come():
     terminal.pressed = ["8"]
     view.tick(end_ns, 0)
     assert "Findings: nothing yet" in terminal.drawn[-1]
-    view.findings = LatestFindings(end_ns, 77, 10**9, ())
+    view.findings = LatestFindings(end_ns, 77, 10**9, (), {})
     view.tick(end_ns, REFRESH_NS)
     assert "Findings: none in the last 77 requests, of 1 s" in terminal.drawn[-1]

@@ -271,7 +271,7 @@ def found():
         {"client_id": HOSTILE, "broker": "[::1]:9092", "topic": HOSTILE, "error_name": "X"},
         *(usual().time_ns, usual().time_ns, 7, "requests", ("--client-id", HOSTILE)),
     )
-    return usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 10**10, (finding,)))
+    return usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 10**10, (finding,), {}))
 
 
 def test_a_finding_opens_what_it_means_and_what_repairs_it():
@@ -280,7 +280,7 @@ def test_a_finding_opens_what_it_means_and_what_repairs_it():
     kind = kind_of_finding(built_in("findings")["slow_broker"])
     assert f"why: {kind.why}" in shown
     assert "repair: Look at that broker" in shown
-    assert "rows: kanalyze requests --client-id \\u001b" in shown
+    assert "rows: kanalyze requests CAPTURE --client-id \\u001b" in shown
     assert "9 ms  Produce v9" in shown
     assert all(line.isprintable() for line in shown.splitlines())
 
@@ -305,7 +305,7 @@ def test_what_opened_may_be_gone_when_it_is_looked_at():
 
 
 def test_that_nothing_was_found_is_said():
-    snapshot = usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 83 * 10**9, ()))
+    snapshot = usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 83 * 10**9, (), {}))
     shown = text(snapshot, ViewState(table=7), 80, 24)
     assert "Findings: none in the last 1,234 requests, of 83 s" in shown
 

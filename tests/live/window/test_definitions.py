@@ -17,6 +17,12 @@ from tests.support.captures import NAMES, path
 
 DAY_S = 86_400
 MEMORY_BYTES = 256 << 20
+LATENCIES = """
+    SELECT
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY work_latency_ns),
+        percentile_disc(0.99) WITHIN GROUP (ORDER BY work_latency_ns)
+    FROM measured
+"""
 TRAFFIC = ("requests", "errors", "request_bytes", "response_bytes")
 
 
@@ -26,6 +32,9 @@ def report_and_snapshot(name: str):
         analysis = Analysis([str(path(name))])
         fill(database, analysis)
         report = report_of(database, analysis.quality)
+        report["latency_ns"] = dict(
+            zip(("p50", "p99"), *database.values(LATENCIES, {}), strict=True)
+        )
     windows = Windows(2 * DAY_S, DAY_S, key_limit=10_000)
     end_ns = report["capture"]["last_time_ns"]
     for block in Analysis([str(path(name))]).batches():
@@ -46,6 +55,9 @@ def assert_near(found: int | None, latency: dict, share: str) -> None:
 def test_every_figure_of_a_window_is_that_of_the_report(name):
     report, snapshot = report_and_snapshot(name)
     assert snapshot.rows == report["totals"]["rows"]
+    assert_near(snapshot.p50_ns, report["latency_ns"], "p50")
+    assert_near(snapshot.p99_ns, report["latency_ns"], "p99")
+    check_groups(report, snapshot)
     check_apis(report, snapshot)
     check_ends(
         {str(Endpoint(*split(line["broker"]))): line for line in report["brokers"]},
@@ -112,6 +124,16 @@ def check_clients(report, snapshot) -> None:
         {client_id: lines[client_id] for client_id in alone},
         {entry.client_id: entry for entry in snapshot.clients if entry.client_id in alone},
     )
+
+
+def check_groups(report, snapshot) -> None:
+    """A window has the groups that rebalanced alone."""
+    lines = {line["group_id"]: line for line in report["groups"]}
+    entries = {entry.group_id: entry for entry in snapshot.groups}
+    assert set(entries) <= set(lines)
+    assert {group_id for group_id, line in lines.items() if line["joins"]} <= set(entries)
+    for group_id, entry in entries.items():
+        assert entry.joins == lines[group_id]["joins"]
 
 
 def check_topics(report, snapshot) -> None:

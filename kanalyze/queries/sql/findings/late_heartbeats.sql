@@ -2,6 +2,7 @@
 --
 -- severity: 52
 -- tables: groups
+-- needs: all requests
 -- sure: likely: the time from one sign of life to the next, as captured; the session timeout is the one that the member asked for.
 -- why: A member that is silent for its session timeout is removed from the group: its partitions are consumed by nobody until the group has rebalanced, and then again from the last commit.
 -- repair: See what stops the process meanwhile: garbage collection, a container out of its CPU quota, swapping, a machine that sleeps. A longer session.timeout.ms only hides it.

@@ -9,6 +9,7 @@
 -- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol those wait whose partitions move.
 -- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
 -- tables: groups
+-- needs: all requests
 -- parameter least_rounds = 3: rounds after the first of a group, at least
 -- parameter longest_round_s = 10: or one that took so many seconds from its first join to its last sync
 WITH events AS (

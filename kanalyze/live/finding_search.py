@@ -1,0 +1,140 @@
+"""Looks for findings in the rows of a live run, whatever a user's queries do.
+
+In: kinds of findings, databases of rows. Out: findings, and why some kinds are left out. Must not
+know: when rounds begin, nor what shows the result.
+
+A query that fails is left out of this search, and asked again in the next one. A query that takes
+too long is interrupted, and never asked again. Each reason is reported once, in one line.
+"""
+
+from __future__ import annotations
+
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any
+
+from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.queries.findings import findings_of, unfiltered_only
+from kanalyze.tables.cluster.reader import CLUSTER_TABLES
+from kanalyze.tables.quality_facts import QUALITY
+from kanalyze.tables.registry import ALWAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kanalyze.queries.database import Database
+    from kanalyze.queries.findings import Finding, FindingKind
+
+__all__ = ["LIVE_TABLES", "FindingSearch"]
+
+LIVE_TABLES = frozenset({*ALWAYS, *CLUSTER_TABLES, QUALITY})
+"""Tables that live makes."""
+
+
+class FindingSearch:
+    """Asks the query of each kind of finding; by one thread at a time."""
+
+    def __init__(
+        self,
+        kinds: Iterable[FindingKind],
+        warn: Callable[[str], None],
+        conditions: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Look for these kinds; ``warn`` receives a line about each that is left out.
+
+        ``conditions`` are those on the rows.
+        """
+        self._kinds: list[FindingKind] = []
+        self._warn = warn
+        self._reported: set[str] = set()
+        self._never: dict[str, str] = {}
+        """By name of a kind: why it is not asked (any more)."""
+        for kind in kinds:
+            if missing := kind.tables - LIVE_TABLES:
+                reason = f"live does not make the table {', '.join(sorted(missing))}"
+                self._leave_out(self._never, kind, reason)
+            elif names := unfiltered_only(kind, conditions or {}):
+                self._never[kind.query.name] = f"requests are filtered by {', '.join(names)}"
+            else:
+                self._kinds.append(kind)
+
+    def search(
+        self, make_database: Callable[[], Database], longest_s: float
+    ) -> tuple[list[Finding], dict[str, str]]:
+        """Return the findings, the worst first, and by name of a kind why it is left out.
+
+        Args:
+            make_database: is called again after a query that failed, which in DuckDB ends the
+                transaction that the rows are in.
+            longest_s: a query that takes longer is interrupted.
+        """
+        found: list[Finding] = []
+        failed: dict[str, str] = {}
+        kinds = list(self._kinds)
+        while kinds:
+            try:
+                with make_database() as database:
+                    found += self._ask_some(database, kinds, failed, longest_s)
+            except (KanalyzeError, OSError) as error:  # there is no room for a database
+                for kind in kinds:
+                    self._leave_out(failed, kind, str(error))
+                break
+        found.sort(key=lambda each: (-each.severity, each.name, -each.weight))
+        return found, {**self._never, **failed}
+
+    def _ask_some(
+        self,
+        database: Database,
+        kinds: list[FindingKind],
+        failed: dict[str, str],
+        longest_s: float,
+    ) -> list[Finding]:
+        """Ask kinds until one fails; take those that were asked off the list."""
+        found: list[Finding] = []
+        while kinds:
+            kind = kinds.pop(0)
+            timer = _Timer(database, longest_s)
+            try:
+                found += findings_of(database, [kind])
+            except UsageError as error:
+                if timer.is_over:
+                    self._kinds.remove(kind)
+                    reason = f"its query takes longer than {longest_s:g} s"
+                    self._leave_out(self._never, kind, reason)
+                else:
+                    self._leave_out(failed, kind, str(error))
+                break
+            finally:
+                timer.stop()
+        return found
+
+    def _leave_out(self, kinds: dict[str, str], kind: FindingKind, reason: str) -> None:
+        name = kind.query.name
+        kinds[name] = reason
+        if name not in self._reported:
+            self._reported.add(name)
+            self._warn(f"finding {name!r} is left out: {reason}")
+
+
+class _Timer:
+    """Interrupts the query of a database after some seconds."""
+
+    def __init__(self, database: Database, seconds: float) -> None:
+        self._over = Event()
+        self._database = database
+        self._timer = Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the query was interrupted."""
+        return self._over.is_set()
+
+    def stop(self) -> None:
+        """Interrupt nothing from now on."""
+        self._timer.cancel()
+        self._timer.join()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._database.interrupt()

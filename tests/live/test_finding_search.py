@@ -1,0 +1,103 @@
+"""A query of a user may fail, never end or answer anything: the others are asked all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.errors import KanalyzeError
+from kanalyze.live.finding_search import FindingSearch
+from kanalyze.live.kept_rows import KeptRows, database_of
+from kanalyze.queries.files import Query
+from kanalyze.queries.findings import FindingKind, kind_of_finding
+from kanalyze.runtime.table_run import TableRows
+from kanalyze.tables.columns.block import RowBlock
+from tests.support.findings import kinds_of
+from tests.support.rows import row
+from tests.support.waiting import LONG_S
+
+MEMORY_BYTES = 128 << 20
+ENDLESS = "SELECT 'x' AS what, count(*) AS weight FROM range(1e9::BIGINT) a, range(1e9::BIGINT) b"
+FAILING = {
+    "binder": "FROM no_such_table",
+    "row": "SELECT CAST(client_id AS INTEGER) AS what FROM requests",
+    "no weight": "SELECT 'x' AS what",
+    "null": "SELECT NULL AS what, 1 AS weight",
+    "numbers": "SELECT 1 AS what, 2 AS weight",
+    "texts": "SELECT 'x' AS what, 'y' AS weight",
+    "times": "SELECT 'x' AS what, 1 AS weight, 'now' AS last_time_ns",
+}
+
+
+def kind(name: str, sql: str, more: str = "") -> FindingKind:
+    head = f"severity: 99\nsure: no.\nwhy: so.\nrepair: none.\n{more}"
+    return kind_of_finding(Query(name, "Of a user.", head, (), sql))
+
+
+def parts():
+    kept = KeptRows(FindingSearch((), pytest.fail))
+    throttled = [row(client_id="billing", throttle_time_ms=100)]
+    kept.add(TableRows([RowBlock.of_rows(throttled)], [], []))
+    return kept.latest(1 << 62, 10).parts
+
+
+class Searched:
+    """A search through one throttled request, and the lines that it reported."""
+
+    def __init__(self, *kinds: FindingKind) -> None:
+        self.lines: list[str] = []
+        self._search = FindingSearch([*kinds, *kinds_of()], self.lines.append)
+        self._parts = parts()
+
+    def search(self, longest_s: float = LONG_S):
+        found, left_out = self._search.search(
+            lambda: database_of(self._parts, (), MEMORY_BYTES), longest_s
+        )
+        return [each.name for each in found], left_out
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_a_query_that_fails_is_left_out_and_reported_once(what):
+    made = Searched(kind("mine", FAILING[what]))
+    for _ in range(2):
+        found, left_out = made.search()
+        assert found == ["throttled"]
+        assert list(left_out) == ["mine"]
+    assert made.lines == [f"finding 'mine' is left out: {left_out['mine']}"]
+    assert "\n" not in made.lines[0]
+
+
+def test_a_query_that_never_ends_is_interrupted_and_not_asked_again():
+    made = Searched(kind("slow", ENDLESS))
+    found, left_out = made.search(longest_s=0.2)
+    assert left_out["slow"] == "its query takes longer than 0.2 s"
+    # With a limit as short as this, any other may be late too; but not for what is slow.
+    for _ in range(2):
+        found, left_out = made.search()
+        assert "slow" not in found
+        assert left_out["slow"] == "its query takes longer than 0.2 s"
+    assert sum("'slow'" in line for line in made.lines) == 1
+
+
+def test_a_query_over_tables_that_live_does_not_make_is_left_out():
+    made = Searched(kind("mine", "FROM records", "tables: records groups\n"))
+    reason = "live does not make the table records"
+    assert made.search() == (["throttled"], {"mine": reason})
+    assert made.lines == [f"finding 'mine' is left out: {reason}"]
+
+
+def test_a_query_of_a_user_is_asked_as_the_others_are():
+    sql = "SELECT client_id, 'it is here' AS what, 1 AS weight FROM requests"
+    assert Searched(kind("mine", sql)).search() == (["mine", "throttled"], {})
+
+
+def test_without_room_for_a_database_all_are_left_out():
+    lines: list[str] = []
+    search = FindingSearch(kinds_of("throttled", "too_large"), lines.append)
+
+    def make():
+        raise KanalyzeError("no space left on device")
+
+    reasons = dict.fromkeys(("throttled", "too_large"), "no space left on device")
+    for _ in range(2):
+        assert search.search(make, LONG_S) == ([], reasons)
+    assert len(lines) == 2
