@@ -87,7 +87,7 @@ class ExchangeCompletion:
 
     def unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
         """Complete a request whose response never came."""
-        if self._correlator.may_be_lost(exchange):
+        if self._correlator.lost.has_response_to(exchange):
             exchange.anomalies.append(AnomalyKind.LOST_BYTES)
         events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
         self._end(exchange, events)

@@ -156,11 +156,7 @@ class KafkaConnection:
     @property
     def is_in_sync(self) -> bool:
         """True if both directions are in sync, and no loss has an effect any more."""
-        return (
-            self._requests.is_at_frames
-            and self._responses.is_at_frames
-            and self._builder.is_settled
-        )
+        return self._requests.in_sync and self._responses.in_sync and self._builder.is_settled
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response is still to come."""
@@ -171,7 +167,7 @@ class KafkaConnection:
         """Return what is known before the first bytes: where a direction begins out of sync."""
         both = self._requests.in_sync, self._responses.in_sync
         in_sync = both if self.client_side == 0 else both[::-1]
-        is_whole = all(in_sync) and not self._builder.correlator.requests_lost
+        is_whole = all(in_sync) and not self._builder.correlator.lost.requests
         return self._builder.losses.begin(in_sync, is_whole=is_whole)
 
     def expire(self, before_ns: int) -> ConnectionEvents:
@@ -267,10 +263,10 @@ class KafkaConnection:
         """Keep what is needed of messages that continue in the next batch."""
         if self._requests.partial is not None:
             self._partials.add_request(self._requests.partial, self.client_side, events)
-            self._requests.settle()
+            self._requests.partial.detach()
         if self._responses.partial is not None:
             self._partials.add_response(self._responses.partial, 1 - self.client_side, events)
-            self._responses.settle()
+            self._responses.partial.detach()
 
     def _end_within(self, cutter: FrameCutter, side: int, events: ConnectionEvents) -> Frame | None:
         """Return the frame that a direction ends within, and report it; None if there is none."""

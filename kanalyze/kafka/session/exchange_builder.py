@@ -194,7 +194,7 @@ class ExchangeBuilder:
         except WireError:
             header = None
         if self.login.raw is not None:
-            kind = self.login.classify(frame, header, is_lossy=self.correlator.is_lossy)
+            kind = self.login.classify(frame, header, is_lossy=self.correlator.lost.any)
             if kind == "token":
                 self._add_token(frame, self._client_side, events)
                 return None
@@ -222,7 +222,7 @@ class ExchangeBuilder:
 
     def _match_early(self, exchange: Exchange, events: ConnectionEvents) -> bool:
         """Pair a request with a response that was read before it, if there is one."""
-        requests_lost = self.correlator.requests_lost
+        requests_lost = self.correlator.lost.requests
         checks = self._reader.checks
         response = self._early.match(exchange, checks, requests_lost=requests_lost)
         if response is None:
@@ -254,7 +254,7 @@ class ExchangeBuilder:
                 for earlier in self._early.drop_before(frame.stream_offset):
                     self._completion.orphan(earlier, events)
             if self._one_way.has_any() and exchange.request is not None:
-                begin, unsure = exchange.request.start_packet, self.correlator.unsure_before
+                begin, unsure = exchange.request.start_packet, self.correlator.lost.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
                 self._completion.one_way(passed, frame.completion_packet(), events)
             self._completion.with_response(exchange, frame, events)
@@ -289,7 +289,7 @@ class ExchangeBuilder:
 
     def _add_brokers_token(self, frame: Frame, events: ConnectionEvents) -> bool:
         """Tell whether a frame that no request explains is a token, and count it."""
-        is_lossy = self.correlator.requests_lost
+        is_lossy = self.correlator.lost.requests
         is_token = self.login.accepts_response(frame, is_lossy=is_lossy)
         if is_token:
             self._add_token(frame, 1 - self._client_side, events)
@@ -325,7 +325,7 @@ class ExchangeBuilder:
         for frame in self._early.drop_all():
             self._completion.orphan(frame, events)
         if self.losses.has_lost_responses():
-            self.correlator.lose_responses(_AFTER_ALL)
+            self.correlator.lost.add_responses(_AFTER_ALL)
         self._completion.one_way(self._one_way.drop_all(), None, events)
         for exchange in self.correlator.drop_all():
             self._completion.unanswered(exchange, events)

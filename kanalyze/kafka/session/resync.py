@@ -18,7 +18,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
 from kanalyze.kafka.session.heuristics import is_likely
 from kanalyze.kafka.session.sasl import looks_like_gssapi

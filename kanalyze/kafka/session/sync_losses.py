@@ -91,7 +91,7 @@ class SyncLosses:
         for loss in losses:
             events.anomalies.append(sync_loss_anomaly(self._tcp, loss, side))
             if side == self._client_side:
-                self._correlator.lose_requests()
+                self._correlator.lost.requests = True
             self._add(side, loss.stream_offset, loss.time_ns, events)
 
     def end_before(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
@@ -104,7 +104,7 @@ class SyncLosses:
             if time_ns is not None:
                 self._note_time(time_ns)
                 if side != self._client_side:
-                    self._correlator.lose_responses(frame.start_packet)
+                    self._correlator.lost.add_responses(frame.start_packet)
         self._update()
 
     def note_missing(self, frame: Frame, exchange: Exchange) -> None:

@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.v07.messages import (
     ERROR_NAMES_07,
     RequestType,
@@ -43,7 +44,7 @@ _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
 
 
 class Request07Locator(FrameLocator):
-    """Finds requests; a :class:`~kanalyze.kafka.framing.framer.FrameLocator`."""
+    """Finds requests; a :class:`~kanalyze.kafka.framing.boundary_search.FrameLocator`."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""

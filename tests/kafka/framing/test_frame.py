@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.framing.frame import Frame, SegmentSpan
-from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.framing.frame_pieces import SegmentSpan
+from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.wire import MissingBytes
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
@@ -63,7 +65,8 @@ def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
         some = parts[first : first + at_once]
         segments, there = segments_of(data[offset:], some)
         frames += cutter.feed([Chunk(offset, segments, 0, len(some))]).frames
-        cutter.settle()
+        if cutter.partial is not None:
+            cutter.partial.detach()
         if not frames:
             segments.buffer[:] = b"\xdd" * len(segments.buffer)
         known += there
