@@ -77,7 +77,7 @@ class HeaderReader:
         return None if self._fragments is None else self._fragments.state()
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         if state is not None:
             self._fragments = self._new_fragments()
             self._fragments.load_state(state)

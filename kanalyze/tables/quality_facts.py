@@ -42,7 +42,7 @@ QUALITY_COLUMNS: tuple[Column, ...] = columns_of(QualityFact)
 
 
 def quality_facts(quality: "CaptureQuality") -> "Iterator[QualityFact]":
-    """Give the counts of a quality: of things, and by what they are counted."""
+    """Yield the counts of a quality, with the name under which each is counted."""
     for fact, value in quality.to_dict().items():
         if fact in ("anomalies", "unread_ports"):
             first = "count" if fact == "anomalies" else "connections"

@@ -3,7 +3,7 @@
 In: the name of an interface. Out: :class:`~kanalyze.capture.formats.parser.Columns`. Must not know:
 what is inside a packet.
 
-scapy opens the device, sets the filter and tells the counts. Its packets are read here, many at
+scapy opens the device, sets the filter and reads the counts. Its packets are read here, many at
 once, as it reads them one by one, by a function that calls itself for each. Times are in
 microseconds, as the system tells no others.
 """
@@ -26,7 +26,7 @@ __all__ = ["BpfFeed", "BpfSocket", "bpf_columns"]
 
 
 class BpfSocket:
-    """scapy's listening socket; raises :class:`CaptureError` when there is none to be had."""
+    """scapy's listening socket; raises :class:`CaptureError` if it cannot be opened."""
 
     def __init__(self, interface: str, filter_text: str | None, *, promiscuous: bool) -> None:
         try:
@@ -54,7 +54,7 @@ class BpfSocket:
 
     @property
     def state(self) -> InterfaceState:
-        """How the interface is; whether it is up is not told here."""
+        """The state of the interface; it is not known here if it is up."""
         return InterfaceState.REMOVED if self.is_removed else InterfaceState.UP
 
     @property
@@ -91,7 +91,7 @@ class BpfFeed:
         os.set_blocking(source.fileno(), False)
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return what has come; None for nothing. It is valid until the next call."""
+        """Return the packets that have come; None for none. They are valid until the next call."""
         try:
             end = os.readv(self._source.fileno(), [self._buffer])
         except BlockingIOError:
@@ -105,14 +105,14 @@ class BpfFeed:
         return (self._buffer, columns) if len(columns) else None
 
     def give_back(self) -> None:
-        """Say that what was taken is not looked at any more."""
+        """Release the packets of the last batch."""
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Nothing but memory has to be released."""
 
 
 def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
-    """Return the packets in what was read from the device at once."""
+    """Return the packets of one read from the device."""
     maker = ColumnMaker()
     KernelScan(link_type, snap_bytes).bpf(buffer, len(buffer), maker)
     return maker.take_all()

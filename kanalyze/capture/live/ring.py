@@ -157,26 +157,26 @@ class RingFeed:
         return self._ring is not None and self._ring.is_filling
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return what was handed over since :meth:`give_back`; None for nothing."""
+        """Return the packets since :meth:`give_back`; None for none."""
         taken = self._ring.take() if self._ring is not None else None
         if taken is not None:
             self._taken = taken[0]
         return taken
 
     def give_back(self) -> None:
-        """Say that what was taken is not looked at any more."""
+        """Release the packets of the last batch."""
         if self._ring is not None:
             self._ring.give_back()
 
     def close(self) -> None:
-        """Free the ring: what was handed out can be read no longer.
+        """Free the ring: its packets can no longer be read.
 
-        Where somebody made another view of it, that goes with the view.
+        If another view of it exists, it is freed with the view.
         """
         self._ring = None
         with contextlib.suppress(BufferError):
             if self._taken is not None:
-                # A batch is held until the next one comes, and that may be never.
+                # A batch is kept until the next one comes, which may be never.
                 self._taken.release()
             self._memory.close()
 

@@ -147,7 +147,7 @@ class SegmentSpan:
 
 
 def spread_of(segments: Segments, first: int, skip: int, length: int) -> SegmentSpan:
-    """Make what :class:`SegmentSpan` does, faster from compiled modules."""
+    """Make a :class:`SegmentSpan`; fast from compiled modules."""
     spread = SegmentSpan.__new__(SegmentSpan)
     spread._begin(segments, first, skip, length)
     return spread

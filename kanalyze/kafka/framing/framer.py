@@ -48,7 +48,7 @@ LARGEST_FRAME_BYTES = 100 * 1024 * 1024
 
 _SIZE = struct.Struct(">i").unpack_from
 _KEPT_BYTES = 2048
-"""What is kept of a frame that is dropped: its header, and the fields before its first array."""
+"""How many bytes of a dropped frame are kept: its header, and the fields before its first array."""
 _MOST_SMALL_FRAMES = 32
 
 
@@ -57,18 +57,18 @@ class SyncLoss(NamedTuple):
 
     stream_offset: int
     size: int | None
-    """The implausible size that stood there; None where bytes are missing."""
+    """The implausible size at this offset; None if bytes are missing there."""
     time_ns: int
     packet: int
 
 
 _NO_LOSSES: list[SyncLoss] = []
 _NO_ITEMS: list[StreamItem] = []
-"""Nearly every step has none; nothing is ever added to them."""
+"""Shared by the many steps without any; nothing is ever added to them."""
 
 
 class CutFrames:
-    """What one step of a :class:`FrameCutter` found, in stream order."""
+    """The results of one step of a :class:`FrameCutter`, in stream order."""
 
     __slots__ = ("frames", "losses", "rest")
 
@@ -224,7 +224,7 @@ class FrameCutter:
         return self._cut_frames(_NO_ITEMS)
 
     def finish(self) -> CutFrames:
-        """End the stream: look for frames in what a search still holds, and skip the rest."""
+        """End the stream: search the buffered bytes for frames, and skip the rest."""
         while self._search.is_on:
             found = self._search.search_buffered()
             if not found:
@@ -235,7 +235,7 @@ class FrameCutter:
         return self._cut_frames(_NO_ITEMS)
 
     def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
-        """Hand over what was found."""
+        """Return the results so far, and begin new ones."""
         cut = CutFrames(self._frames, self._losses or _NO_LOSSES, rest)
         self._frames = []
         if self._losses:
@@ -296,8 +296,8 @@ class FrameCutter:
     def _cut_segment(self, segments: Segments, index: int, offset: int, used: int) -> int:
         """Cut a segment, which begins at stream ``offset``, from its byte ``used`` on.
 
-        Returns where that ended: at the segment's end, where a frame begins that continues in the
-        next segment, or where sync was lost.
+        Returns the byte where cutting stopped: the segment's end, the begin of a frame that
+        continues in the next segment, or the place where sync was lost.
         """
         length = segments.lengths[index]
         start, captured = segments.starts[index], segments.captureds[index]
@@ -346,7 +346,7 @@ class FrameCutter:
             self._reject(frame)
 
     def _reject(self, frame: Frame) -> None:
-        """Drop what only looked like a frame when its search ended; search on after it."""
+        """Drop a false frame that a search had found; search on after it."""
         self._search.skipped_bytes += frame.length - frame.missing_bytes
         if not self._search.is_on:
             end = frame.stream_offset + frame.length
@@ -356,7 +356,7 @@ class FrameCutter:
             self._out_of_sync(end, None, time_ns, packet)
 
     def _begin_prefix(self, segments: Segments, index: int, offset: int, used: int) -> None:
-        """Begin with a size prefix of which a segment holds a part: the rest comes, or was cut."""
+        """Begin a size prefix that a segment has only a part of: the rest comes, or was cut off."""
         length, captured = segments.length[index], segments.captured[index]
         time_ns, packet = segments.time_ns[index], segments.packet[index]
         if captured < length:
@@ -395,7 +395,7 @@ class FrameCutter:
     # -- gaps and loss of sync -------------------------------------------------------------------
 
     def _gap(self, gap: Gap) -> list[StreamItem]:
-        """Step over missing bytes; return what is to be fed again where sync was lost before."""
+        """Step over missing bytes; return the items to feed again if sync was lost before them."""
         search = self._search
         if search.is_on:
             known = len(self._losses)
@@ -428,7 +428,7 @@ class FrameCutter:
         self._losses.append(SyncLoss(stream_offset, size, time_ns, packet))
         self._search.is_on = True
         if self.partial is not None:
-            # Its bytes so far may hold the header; its size on the wire is known.
+            # Its bytes so far may contain the header; its size on the wire is known.
             self.partial.missing_bytes += self._remaining
             self.partial.lost_bytes += self._remaining
             self._finish(0, NO_PACKET)

@@ -1,7 +1,7 @@
 """Reassembly of IP fragments, across batches.
 
 In: fragments, with the times of their packets. Out: complete datagrams, as packets with a header of
-their own behind the bytes of the batch. Must not know: what the datagrams carry.
+their own behind the bytes of the batch. Must not know: the content of the datagrams.
 
 IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 """
@@ -47,7 +47,8 @@ class FragmentLimits(NamedTuple):
     age_ns: int = 30_000_000_000
     """How long after its first fragment a datagram may be completed. RFC 1122 says 60 to 120 s,
     but Linux gives up after 30 s, and IPv4's 16 bits of identification come round again the
-    sooner the faster a host sends (RFC 4963): what is old is mixed up more often than late."""
+    sooner the faster a host sends (RFC 4963): old fragments are more often of another datagram than
+    late."""
 
 
 class _Fragment(NamedTuple):
@@ -103,7 +104,7 @@ class FragmentReassembler:
         return _datagrams_state(self._open), _datagrams_state(self._done)
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         of_open, of_done = fields(state, "tt")
         self._open = _datagrams_from_state(of_open)
         self._done = _datagrams_from_state(of_done)

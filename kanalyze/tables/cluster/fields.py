@@ -57,7 +57,7 @@ class BodyFields:
     def values(self, message: Message | None, api_key: int, kind: Any) -> dict[str, Any] | None:
         """Return the values of a body: of structs and lists of them, likewise.
 
-        None where it was not read. A field that the version does not have is its default.
+        None if the body was not read. A field that the version does not have is its default.
         """
         taped: Taped | None = None if message is None else message.taped
         if taped is None or taped.cells > _MOST_CELLS:
