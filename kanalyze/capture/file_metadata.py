@@ -26,7 +26,7 @@ MAX_COMMENTS: Final = 10_000
 MAX_NAMES: Final = 65_536
 MAX_NAMES_OF_ONE: Final = 64
 MAX_TEXT_BYTES: Final = 4096
-"""Of one comment, name or other text; what is longer is cut."""
+"""Length of one comment, name or other text; longer ones are cut."""
 MAX_TEXTS_BYTES: Final = 8 << 20
 """Of all texts together."""
 MAX_SECRETS_BYTES: Final = 16 << 20
@@ -50,11 +50,11 @@ class CaptureInterface(NamedTuple):
     system: str | None = None
     """Operating system of the machine it is in."""
     filter: str | None = None
-    """The filter that was set while capturing, as text; None where it is told as a program."""
+    """The filter that was set while capturing, as text; None if it is there only as a program."""
 
     @property
     def text(self) -> str | None:
-        """What it says of itself, in one line; None where it has neither a name nor a filter.
+        """Its name and filter in one line; None if it has neither.
 
         ``eth0 (bond to rack 2), filter: tcp port 9092``
         """
@@ -79,7 +79,7 @@ class Comment(NamedTuple):
 
 
 class DecryptionSecrets(NamedTuple):
-    """Keys to what is encrypted in a capture; shown nowhere."""
+    """Keys to the encrypted data of a capture; shown nowhere."""
 
     kind: int
     """Secrets type: 0x544c534b for a TLS key log (the NSS format)."""

@@ -1,7 +1,7 @@
 """From the arguments of a command to the captures to be read, in the order of their packets.
 
 In: paths, folders, globs, URLs, ``-``. Out: paths and URLs for
-:func:`kanalyze.capture.reader.open_capture`. Must not know: what is done with them.
+:func:`kanalyze.capture.reader.open_capture`. Must not know: how they are read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def find_inputs(
 ) -> list[FoundCapture]:
     """Return the captures that the arguments name, each once, by the time of their first packet.
 
-    An argument is a file, a folder (all captures directly in it, told by their content), a glob,
+    An argument is a file, a folder (all captures directly in it, recognized by content), a glob,
     a URL of any of these, or ``-`` for standard input, which stands alone; so does anything else
     that cannot be read twice (a named pipe). Captures without a packet come last. Each is opened
     once, for its first packet; a single file not at all.
@@ -83,7 +83,7 @@ def find_inputs(
 def find_readable(
     arguments: Sequence[PathLike], stores: Stores
 ) -> tuple[list[FoundCapture], list[Anomaly]]:
-    """Return the captures that the arguments name as :func:`find_inputs`, and what is left out.
+    """Return the captures that the arguments name, as :func:`find_inputs`, and the skipped files.
 
     What is missing, cannot be opened or is no capture is an anomaly each, whose text names it.
     Every capture was opened.

@@ -126,7 +126,7 @@ def nothing_named(argument: PathLike, named: NamedFiles) -> CaptureError:
 
 
 def local_files(argument: PathLike) -> list[str]:
-    """Return the files of this machine that an argument stands for, whatever they hold.
+    """Return the files of this machine that an argument names, with any content.
 
     Folders and globs stand for all files in them; of URLs only ``file://`` stands for any. Raises
     OSError where a folder cannot be listed.
@@ -143,7 +143,7 @@ def local_files(argument: PathLike) -> list[str]:
 
 
 def file_of(path: str, stores: Stores) -> InputFile:
-    """Return what is known of a file that several tasks are to read.
+    """Return the properties of a file that several tasks will read.
 
     Raises:
         MissingFileError: it is not there.
@@ -193,7 +193,7 @@ def same_file(path: str) -> str:
 
 
 def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:
-    """Tell whether nobody has written to a file for ``settle_ns``; 0: whatever is there."""
+    """Return true if a file has not changed for ``settle_ns``; 0 accepts every file."""
     if not settle_ns or file.modified_ns is None:
         return True
     return now_ns - file.modified_ns >= settle_ns
@@ -215,7 +215,7 @@ def _local(text: str) -> NamedFiles:
 
 
 def _inside(folder: str) -> list[str]:
-    """Return the files directly in a folder, and links to what is not there."""
+    """Return the files directly in a folder, and broken links."""
     from pathlib import Path  # not for files
 
     return [

@@ -49,7 +49,7 @@ class OpenCapture:
 
     @property
     def last_key(self) -> tuple[int, int]:
-        """The key of the last packet of ``batch``: what is not read yet comes later, as a rule."""
+        """The key of the last packet of ``batch``: unread packets mostly have a later one."""
         return self.keys[-1], self.index
 
     def count_up_to(self, limit: tuple[int, int]) -> int:

@@ -81,7 +81,7 @@ def open_capture(
 def is_capture(path: PathLike) -> bool:
     """Tell whether a file begins as a capture does, compressed or not, cut short or not.
 
-    Raises OSError where it cannot be opened.
+    Raises OSError if it cannot be opened.
     """
     with paths.opened(path) as file:
         try:

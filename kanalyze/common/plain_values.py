@@ -58,7 +58,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Return the value of bytes; raises ValueError where they are none of :func:`to_bytes`."""
+    """Return the value of bytes; raises ValueError for any other value of :func:`to_bytes`."""
     reader = StateReader(data)
     value = reader.read(0)
     if reader.at != len(data):

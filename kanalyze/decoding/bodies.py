@@ -97,7 +97,7 @@ class BodyLocation(NamedTuple):
     definition: Definition | None
     """None for an unknown API."""
     version: int | None
-    """The version to read the body as; None where there is none to try."""
+    """The version to read the body as; None if there is none to try."""
     known: bool
     """Whether the definition has the version of the request."""
     header_version: int
@@ -194,7 +194,7 @@ class BodyReader:
         return DecodedExchange(request, response, forwarded)
 
     def exchanges(self, exchanges: Iterable[Exchange]) -> Iterator[DecodedExchange]:
-        """Decode exchanges; the bytes of each are released when the next one is asked for.
+        """Decode exchanges; the bytes of each are released before the next one is decoded.
 
         A batch may have many large exchanges. Raises nothing, whatever the bytes.
         """
@@ -299,7 +299,7 @@ class BodyReader:
         return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
 
     def _drain(self, decode: BodyDecoder) -> Taped:
-        """Move what was decoded last onto the tape that is being written."""
+        """Copy the last decoded values to the tape that is being written."""
         taken = decode.take(self._tape)
         self._tape = taken.tape
         return taken

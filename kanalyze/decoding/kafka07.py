@@ -68,7 +68,7 @@ def values_of(nodes: list[TraceNode]) -> dict[str, Any]:
 
 
 class _Cursor:
-    """Makes nodes of what was found sound before."""
+    """Makes nodes from messages that were checked before."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

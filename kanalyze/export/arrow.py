@@ -98,7 +98,7 @@ def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) ->
 def batches_of(
     blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS
 ) -> Iterator[pa.RecordBatch]:
-    """Give each block of rows as a ``pyarrow.RecordBatch``, when it is asked for.
+    """Yield each block of rows as a ``pyarrow.RecordBatch``.
 
     Here, and in what stands below, points in time have timestamps beside them.
     """
@@ -148,7 +148,7 @@ def polars_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -
     Raises ImportError without Polars, before the first block is asked for.
     """
     polars = _library("polars")
-    # The table, not the reader: an error while captures are read stays what it is.
+    # The table, not the reader: so errors while captures are read keep their type.
     frame: pl.DataFrame = polars.DataFrame(table_of(blocks, columns))
     return frame
 
@@ -209,7 +209,7 @@ def _dictionary(codes: array[int], words: Sequence[str]) -> Any:
     import pyarrow as pa
 
     known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
-    # What stands under a null is not looked at.
+    # The value under a null is ignored.
     indices = _from_buffers(pa.int32(), len(codes), bits_of_codes(codes), codes)
     return pa.DictionaryArray.from_arrays(indices, known)
 
@@ -244,7 +244,7 @@ def _lists(kind: Any, lists: Lists) -> Any:
 
 
 def _from_buffers(kind: Any, count: int, nulls: bytearray | None, *buffers: Any) -> Any:
-    """Return an array whose values are in buffers; a bit of ``nulls`` is 0 where one is null."""
+    """Return an array whose values are in buffers; a bit of ``nulls`` is 0 for a null."""
     import pyarrow as pa
 
     known = None if nulls is None else pa.py_buffer(nulls)

@@ -101,6 +101,6 @@ def json_lines(names: Sequence[str], end: bytes) -> LineWriter:
 
 
 def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
-    """Return the numbers of a column, or truths, and ``null`` where there is none."""
+    """Return the numbers or booleans of a column as texts, ``null`` for none."""
     kind = TruthCells if column.type == "bool" else NumberCells
     return kind(ints.values, ints.valid, null)

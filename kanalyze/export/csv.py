@@ -3,7 +3,7 @@ r"""Rows as CSV: RFC 4180, UTF-8, a header line, ``\r\n`` line ends.
 In: rows, or columns of them. Out: bytes. This module must not know where they go.
 
 - null is an empty cell; true and false are those words; nested columns are compact JSON text.
-- Text is what somebody sent over a network. In it, a backslash and every character that is not
+- Text comes from the network and is not trusted. In it, a backslash and every character that is not
   printable (see :func:`kanalyze.common.escaping.escape`) stand as JSON escapes: ``\\``, ``\n``,
   ``\u001b``. No cell has a line break.
 - Spreadsheets run cells that begin with ``= + - @``, and some with the full-width forms of these. A
@@ -104,5 +104,5 @@ def _lists(texts: JsonTexts, lists: Lists) -> Cells:
 
 
 def _cell(text: str) -> str:
-    """Return a text in quotes where it needs them."""
+    """Return a text, in quotes if it needs them."""
     return text if _NEEDS_QUOTES.search(text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'

@@ -40,12 +40,12 @@ class OutputFile:
     """A file to be written from its beginning to its end.
 
     A regular file is written under another name beside its place and takes its name when it is
-    closed: whoever looks sees the old file or the whole new one. :meth:`abort` removes what was
+    closed: readers see the old file or the complete new one. :meth:`abort` removes what was
     written. Standard output, pipes and devices are written as they are. All methods, and making
     one, raise OSError where the system does. A ``private`` file is for its owner alone, also where
     the one before was not.
 
-    A symbolic link is replaced, not followed: somebody else may have made it, to have another file
+    A symbolic link is replaced, not followed: another user may have made it, to have another file
     written over. One that stands for a file that this process has open (``/dev/stdout``) is that
     file.
 
@@ -107,7 +107,7 @@ class OutputFile:
             raise
 
     def abort(self) -> None:
-        """Give up: remove what was written, as far as that can be."""
+        """Remove the unfinished file, as far as possible."""
         if self._closed:
             return
         self._closed = True
@@ -164,7 +164,7 @@ def _own_descriptor(name: str) -> int | None:
 
 
 def _duplicate(descriptor: int, shown: str) -> BinaryIO:
-    """Open what is open a second time: at the same place in it, and to be closed by itself."""
+    """Duplicate an open file: it has the same position, and is closed separately."""
     with _errors_name(shown):
         return _buffered(os.dup(descriptor), shown)
 
@@ -178,7 +178,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _check_no_capture(path: Path, shown: str) -> None:
-    """Raise UsageError where there is a capture, at the end of links too; OSError as opening."""
+    """Raise UsageError if the path is a capture, through links too; OSError as opening does."""
     if not path.is_file():
         return
     from kanalyze.capture.reader import is_capture  # most outputs are new

@@ -66,12 +66,12 @@ class Form:
         kind: that of its shape.
         name: of a field: the key that dicts of values have it by.
         key: of a field: what stands before its value; ``null_key``: before null.
-        place: of a field: where it stands among all of its struct.
+        place: of a field: its index among all fields of its struct.
         inner: of an array's elements, or of the struct that may be null.
         fields: of a struct, in the order of the tape; ``tags``: its tagged fields, by tag, None
             where there is no tag section.
-        is_default: of a tagged field: tells of its value whether it is left out.
-        secrets: of a struct: what has to be hidden in it; None for nothing.
+        is_default: of a tagged field: returns true for a value that is left out.
+        secrets: of a struct: the secrets in it; None for none.
     """
 
     def __init__(self, shape: Shape, secrets: RedactionPlan | None = None) -> None:
@@ -119,7 +119,7 @@ class TapeJson(TapeCursor):
         self._hides = False
 
     def written(self, taped: Taped, form: Form) -> str:
-        """Return what was read of a body as JSON, in a form."""
+        """Return a decoded body as JSON, in a form."""
         self._taped = taped
         self.begin(taped)
         self._hides = False
@@ -201,7 +201,7 @@ class TapeJson(TapeCursor):
         self._value(form)
 
     def _struct_slowly(self, form: Form) -> None:
-        """Write a struct with what is hidden in it, its tagged fields where they belong."""
+        """Write a struct with its secrets hidden, and its tagged fields in order."""
         hid = self._hides
         hidden = self._hidden_in(form)
         pieces = [(field.place, self._piece(field, hidden)) for field in form.fields]

@@ -24,7 +24,7 @@ Where the log of a broker says something else:
 
 - Secrets are ``"[hidden]"`` (see :mod:`kanalyze.decoding.secrets`). The broker logs salts,
   salted passwords and the HMACs of delegation tokens as they are; of configurations it hides those
-  that it doesn't know by name, which cannot be told from the wire.
+  that it doesn't know by name, which cannot be known from the wire.
 - Records are sizes everywhere; the broker logs those of ShareFetch responses as an empty text.
 - The broker logs a response that it made and could not send any more; here it is null.
 - An Envelope stands as itself, its contents hidden; ``forwarded`` has the exchange inside, which is
@@ -97,9 +97,9 @@ class LogLines:
         """Give a line of ASCII for each exchange.
 
         Args:
-            exchanges: what is written.
+            exchanges: the exchanges to write.
             block: their rows.
-            decoded: what was read of them; the next is asked for when the last was written.
+            decoded: their decoded messages; the next is decoded when the last was written.
         """
         names = block.columns["api_name"]
         assert isinstance(names, Words)
@@ -141,7 +141,7 @@ class LogLines:
         request: DecodedMessage | None,
         name: str | None = None,
     ) -> str:
-        """Return the object of a request's header; null is what was not seen or has no name.
+        """Return the object of a request's header; null for unseen or unnamed values.
 
         ``name`` is that of an API which the catalog does not know by its key.
         """
@@ -162,7 +162,7 @@ class LogLines:
         client = ',"clientId":%s'
         if api_key is not None and api_version is not None:
             if self._catalog.request_header_version(api_key, api_version) == 0:
-                client = "%.0s"  # nothing, whatever it is
+                client = "%.0s"  # an empty text, for any value
             api = self._catalog.api(api_key)
             name = name or (None if api is None else api.name)
         known = json_line(None if name is None else api_key_name(name)).replace("%", "%%")
@@ -286,7 +286,7 @@ def _client_and_broker(connection: str) -> str:
 
 
 def _problems(request: DecodedMessage | None, response: DecodedMessage | None) -> str:
-    """Return the members for what was not decoded; mostly none."""
+    """Return the members for bodies that were not decoded; mostly none."""
     made = ""
     for name, message in (("requestProblem", request), ("responseProblem", response)):
         if message is not None and message.problem is not None:
@@ -343,7 +343,7 @@ def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionP
 
 
 def _field_form(field: Field, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
-    """Return the form of a field; of an array or a nullable struct with what is in it."""
+    """Return the form of a field; of an array or a nullable struct with its content."""
     if shape.inner is not None:
         made = Form(shape)
         made.inner = _field_form(field, version, shape.inner, secrets)

@@ -113,7 +113,7 @@ def _repeating(columns: Sequence[Column]) -> list[str]:
 
 
 class _Positioned:
-    """A binary file that counts what it was given: pyarrow asks for positions, pipes have none."""
+    """A binary file that counts the bytes written: pyarrow needs positions, pipes have none."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

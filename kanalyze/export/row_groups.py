@@ -82,7 +82,7 @@ def sizes_up_to(block: RowBlock, columns: Sequence[Column]) -> array[int]:
 
 
 def _sizes(count: int, values: Mapping[str, ColumnValues], columns: Sequence[Column]) -> array[int]:
-    """Return how many bytes each of so many rows, or items of lists, takes in some columns."""
+    """Return how many bytes each row, or item of a list, takes in some columns."""
     fixed = sum(_WIDTHS.get(column.type, 0) for column in columns)
     sizes = array("q", [fixed]) * count
     for column in columns:
@@ -109,7 +109,7 @@ def _add_text_sizes(sizes: array[int], texts: Words) -> None:
 
 
 def utf8(text: str) -> bytes:
-    """Return a text as files hold it; what is no valid Unicode as escapes."""
+    """Return a text as in files; invalid Unicode becomes escapes."""
     return text.encode("utf-8", "backslashreplace")
 
 

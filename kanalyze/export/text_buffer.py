@@ -1,6 +1,6 @@
 """Text that grows, as bytes.
 
-In: bytes and numbers. Out: the text. This module must not know what it says.
+In: bytes and numbers. Out: the text. This module must not know its meaning.
 
 Compiled by Cython, with the types in ``text_buffer.pxd``; uncompiled it does the same, slowly.
 """
@@ -38,7 +38,7 @@ class TextBuffer:
         self.used = 0
 
     def drain(self) -> bytes:
-        """Return what was written, and begin with nothing."""
+        """Return the text, and begin a new one."""
         used, self.used = self.used, 0
         return bytes(self.data[:used])
 

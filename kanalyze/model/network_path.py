@@ -67,7 +67,7 @@ class RoundTripHistory:
         return self.least_ns, self.prompt_ns, tuple(self.packets), tuple(self.falls)
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         least_ns, prompt_ns, packets, falls = fields(state, "iitt")
         if len(packets) != len(falls) or min(least_ns, prompt_ns) < NOT_KNOWN:
             raise ValueError("no history of round trips")
@@ -149,7 +149,7 @@ class NetworkPath:
 
     @classmethod
     def from_state(cls, state: object) -> NetworkPath:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         one, other, has_events, first, last, forgotten, *events = fields(state, "ttbiiitttttt")
         made = cls()
         made.round_trips[0].load_state(one)

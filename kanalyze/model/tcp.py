@@ -65,7 +65,7 @@ class RoundTrips:
 
     @classmethod
     def from_state(cls, state: object) -> RoundTrips:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         made = cls(*fields(state, "nnNN"))
         if (made.least_ns is None) != (not made.samples) or (made.most_ns is None) != (
             not made.samples
@@ -152,7 +152,7 @@ class TcpMeasures:
 
     @classmethod
     def from_state(cls, state: object) -> TcpMeasures:
-        """Make them from a state; raises ValueError where that is none."""
+        """Make them from a state; raises ValueError for any other value."""
         values = fields(state, "n" * 14 + "NIIIItt")
         made = cls()
         made.duplicate_packets = list(values[0:2])
@@ -337,7 +337,7 @@ class TcpConnection:
 
     @classmethod
     def from_state(cls, state: object) -> TcpConnection:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "nsnsnnNiiNbNSTtbb" + 18 * "n")
         serial, one_ip, one_port, other_ip, other_port, number, opened_by = values[:7]
         first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]

@@ -53,7 +53,7 @@ class EndpointFilter:
     def __init__(
         self, ports: Collection[int], networks: Collection[IPv4Network | IPv6Network]
     ) -> None:
-        """Select by ``ports`` and ``networks``; where there are none, all match."""
+        """Select by ``ports`` and ``networks``; without any, everything matches."""
         flags = bytearray(_PORTS) if ports else bytearray(b"\1") * _PORTS
         for port in ports:
             flags[port] = 1

@@ -1,4 +1,4 @@
-"""A place among the headers of a packet, and what was read of them so far.
+"""A position among the headers of a packet, and the values read so far.
 
 In: a packet batch. Out: :class:`HeaderCursor`, with numbers out of its bytes. Must not know: any
 header.
@@ -30,7 +30,7 @@ __all__ = ["HeaderCursor", "as_numbers"]
 
 
 def as_numbers(column: Any) -> memoryview:
-    """Return a column of a batch so that what is read of it are plain numbers."""
+    """Return a column of a batch whose items are plain numbers."""
     return memoryview(column)
 
 
@@ -170,7 +170,7 @@ class HeaderCursor:
     # -- datagrams of fragments -------------------------------------------------------------------
 
     def enter_joined(self, data: bytes, wire_bytes: int) -> None:
-        """Go to the beginning of a reassembled datagram, with so many bytes on the wire.
+        """Move to the begin of a reassembled datagram, which had so many bytes on the wire.
 
         In :attr:`buffer` it follows the packets of the batch.
         """

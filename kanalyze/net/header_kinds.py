@@ -1,4 +1,4 @@
-"""What kind of header stands at a place, as one number.
+"""The kinds of headers, as numbers.
 
 In: nothing. Out: the numbers. Must not know: how any header is read.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.net.ip.fragments import FragmentLimits, FragmentReassembler, PassOn
+    from kanalyze.net.ip.fragments import FragmentLimits, FragmentReassembler, IncompleteDatagram
     from kanalyze.net.layer_stats import LayerStats
     from kanalyze.net.shard import Shard
 
@@ -49,25 +49,26 @@ class HeaderReader:
     that completed it.
     """
 
-    _LEFT_OUT = ("_limits", "_stats", "_pass_on")
+    _LEFT_OUT = ("_limits", "_return_incomplete", "_stats")
 
     def __init__(
         self,
         stats: LayerStats,
         limits: FragmentLimits | None = None,
-        pass_on: PassOn | None = None,
+        *,
+        return_incomplete: bool = False,
     ) -> None:
         """Make one.
 
         Args:
             stats: where to count.
             limits: bounds for fragments; None for the defaults.
-            pass_on: takes datagrams of which fragments are missing, before they count as lost;
-                see :class:`~kanalyze.net.ip.fragments.FragmentReassembler`.
+            return_incomplete: return the datagrams of which fragments are missing, in place of
+                counting them as lost.
         """
         self._stats = stats
         self._limits = limits
-        self._pass_on = pass_on
+        self._return_incomplete = return_incomplete
         self._fragments: FragmentReassembler | None = None
         """None before the first one."""
 
@@ -76,7 +77,7 @@ class HeaderReader:
         return None if self._fragments is None else self._fragments.state()
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         if state is not None:
             self._fragments = self._new_fragments()
             self._fragments.load_state(state)
@@ -96,15 +97,21 @@ class HeaderReader:
             self._fragments.expire(int(max(batch.time_ns)))
         return builder.columns(cursor.buffer)
 
+    def read_with_incomplete(
+        self, batch: PacketBatch
+    ) -> tuple[SegmentColumns, list[IncompleteDatagram]]:
+        """Read as :meth:`read` does; return also the datagrams that were given up meanwhile."""
+        segments = self.read(batch)
+        return segments, [] if self._fragments is None else self._fragments.given_up()
+
     @property
     def open_fragments(self) -> list[int]:
         """Numbers of the packets whose datagrams may still be completed."""
         return [] if self._fragments is None else list(self._fragments.open_packets)
 
-    def finish(self) -> None:
-        """End the capture: count the incomplete datagrams."""
-        if self._fragments is not None:
-            self._fragments.finish()
+    def finish(self) -> list[IncompleteDatagram]:
+        """End the capture; count the incomplete datagrams as lost, or return them."""
+        return [] if self._fragments is None else self._fragments.finish()
 
     def _reassemble(self, cursor: HeaderCursor) -> int:
         if self._fragments is None:
@@ -112,12 +119,14 @@ class HeaderReader:
         return self._fragments.add(cursor)
 
     def _new_fragments(self) -> FragmentReassembler:
-        from kanalyze.net.ip.fragments import (
-            FragmentLimits,
-            FragmentReassembler,
-        )  # most captures have none
+        # Imported when needed: most captures have no fragments.
+        from kanalyze.net.ip.fragments import FragmentLimits, FragmentReassembler
 
-        return FragmentReassembler(self._limits or FragmentLimits(), self._stats, self._pass_on)
+        return FragmentReassembler(
+            self._limits or FragmentLimits(),
+            self._stats,
+            return_incomplete=self._return_incomplete,
+        )
 
 
 def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:

@@ -1,6 +1,6 @@
 """Counters and anomalies of the packet layer.
 
-In: what the layer finds. Out: :class:`NetCounters`, a list of
+In: counts and anomalies of the layer. Out: :class:`NetCounters`, a list of
 :class:`kanalyze.model.Anomaly`. Must not know: who reads them.
 """
 
@@ -21,7 +21,7 @@ MAX_ANOMALIES_PER_KIND: Final = 32
 """Anomalies of one kind that are kept of a batch; all are counted."""
 
 MAX_OTHER_NAMES: Final = 256
-"""Names of what is read no further; the wire can make up many more numbers than these."""
+"""How many names of unread protocols are counted; the wire can make up many more."""
 OTHER: Final = "other"
 
 
@@ -74,7 +74,7 @@ class NetCounters:
         self.anomalies: dict[AnomalyKind, int] = {}
         """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
         self.anomaly_bytes: dict[AnomalyKind, int] = {}
-        """Bytes they concern, by kind, where they say it."""
+        """Bytes of the anomalies, by kind, if they have a length."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes: each counter, in the order of their names."""
@@ -85,7 +85,7 @@ class NetCounters:
 
     @classmethod
     def from_state(cls, state: object) -> NetCounters:
-        """Make them from a state; raises ValueError where that is none."""
+        """Make them from a state; raises ValueError for any other value."""
         made = cls()
         counters = sorted(vars(made).items())
         kinds = "".join(["t" if isinstance(count, dict) else "n" for _, count in counters])
@@ -108,7 +108,7 @@ class NetCounters:
                 setattr(self, counter, mine + theirs)
 
     def count_other(self, name: str, packets: int) -> None:
-        """Count packets that are read no further, by what they are."""
+        """Count packets that are read no further, by protocol."""
         counts = self.other_packets
         if name not in counts and len(counts) >= MAX_OTHER_NAMES:
             name = OTHER
@@ -155,7 +155,7 @@ class LayerStats:
         return self.counters.state()
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         self.counters = NetCounters.from_state(state)
 
     @property

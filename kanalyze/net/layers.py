@@ -59,7 +59,7 @@ _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
 
 
 def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor], int]) -> bool:
-    """Go to the TCP header of a packet of a link type; tell whether there is one.
+    """Move to the TCP header of a packet; return false if there is none.
 
     A packet without one is counted by its reason. ``reassemble`` takes a fragment; if that
     completes a datagram, it moves the cursor there and returns the kind of its header, otherwise
@@ -88,7 +88,7 @@ def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor
 
 
 def inside_ip(cursor: HeaderCursor, kind: int) -> int:
-    """Step into a tunnel that IP carries; count what is none."""
+    """Step into a tunnel inside IP; count a packet without one."""
     if kind < 0:
         return kind
     kind = read_in_ip(cursor, kind)
@@ -115,7 +115,7 @@ def read_other(cursor: HeaderCursor, kind: int) -> int:
 
 
 def count_other(cursor: HeaderCursor, kind: int) -> int:
-    """Count a packet that is no TCP by the name of what it is."""
+    """Count a packet without TCP, by the name of its protocol."""
     counters = cursor.stats.counters
     counters.count_other(kind_name(kind), 1)
     if kind >= TRANSPORT:

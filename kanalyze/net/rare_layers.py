@@ -35,7 +35,7 @@ def _module() -> Any:
     """Import the libraries once a header needs them: it takes half a second; None without them."""
     try:
         with warnings.catch_warnings():
-            # It imports ciphers that nobody uses here and that will move.
+            # It imports ciphers that are not needed here and are deprecated.
             warnings.simplefilter("ignore")
             return importlib.import_module(_MODULE)
     except ImportError as error:
@@ -52,7 +52,7 @@ def can_read() -> bool:
 def find_inside(cursor: HeaderCursor, reader: str) -> tuple[int, int] | str:
     """Let a function of the libraries' module read the header here.
 
-    Returns the size of the header and the kind of what it carries, or the name of what is not read.
+    Returns the size of the header and the kind of its content, or the name of an unread protocol.
     """
     found: tuple[int, int] | str = getattr(_module(), reader)(cursor.rest(_MOST_HEADER_BYTES))
     return found
@@ -80,7 +80,7 @@ def read_pbb(cursor: HeaderCursor) -> int:
 
 
 def _after(cursor: HeaderCursor, found: tuple[int, int] | str) -> int:
-    """Go to what is carried where it is known; count it where not."""
+    """Move to the content if it is known; else count it."""
     if isinstance(found, str):
         return _count(cursor, found)
     size, kind = found

@@ -65,7 +65,7 @@ class Inside(NamedTuple):
 
 
 _Carried: TypeAlias = "Inside | str"
-"""What is carried, or the name of what is not read."""
+"""The kind of the content, or the name of an unread protocol."""
 
 
 def read_radiotap(data: bytes) -> _Carried:
@@ -157,7 +157,7 @@ def read_gtp(data: bytes) -> _Carried:
 
 
 def _header(layer: type[Packet], data: bytes) -> tuple[Any, int] | None:
-    """Let scapy read one header; return it and its size, None where it is not all there."""
+    """Let scapy read one header; return it and its size, None if it is incomplete."""
     header = layer()
     try:
         left = header.do_dissect(data)

@@ -1,4 +1,4 @@
-"""What can be said of a run while it goes on: open connections, requests in flight, counts so far.
+"""The state of a run in progress: open connections, requests in flight, counts so far.
 
 In: the stages of the run. Out: numbers. This module must not know rows, nor who shows the numbers.
 """

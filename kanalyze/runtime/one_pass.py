@@ -1,4 +1,4 @@
-"""One pass over captures: runs the stages, and counts what was seen.
+"""One pass over captures: runs the stages, and counts.
 
 In: captures, stages. Out: :class:`BatchEvents`, then a
 :class:`~kanalyze.tables.quality.CaptureQuality`. Must not know: rows, nor whether other workers

@@ -135,13 +135,13 @@ class Analysis:
         self._jobs = jobs if shard.count == 1 else 1
         self._on_tokens = on_tokens
         self._started: RequestRun | TableRun | Workers | None = None
-        """What :meth:`batches` is to give, where that was started before."""
+        """The batches for :meth:`batches`, if reading was started before."""
         self._workers: Workers | None = None
         self.quality = self._context.quality
         self.names = self._context.names
         """Names of topics by id, and ids that nothing named; complete with the rows."""
         self.monitor = RunMonitor(settings, self.quality)
-        """The state of :meth:`batches` while it goes on."""
+        """The state of :meth:`batches` while it runs."""
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -283,7 +283,7 @@ class Analysis:
         return AnomalyRun(self._context).batches()
 
     def resumable(self, saved_state: bytes | None, *, keeps_open: bool = False) -> ResumableRun:
-        """Return a run that goes on from the state of one before it, and may leave its own.
+        """Return a run that continues from a saved state, and can save its own.
 
         Args:
             saved_state: of a run over earlier captures; None where there was none.

@@ -1,4 +1,4 @@
-"""The run that begins where one over earlier captures stopped, and leaves its own state behind.
+"""The run that begins where one over earlier captures stopped, and saves its own state.
 
 In: the context of an analysis, and the saved state of a run before. Out: rows, anomalies, and the
 state of the connections that are open at the end. This module must not know where states are kept.

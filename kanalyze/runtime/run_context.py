@@ -32,7 +32,7 @@ __all__ = ["RunContext"]
 
 
 class RunContext:
-    """What the run of one analysis reads, and what it counts."""
+    """The inputs and the counts of the run of one analysis."""
 
     def __init__(
         self, settings: AnalysisSettings, inputs: AnalysisInputs, row_filter: RowFilter

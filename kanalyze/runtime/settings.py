@@ -1,4 +1,4 @@
-"""What an analysis was asked for, and the stages that this takes.
+"""The settings of an analysis, and the stages that these need.
 
 In: arguments of :class:`~kanalyze.runtime.pipeline.Analysis`. Out: new stages and row assemblers.
 This module must not know which captures are read, nor what becomes of rows.

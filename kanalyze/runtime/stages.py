@@ -62,7 +62,7 @@ class MemoryBounds(NamedTuple):
     reassembly_bytes: int
     """Open TCP connections, and segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections of which it is not known yet whether they are Kafka."""
+    """Connections whose protocol is not known yet."""
     kafka_bytes: int
     """Incomplete messages, and requests without a response."""
 
@@ -92,7 +92,7 @@ class Captures(Protocol):
 
     @property
     def description(self) -> FileMetadata | None:
-        """What they say of themselves, as far as they were read; None where that is not known."""
+        """The metadata of the captures so far; None if unknown."""
         ...
 
     @property
@@ -161,7 +161,7 @@ class Stages:
             catalog: the known APIs.
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
             keep: as there.
-            memory: how much may be held; None for the default.
+            memory: limits of memory; None for the default.
             connections: whether to measure TCP, and to summarize each connection that closed.
             every_anomaly: return all anomalies of a batch, not only the first of each kind; all
                 are counted in any case.
@@ -248,7 +248,7 @@ class Stages:
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Tell of an open connection whether it is not known what it is, nor will be soon."""
+        """Return true if the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
 
     @property

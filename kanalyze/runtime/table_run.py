@@ -59,7 +59,7 @@ class TableRows(NamedTuple):
     connections: list[ConnectionRow]
     anomalies: list[AnomalyRow]
     facts: Sequence[ClusterFacts] = ()
-    """What the requests tell, of which there is one block then; lines are made of it."""
+    """The facts of the requests, which are one block then; lines are made from them."""
     exchanges: Sequence[Exchange] = ()
     """Of the requests, of which there is one block then; their records become lines."""
     lines: Sequence[tuple[str, RowBlock]] = ()

@@ -244,7 +244,7 @@ class _BatchMerge:
 
 
 def _received(pipe: Connection) -> _Sent:
-    """Wait for what a worker sends next; raises what it sent as an error."""
+    """Wait for the next message of a worker; raises an error that it sent."""
     import pickle  # not for one process
 
     try:

@@ -125,11 +125,11 @@ def anomaly_row(
     """Make the row of an anomaly. Raises nothing.
 
     Args:
-        anomaly: what was wrong.
+        anomaly: the anomaly.
         place: gives, for a packet number over the whole input, the capture it is in and its
             number there; None where the anomaly is of no packet.
         client_side: index of the client among the connection's ends; None when not known (yet).
-        api_name: of ``anomaly.api_key``; None when there is none.
+        api_name: name of ``anomaly.api_key``; None without a key.
     """
     capture, packet = None, None
     if anomaly.packet is not None:

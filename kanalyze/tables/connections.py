@@ -1,6 +1,6 @@
-"""The rows of TCP connections: one a connection, whatever is spoken on it.
+"""The rows of TCP connections: one per connection, of any protocol.
 
-In: closed connections, with what is known of their protocol. Out: :class:`ConnectionRow`. This
+In: closed connections, with their protocol. Out: :class:`ConnectionRow`. This
 module must not know how anything is measured, nor where rows go.
 
 Most columns come in pairs, by the end that sent the packets. The two round trips divide the way at
@@ -293,16 +293,16 @@ def connection_row(
     Args:
         tcp: the connection, closed; without ``measures`` the columns made of them are null.
         capture: the input that holds its first packet.
-        first_packet: number in that input, from 1, of the first packet; None where it has none.
+        first_packet: number in that input, from 1, of the first packet; None if it is unknown.
         client_side: index in ``tcp.endpoints`` of the client; None when there is no telling.
-        protocol: what is spoken, as in the column.
+        protocol: the protocol, as in the column.
         client_id: and those below, as in their columns.
-        client_software_name: null unless Kafka told it.
-        client_software_version: null unless Kafka told it.
+        client_software_name: null unless it was in a Kafka request.
+        client_software_version: null unless it was in a Kafka request.
         principal: never a secret.
-        requests: null where no Kafka is read.
-        decoded_bytes: null where no Kafka is read.
-        skipped_bytes: null where no Kafka is read.
+        requests: null if no Kafka is read.
+        decoded_bytes: null if no Kafka is read.
+        skipped_bytes: null if no Kafka is read.
     """
     client_index = 0 if client_side is None else client_side
     client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]

@@ -60,11 +60,11 @@ class AnomalyTotal:
     def __init__(self) -> None:
         self.count = 0
         self.bytes = 0
-        """Bytes concerned, where the anomaly says it; 0 where none does."""
+        """Bytes of the anomalies that have a length; 0 if none has."""
 
 
 class CaptureQuality:
-    """What was captured, what is missing, what could not be read.
+    """Counts of captured, missing and unreadable data.
 
     All counters are zero or above; a fresh value is the neutral element of :meth:`merge`.
     """
@@ -96,20 +96,20 @@ class CaptureQuality:
         self.unreadable_packets = 0
         """Packets whose link, IP or TCP header made no sense."""
         self.other_packets: dict[str, int] = {}
-        """Packets that are read no further, by what they are (``ARP``, ``UDP``, ...)."""
+        """Packets that are read no further, by protocol (``ARP``, ``UDP``, ...)."""
         self.tunnels: dict[str, int] = {}
         """TCP segments found inside of tunnels, by kind; one in two tunnels counts for each."""
         self.fragment_packets = 0
-        """IP fragments of what may hold TCP."""
+        """IP fragments of datagrams that may contain TCP."""
         self.lost_datagrams = 0
-        """IP packets of which not all fragments were captured."""
+        """IP packets with fragments that were not captured."""
         self.connections = 0
         """TCP connections; the sum of the three below."""
         self.kafka_connections = 0
         self.tls_connections = 0
         self.other_connections = 0
         self.other_protocols: dict[str, int] = {}
-        """Connections that are not Kafka, by what they look like (``tls``, ``http``, ``unknown``,
+        """Connections that are not Kafka, by their likely protocol (``tls``, ``http``, ``unknown``,
         ...); ``none`` for those without payload."""
         self.kafka_ports: dict[str, int] = {}
         """Kafka connections by the broker's port."""
@@ -258,7 +258,7 @@ class CaptureQuality:
             mine.add(total.connections, total.packets, total.bytes)
 
     def count_description(self, description: FileMetadata) -> None:
-        """Take in what captures say of themselves."""
+        """Add the metadata of captures."""
         texts = [interface.text for interface in description.interfaces]
         _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)
         notes = description.comments
@@ -293,7 +293,7 @@ class CaptureQuality:
             self.count_anomaly(kind, total.bytes, total.count)
 
     def extent(self) -> dict[str, Any]:
-        """Return what was captured, and when, as the report's ``capture`` has it."""
+        """Return the amount and time of the captured data, as in the report's ``capture``."""
         first, last = self.first_time_ns, self.last_time_ns
         return {
             "captures": list(self.captures),
@@ -349,9 +349,9 @@ class CaptureQuality:
 
     @classmethod
     def from_values(cls, values: object) -> CaptureQuality:
-        """Make one of what :meth:`to_values` gave.
+        """Make one from the values of :meth:`to_values`.
 
-        Raises KeyError, TypeError or ValueError where it is none of that.
+        Raises KeyError, TypeError or ValueError for any other value.
 
         A counter that is not there is as in a fresh one.
         """

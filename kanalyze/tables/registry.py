@@ -67,7 +67,7 @@ TABLES: dict[str, TableSpec] = {
         ),
     )
 }
-"""By name, in the order in which they are told of."""
+"""The tables by name, in the order of the documentation."""
 
 ALWAYS = ("requests", "connections", "anomalies")
 """Tables that cost next to nothing; the others are made for those who ask."""
@@ -108,7 +108,7 @@ SQL_TABLES: dict[str, TableSpec] = {
     "partitions": _view("partitions", ("status", "acks"), {}, (_COUNTED,)),
     "errors": _view("errors", (), {"code": "error_code", "name": "error_name"}),
 }
-"""The tables and views that may be asked in SQL."""
+"""The tables and views that SQL can query."""
 
 
 def choose_tables(names: Iterable[str] = ()) -> tuple[TableSpec, ...]:

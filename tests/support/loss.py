@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.capture.reader import open_capture
-from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Gap
 from kanalyze.net.headers import read_headers
@@ -204,7 +205,8 @@ def _frames(name: str) -> _Frames:
                         sender = f"{end.ip}:{end.port}"
                         place = (sender, number, frame.start_packet, frame.length, id_)
                         found[place].append(_packets(frame, spans))
-                cutter.settle()
+                if cutter.partial is not None:
+                    cutter.partial.detach()
 
     with open_capture(str(path(name))) as reader:
         for batch in reader.batches():

@@ -1,6 +1,7 @@
 """Finds packets in the bytes of captures: what runs once for each of them.
 
-In: bytes of a pcap or pcapng file, and what its headers said. Out: columns, and where it stopped.
+In: bytes of a pcap or pcapng file, and the values of its headers. Out: columns, and the position
+    where reading stopped.
 Must not know: where the bytes come from, nor what is inside a packet.
 
 Compiled by Cython, with the types in ``packet_scan.pxd``; uncompiled it does the same, slowly.
@@ -161,8 +162,8 @@ class PcapRecords:
         Args:
             is_big: numbers are written with their highest byte first.
             header_bytes: of a record.
-            captured_at: where in a record's header the length of what was captured stands.
-            wire_at: where that of the whole packet stands.
+            captured_at: index of the captured length in a record's header.
+            wire_at: index of the packet's length in a record's header.
             ns_per_unit: of the second time field.
             link_type: of all packets.
             most_captured: a record of more bytes is taken for corruption.
@@ -178,7 +179,7 @@ class PcapRecords:
     def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
         """Hand on the records from ``start`` on, until the maker has ``most``.
 
-        Returns where it stopped: at a record that is not complete, or too large, or one too many.
+        Returns where reading stopped: at an incomplete or too large record, or at the limit.
         """
         data = buffer
         is_big, header_bytes = self._is_big, self.header_bytes
@@ -198,11 +199,11 @@ class PcapRecords:
         return at
 
     def captured_bytes(self, buffer: memoryview, at: int) -> int:
-        """Return the length that a record's header tells."""
+        """Return the length in a record's header."""
         return u32(buffer, at + self._captured_at, self._is_big)
 
     def time_ns(self, buffer: memoryview, at: int) -> int:
-        """Return the Unix time in ns that a record's header tells."""
+        """Return the Unix time in ns of a record's header."""
         fraction = u32(buffer, at + 4, self._is_big)
         return u32(buffer, at, self._is_big) * NS_PER_S + fraction * self._ns_per_unit
 
@@ -293,7 +294,7 @@ class PcapngBlocks:
     def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
         """Hand on the packets in the blocks from ``start`` on, until the maker has ``most``.
 
-        Returns where it stopped: at a block that it does not read (see ``stop``).
+        Returns where reading stopped: at a block that is read elsewhere (see ``stop``).
         """
         data = buffer
         is_big = self._is_big
@@ -334,7 +335,7 @@ class PcapngBlocks:
         size: int,
         maker: ColumnMaker,
     ) -> bool:
-        """Read the block of a packet; false where it contradicts itself."""
+        """Read the block of a packet; return false if it contradicts itself."""
         if kind == SIMPLE_PACKET:
             return self._simple(data, at, size, maker)
         is_big = self._is_big
@@ -399,7 +400,7 @@ class PcapngBlocks:
         interface: int,
         dropped: int,
     ) -> None:
-        """Tell of what is wanted from a packet's options: drops before it, and comments.
+        """Read two of a packet's options: the drops before it, and comments.
 
         They end at the end mark, at one that is cut, or at a last one without a value.
         """
@@ -417,7 +418,7 @@ class PcapngBlocks:
                 high, low = u32(data, at, is_big), u32(data, at + 4, is_big)
                 if not is_big:
                     high, low = low, high
-                # That more were dropped is not to be believed.
+                # A larger number of drops is implausible.
                 if high == 0:
                     dropped = low
                 elif high == 1 and low == 0:

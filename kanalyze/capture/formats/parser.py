@@ -31,7 +31,8 @@ MAX_RECORD_BYTES = 256 << 20
 STANDARD_SNAP_BYTES = 262_144
 """The largest packet that tcpdump and Wireshark write, whatever the snap length says."""
 MOST_PACKETS = 32_768
-"""Of a batch. Each may be a connection of its own, and what is made of a batch is held at once."""
+"""Packets of a batch. Each may be a connection of its own, and all results of a batch are in memory
+at once."""
 
 
 class Columns:
@@ -57,7 +58,7 @@ class Columns:
         return len(self.time_ns)
 
     def first(self, count: int) -> Columns:
-        """Return the first packets alone; all of them where there are no more than ``count``."""
+        """Return the first ``count`` packets, or all of them if they are fewer."""
         return Columns(
             time_ns=self.time_ns[:count],
             offset=self.offset[:count],
@@ -95,7 +96,7 @@ class Parsed(NamedTuple):
 
 
 class CaptureParser(Protocol):
-    """A parser of one capture format, fed with bytes; it keeps what the file's header said."""
+    """A parser of one capture format, fed with bytes; it keeps the values of the file's header."""
 
     @property
     def dropped_packets(self) -> int | None:

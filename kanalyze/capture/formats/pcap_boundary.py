@@ -1,4 +1,4 @@
-"""Finds where a record of a pcap file begins, without having read what is before it.
+"""Finds where a record of a pcap file begins, without reading the bytes before it.
 
 In: bytes from the middle of a file. Out: :class:`Boundary`, a guess. Must not know: where the bytes
 come from, nor what follows from a wrong guess.

@@ -74,7 +74,7 @@ class PcapngParser:
         return parsed._replace(columns=self._maker.take())
 
     def _left(self) -> tuple[int, Anomaly | None]:
-        """Return the size of the next block, as far as it is known, and what is wrong with it."""
+        """Return the size of the next block, if known, and what is wrong with it."""
         size = self._blocks.size
         match self._blocks.stop:
             case Stop.WRONG:

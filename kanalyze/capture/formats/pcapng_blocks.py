@@ -69,7 +69,7 @@ class Clock(NamedTuple):
 
     @property
     def factor(self) -> int:
-        """Nanoseconds in a unit; 0 where it is less than one, or :meth:`time_ns` is to be asked."""
+        """Nanoseconds in a unit; 0 if it is less than one, or if :meth:`time_ns` has to be used."""
         is_simple = self.resolution <= _NANOSECONDS and abs(self.offset_ns) < _SAFE_NS
         return 10 ** (_NANOSECONDS - self.resolution) if is_simple else 0
 
@@ -103,7 +103,7 @@ class SectionMetadata:
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets dropped, in all sections so far; None where nothing says it.
+        """Packets dropped, in all sections so far; None if it is not in the file.
 
         An interface's statistics count from the start: the last ones hold. Its packets give the
         same count in portions. The larger of the two is taken, as either may end early.

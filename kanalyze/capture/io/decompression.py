@@ -2,7 +2,7 @@
 
 In: a raw byte source. Out: a byte source. Must not know: what the bytes mean.
 
-The content tells the format, not the name. All formats may be several pieces one after another
+The content determines the format, not the name. All formats may be several pieces one after another
 (gzip members, frames, streams), with zeros as padding between them. Not :mod:`gzip` and its like:
 the reader needs what could be decompressed before a cut or a damage, in bounded steps, from sources
 that cannot seek. A step makes no more than the caller has room for; what a decoder itself needs is
@@ -32,7 +32,7 @@ __all__ = ["DecompressedSource", "compression_name"]
 _GZIP_WINDOW: Final = 31
 """zlib's way to say: a gzip header and trailer around a window of 32 KiB."""
 _MAX_ZSTD_WINDOW_LOG: Final = 27
-"""128 MiB: what ``zstd`` itself reads without being told to."""
+"""128 MiB: the limit of ``zstd`` itself, without options."""
 _MAX_XZ_BYTES: Final = 160 << 20
 """``xz -9`` needs 65 MiB."""
 _INPUT_BYTES: Final = 32 << 10

@@ -77,7 +77,7 @@ class PipeCapture:
 
     @property
     def about(self) -> FileMetadata | None:
-        """What the capture says of itself, as far as it was read; None before it begins."""
+        """The metadata of the capture so far; None before it begins."""
         return self._reader.description if self._reader is not None else None
 
     @property
@@ -112,7 +112,7 @@ class PipeCapture:
         self.close()
 
     def read(self, timeout_s: float) -> PacketBatch | None:
-        """Return what has come since the last call, or None when nothing came in ``timeout_s``.
+        """Return the packets since the last call, or None if none came in ``timeout_s``.
 
         None at the end too (see :attr:`is_at_end`). The batch's buffer is valid until the next
         call. Raises :class:`CaptureError` when it is no capture, or cannot be read.
@@ -154,7 +154,7 @@ class PipeCapture:
                 self._turn.notify_all()
 
     def _answer(self, batch: PacketBatch) -> bool:
-        """Hand a batch over and wait until the next is asked for; false when there is none."""
+        """Pass a batch on and wait for the next request; false if there is none."""
         with self._turn:
             self._batch = batch
             self._is_asked = False
@@ -176,7 +176,7 @@ class _GatheringSource(FileSource):
     def __init__(self, file: BinaryFile, name: str, gather_s: float) -> None:
         super().__init__(file, name, owned=False)
         self.is_stopped = False
-        """Set from outside: what is being waited for is not wanted any more."""
+        """Set by the reader: stop waiting."""
         self._gather_s = gather_s
         self._poll = _poll_of(file)
 
@@ -202,7 +202,7 @@ class _GatheringSource(FileSource):
 
 
 def _poll_of(file: BinaryFile) -> select.poll | None:
-    """Return what waits for the file; None where it never has to be waited for, or cannot be."""
+    """Return an object that waits for the file; None if that is never needed, or impossible."""
     try:
         descriptor = file.fileno()
     except (OSError, AttributeError, ValueError):

@@ -38,7 +38,7 @@ BinaryFile: TypeAlias = IO[bytes] | io.RawIOBase | io.BufferedIOBase
 
 
 class DamagedDataError(Exception):
-    """The compressed data is cut or wrong; what came before it has been delivered."""
+    """The compressed data is truncated or wrong; the data before it has been delivered."""
 
     def __init__(self, detail: str, *, cut: bool) -> None:
         super().__init__(detail)
@@ -51,7 +51,7 @@ class ByteSource(Protocol):
     def readinto(self, target: memoryview) -> int:
         """Fill the start of ``target``; return the number of bytes, 0 at the end alone.
 
-        May return before ``target`` is full: what there is of a pipe is not held back.
+        May return before ``target`` is full: the data of a pipe is returned as it comes.
         """
 
 
@@ -64,7 +64,7 @@ class FileSource:
         self.name = name
         self.bytes_read = 0
         self.total_bytes = _size(file) if total_bytes is None else total_bytes
-        """None where there is no telling (a pipe)."""
+        """None if unknown (a pipe)."""
         self._file = file
         self._owned = owned
         # At most one read of the system: a buffered reader's readinto waits for a full buffer.
@@ -147,7 +147,7 @@ def open_source(
 
 
 def _size(file: BinaryFile) -> int | None:
-    """Bytes that the file has on disk; None for what is not a regular file."""
+    """Bytes that the file has on disk; None if it is no regular file."""
     try:
         status = os.fstat(file.fileno())
     except (OSError, AttributeError, ValueError):

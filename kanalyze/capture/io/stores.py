@@ -3,7 +3,8 @@
 In: a URL (``s3://bucket/key``, ``file:///folder``, ``https://host/file``). Out: binary files, and
 the URLs that a folder or a pattern stands for. Must not know: what is in the files.
 
-pyarrow opens what it knows (file, s3, gs, hdfs, abfs): it reads just the bytes asked for and needs
+pyarrow opens the schemes it knows (file, s3, gs, hdfs,
+abfs): it reads just the bytes asked for and needs
 no further package. fsspec opens the rest, if it is installed: to look at the first bytes of an
 object, its file systems read megabytes, and each needs a package of its own. Neither is imported
 before a URL is given.
@@ -44,7 +45,7 @@ class _Entry(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """What a file system knows of a file; None where it does not say."""
+    """The properties of a file in a file system; None if unknown."""
 
     total_bytes: int | None
     modified_ns: int | None
@@ -130,7 +131,7 @@ class Stores:
         """By the URL's root and query: the file system, and the prefix of its paths."""
 
     def open(self, url: str) -> tuple[io.RawIOBase, int | None]:
-        """Open a file; return it, and its size where that is known.
+        """Open a file; return it, and its size if known.
 
         Raises :class:`CaptureError` when it cannot be opened.
         """
@@ -164,7 +165,7 @@ class Stores:
         return [url], False
 
     def about(self, url: str) -> KnownFile | None:
-        """Return what is known of a file; None where it is known not to be there.
+        """Return the properties of a file; None if it does not exist.
 
         Raises :class:`CaptureError` when the file system cannot be asked.
         """

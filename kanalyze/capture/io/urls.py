@@ -72,7 +72,7 @@ def split_url(url: str) -> UrlParts:
 
 
 def scrubbed(text: str, url: str) -> str:
-    """Take out of a message whatever the URL holds that is secret."""
+    """Remove the secrets of the URL from a message."""
     from urllib.parse import unquote  # not for paths
 
     parts = split_url(url)

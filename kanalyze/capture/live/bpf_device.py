@@ -26,7 +26,7 @@ __all__ = ["BpfFeed", "BpfSocket", "bpf_columns"]
 
 
 class BpfSocket:
-    """scapy's listening socket; raises :class:`CaptureError` when there is none to be had."""
+    """scapy's listening socket; raises :class:`CaptureError` if it cannot be opened."""
 
     def __init__(self, interface: str, filter_text: str | None, *, promiscuous: bool) -> None:
         try:
@@ -91,7 +91,7 @@ class BpfFeed:
         os.set_blocking(source.fileno(), False)
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return what has come; None for nothing. It is valid until the next call."""
+        """Return the packets that have come; None for none. They are valid until the next call."""
         try:
             end = os.readv(self._source.fileno(), [self._buffer])
         except BlockingIOError:
@@ -105,14 +105,14 @@ class BpfFeed:
         return (self._buffer, columns) if len(columns) else None
 
     def give_back(self) -> None:
-        """Say that what was taken is not looked at any more."""
+        """Release the packets of the last batch."""
 
     def close(self) -> None:
         """Do nothing: there is only memory to free."""
 
 
 def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
-    """Return the packets in what was read from the device at once."""
+    """Return the packets of one read from the device."""
     maker = ColumnMaker()
     KernelScan(link_type, snap_bytes).bpf(buffer, len(buffer), maker)
     return maker.take_all()

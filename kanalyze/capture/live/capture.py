@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BUFFER_BYTES", "DEFAULT_GATHER_S", "InterfaceState", "LiveCapture"]
 
 DEFAULT_BUFFER_BYTES: Final = 128 << 20
-"""At 200,000 packets of 1,500 bytes a second, what comes in two fifths of a second."""
+"""Enough for two fifths of a second of 200,000 packets of 1,500 bytes a second."""
 DEFAULT_GATHER_S: Final = 0.5
-"""Many packets at once cost less each: at 5,000 a second half of what they do in a tenth."""
+"""Large batches take less time per packet: at 5,000 a second half as much as batches of 0.1 s."""
 _LOOK_EVERY_S: Final = 0.01
 
 
@@ -125,7 +125,7 @@ class LiveCapture:
 
     @property
     def is_promiscuous(self) -> bool:
-        """Whether packets that are not for this machine were asked for."""
+        """True if packets for other machines are captured too."""
         return self._source.is_promiscuous
 
     @property
@@ -165,7 +165,7 @@ class LiveCapture:
         self.close()
 
     def read(self, timeout_s: float) -> PacketBatch | None:
-        """Return what has come since the last call, or None when nothing is due in ``timeout_s``.
+        """Return the packets since the last call, or None if none are due in ``timeout_s``.
 
         A packet may be on its way for a twentieth of a second, and for what is gathered on top. The
         batch's buffer is valid until the next call. An interface that is down gives nothing until
@@ -182,7 +182,7 @@ class LiveCapture:
             if taken is not None and len(taken[1]):
                 self._gathered_s = now_s + self._gather_s
                 return self._numbered(*taken)
-            self._feed.give_back()  # packets are what is asked for, not blocks
+            self._feed.give_back()  # the caller wants packets, not blocks
             if now_s >= until_s:
                 return None
             if is_due:
@@ -193,7 +193,7 @@ class LiveCapture:
     def reopen(self) -> bool:
         """Listen on the interface of that name that there is now; whether there is one.
 
-        Counts and numbers go on. What the old one still held is lost, and its last batch with it;
+        Counts and numbers continue. The unread packets of the old one are lost, and its last batch;
         read before. Raises :class:`CaptureError` when there is one that cannot be listened on.
         """
         if not self._is_there():

@@ -69,7 +69,7 @@ _MAX_INSTRUCTIONS: Final = 4096
 
 
 def port_filter(ports: Iterable[int], hosts: Iterable[str], link_type: int = ETHERNET) -> str:
-    """Return the expression that selects TCP by ``ports`` and ``hosts``; all where there are none.
+    """Return the expression that selects TCP by ``ports`` and ``hosts``; all TCP without any.
 
     Hosts are addresses or networks (``10.0.0.0/8``), IPv4 or IPv6. Packets match with one VLAN tag,
     with two, and without. Of a fragmented datagram only the first fragment matches, which has the

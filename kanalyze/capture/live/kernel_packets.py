@@ -1,10 +1,11 @@
 """Packets as Linux hands them out, to packets as they were on the wire: once for each of them.
 
-In: what the kernel says of packets, in memory that may be written to. Out: packets for a
-:class:`~kanalyze.capture.formats.packet_scan.ColumnMaker`. Must not know: how packets were asked
-for, nor what is inside of them.
+In: packets and their metadata from the kernel, in writable memory. Out: packets for a
+:class:`~kanalyze.capture.formats.packet_scan.ColumnMaker`. Must not know: how packets were
+captured, nor what is inside them.
 
-The kernel takes the VLAN tag out of a packet and tells it beside; here it is put back. A cooked
+The kernel removes the VLAN tag from a packet and passes it separately; here it is put
+back. A cooked
 packet comes without a link-layer header; here it gets one of LINKTYPE_LINUX_SLL2
 (https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Both are written into the free bytes
 before the packet, so that no packet is copied.
@@ -49,7 +50,7 @@ __all__ = ["KernelScan"]
 
 
 class KernelScan:
-    """Reads packets of one link type, of each no more than so many bytes."""
+    """Reads packets of one link type, each up to a number of bytes."""
 
     __slots__ = ("_is_big", "_link_type", "_snap_bytes")
 

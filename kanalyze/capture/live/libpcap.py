@@ -115,7 +115,7 @@ def program_of(instructions: Sequence[Instruction]) -> BpfProgram:
 
 @cache
 def load_libpcap() -> ctypes.CDLL:
-    """Load libpcap; raises :class:`CaptureError` where it is not installed."""
+    """Load libpcap; raises :class:`CaptureError` if it is not installed."""
     for name in _FILES:
         try:
             pcap = ctypes.CDLL(name)

@@ -1,4 +1,4 @@
-"""A packet socket of Linux: opened, filtered, started, asked how it is (see packet(7)).
+"""A packet socket of Linux: opens, filters and starts it, and reads its state (see packet(7)).
 
 In: the name of an interface, a program for the kernel. Out: :class:`PacketSocket`. Must not know:
 how packets are taken out of it.
@@ -133,7 +133,7 @@ class PacketSocket:
     def counts(self) -> tuple[int, int]:
         """Packets that the filter took so far, and how many of these were dropped."""
         if self.socket.fileno() >= 0:
-            # The kernel counts from 0 again each time it is asked.
+            # The kernel resets its counts each time they are read.
             counts = self.socket.getsockopt(SOL_PACKET, _STATISTICS, _COUNTS.size)
             received, dropped = _COUNTS.unpack(counts)
             self._received_packets += received
@@ -149,7 +149,7 @@ class PacketSocket:
         self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def close(self) -> None:
-        """End the capture, even where memory shared with the kernel is still looked at."""
+        """End the capture, even if memory shared with the kernel is still in use."""
         if self.socket.fileno() < 0:
             return
         _ = self.counts

@@ -157,14 +157,14 @@ class RingFeed:
         return self._ring is not None and self._ring.is_filling
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return what was handed over since :meth:`give_back`; None for nothing."""
+        """Return the packets since :meth:`give_back`; None for none."""
         taken = self._ring.take() if self._ring is not None else None
         if taken is not None:
             self._taken = taken[0]
         return taken
 
     def give_back(self) -> None:
-        """Say that what was taken is not looked at any more."""
+        """Release the packets of the last batch."""
         if self._ring is not None:
             self._ring.give_back()
 

@@ -35,7 +35,7 @@ _RECEIVE_BUFFER_FORCED: Final = 33
 _MOST_PACKETS: Final = 512
 """To a call."""
 _LARGEST_PACKET_BYTES: Final = 66 << 10
-"""The largest that is not cut here: IP's largest, and what comes before it."""
+"""The largest packet that is not cut here: the largest of IP, and the headers before it."""
 _MAX_QUEUE_BYTES: Final = (1 << 31) - 1
 
 
@@ -124,7 +124,7 @@ class MessageFeed:
         return self._last_count == len(self._slots.messages)
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return what has come; None for nothing. It is valid until the next call."""
+        """Return the packets that have come; None for none. They are valid until the next call."""
         count = self._last_count = self._receive_all()
         if not count:
             return None

@@ -1,11 +1,11 @@
 """Which bytes of a frame a decoder reads, so that the others need not be kept.
 
-In: a frame, and a decoder. Out: the frame without the bytes that the decoder steps over, or the
-ranges that it reads: most bytes of a large frame are record data, of which a row needs the batch
-headers. This module must not know what is decoded.
+In: a frame, and a decoder. Out: the frame without the bytes that the decoder skips, or the ranges
+    that it reads. Most bytes of a large frame are record data, and rows need only the batch
+    headers. This module must not know what is decoded.
 
-The decoder runs over the bytes received so far. It will read the same ranges again, so the bytes
-between these are dropped. From the byte that it lacked on everything is kept.
+    The decoder runs over the bytes received so far. It will read the same ranges again, so the
+    bytes between these are dropped. Everything from the first missing byte on is kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Ranges: TypeAlias = list[tuple[int, int]]
 def drop_unread_bytes(
     frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]
 ) -> tuple[Ranges, int]:
-    """Drop the bytes of an unfinished frame that ``decode``, from ``at`` on, steps over.
+    """Drop the bytes of an incomplete frame that ``decode`` skips, from ``at`` on.
 
     Returns the ranges kept before an offset in the frame, and that offset.
     """
@@ -50,12 +50,12 @@ def drop_unread_bytes(
 def byte_ranges_read(
     frame: Frame, at: int, decode: Callable[..., tuple[Any, int]]
 ) -> Ranges | None:
-    """Return which bytes of a whole frame ``decode``, from ``at`` on, reads.
+    """Return which bytes of a complete frame ``decode`` reads, from ``at`` on.
 
-    All before ``at`` are among them. None where the frame cannot be read. Windows are small, as all
-    bytes of a window count as read.
+    All bytes before ``at`` are included. None if the frame cannot be read. Windows are small,
+    because all bytes of a window count as read.
     """
-    frame.narrow(_NARROW_BYTES)
+    frame.window_bytes = _NARROW_BYTES
     reads = _Reads(frame)
     reads.note(0, at)
     try:
@@ -66,7 +66,7 @@ def byte_ranges_read(
 
 
 _NARROW_BYTES = 192
-"""Holds the head of a partition and the header of its batch (61 bytes), as a rule."""
+"""Mostly enough for the first fields of a partition and the header of its batch (61 bytes)."""
 
 
 class _Reads:
@@ -76,7 +76,7 @@ class _Reads:
         self._frame = frame
         self._ranges: list[tuple[int, int]] = []
         self.stuck_at = frame.received
-        """The first byte that was asked for and is not there."""
+        """The first byte that the decoder needed and that is not there."""
 
     @property
     def length(self) -> int:

@@ -1,9 +1,9 @@
-"""Makes decoders: one for a message, a version and the wanted fields.
+"""Makes decoders: one for a message, a version and the selected fields.
 
 In: a definition, a version, a projection. Out: a :data:`Decoder`. Must not know where the bytes
 come from, nor what they mean.
 
-For a message ``A, B [C, D]`` with all fields wanted a decoder returns ``(a, [(c, d), ...])``; see
+For a message ``A, B [C, D]`` with all fields selected a decoder returns ``(a, [(c, d), ...])``; see
 :data:`Decoder`. :mod:`kanalyze.kafka.codec.interpreter` gives the same, slowly.
 """
 
@@ -33,12 +33,12 @@ Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, Source | None], tup
 """``decode(view, pos, base, source) -> (values, end)``.
 
 ``view`` holds bytes of one frame and none after its end; the body starts at ``view[pos]``; ``base``
-is the frame position of ``view[0]``. ``source`` gives the bytes of the frame that ``view`` doesn't
-hold; None when it holds all there are. ``end`` is the frame position after the body.
+is the frame position of ``view[0]``. ``source`` gives the bytes of the frame that are not in
+``view``; None if all are. ``end`` is the frame position after the body.
 
-``values`` is a tuple of the wanted fields in the order of the definition, the same for every
+``values`` is a tuple of the selected fields in the order of the definition, the same for every
 version: a field the version doesn't have is its default. A struct is such a tuple, an array a list,
-null None, a UUID 16 bytes, text ``str`` (what is no UTF-8 as ``\\xNN``), records a
+null None, a UUID 16 bytes, text ``str`` (bytes that are no UTF-8 as ``\\xNN``), records a
 :class:`~kanalyze.kafka.records.batch_headers.RecordsSummary` or their bytes.
 
 With :data:`Projection.ALL` it is a dict by Kafka's JSON names of the fields that the version has;
@@ -53,7 +53,8 @@ MissingBytes for what the capture lacks; no other exception, whatever the bytes.
 
 _BUILT_IN = Catalog()
 _MOST_PROGRAMS = 1 << 12
-"""Programs of built-in messages in the cache: all versions of all, with two projections or so."""
+"""Number of cached programs of built-in messages: all versions of all messages, with about two
+projections."""
 
 
 class Decoders:

@@ -1,4 +1,4 @@
-"""Decodes one body at a time, with a program, a machine and a tape reader.
+"""Decodes bodies, one at a time, with a program, a machine and a tape reader.
 
 In: a program, and bodies: bytes, in a :class:`~kanalyze.kafka.framing.frame.Frame`, or behind a
 :class:`~kanalyze.kafka.wire.Source`. Out: values, or the exceptions of
@@ -26,13 +26,14 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.program import Program
     from kanalyze.kafka.codec.values import TapeCursor
-    from kanalyze.kafka.framing.frame import Frame, SegmentSpan
+    from kanalyze.kafka.framing.frame import Frame
+    from kanalyze.kafka.framing.frame_pieces import SegmentSpan
 
 __all__ = ["BodyDecoder"]
 
 _NO_BYTES = memoryview(b"")
 _TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
-"""Of a tape that many bodies share: 128 KiB, and 16 KiB of texts."""
+"""Size of a tape that many bodies share: 128 KiB, and 16 KiB of texts."""
 
 
 class BodyDecoder:
@@ -65,7 +66,7 @@ class BodyDecoder:
         return self.reader.value(self.shape), end
 
     def read(self, view: bytes | memoryview, pos: int) -> int:
-        """Decode a body whose bytes are all there; the values stay with the machine.
+        """Decode a complete body; the values stay on the machine's tape.
 
         Returns where it ended, and raises, as ``__call__`` does.
         """
@@ -80,7 +81,7 @@ class BodyDecoder:
     def of_frame(self, frame: Frame, at: int) -> Any:
         """Decode the body at offset ``at`` of a frame; return its values.
 
-        ``end`` is the frame offset after the body then. As ``__call__`` otherwise.
+        Sets ``end`` to the frame offset after the body. Raises as ``__call__`` does.
         """
         wrong = self.run(frame, at)
         if wrong is not None:
@@ -88,7 +89,7 @@ class BodyDecoder:
         return self.reader.value(self.shape)
 
     def take(self, tape: Tape | None) -> Taped:
-        """Move what was decoded last to the tape if that has room, else to a new one."""
+        """Copy the last decoded values to the tape if it has room, else to a new one."""
         machine = self.machine
         if tape is None or not tape.has_room(machine.used, machine.arena_used):
             cells = max(machine.used, _TAPE_CELLS)
@@ -96,14 +97,14 @@ class BodyDecoder:
         return self.reader.take(self.shape, tape)
 
     def taped_from_state(self, state: object) -> Taped:
-        """Return what was decoded before, from its state; raises ValueError where that is none."""
+        """Return decoded values from their state; raises ValueError for any other value."""
         return Taped.from_state(state, self.reader, self.shape)
 
     def run(self, frame: Frame, at: int) -> WireError | None:
-        """Decode as :meth:`of_frame`; the values stay with the machine.
+        """Decode as :meth:`of_frame`; the values stay on the machine's tape.
 
-        Returns the error, None where the body was read: some clients write every body wrong, and
-        raising takes longer than reading.
+        Returns the error, or None if the body was read. It is not raised: some clients write every
+        body wrong, and raising takes longer than reading.
         """
         machine = self.machine
         frame_bytes = frame.length
@@ -140,7 +141,7 @@ class BodyDecoder:
         return frame_bytes - machine.left
 
     def _read_on(self, frame_bytes: int, frame: Frame | None, source: Source) -> None:
-        """Run over the bytes of a source: window by window, or those of a frame as they came."""
+        """Run over the bytes of a source: window by window, or, of a frame, segment by segment."""
         machine = self.machine
         while machine.status == RUNNING:
             if machine.skip > 0:
@@ -154,7 +155,7 @@ class BodyDecoder:
                     raise MissingBytes(f"byte {at} of the frame is not there")
                 continue
             try:
-                # In one expression the two would be of one type: an object for each part.
+                # One expression for both would make an object for each part.
                 if frame is None:  # noqa: SIM108
                     part = source.window(at)
                 else:
@@ -166,9 +167,9 @@ class BodyDecoder:
             machine.feed(part, 0, len(part))
 
     def _feed_spread(self, spread: SegmentSpan, at: int) -> bool:
-        """Run over the bytes of a spread that lie together from ``at`` on; tell if any are there.
+        """Run over the contiguous bytes of a spread from ``at`` on; return false if there are none.
 
-        A view of them would take 50 ns.
+        Making a view of them would take 50 ns.
         """
         end = spread.run_end(at)
         if end <= at or at >= spread.length:

@@ -1,7 +1,7 @@
-"""What other protocols put into bytes fields of Kafka's messages.
+"""Reads protocols that are embedded in bytes fields of Kafka's messages.
 
-In: the bytes of such a field. Out: plain values. This module must not know which connection they
-came from; what it cannot read it refuses with a WireError, and keeps no bytes of a secret.
+In: the bytes of such a field. Out: plain values, or a WireError. This module must not know which
+connection they came from; it keeps no bytes of a secret.
 
 The consumer protocol in JoinGroup and SyncGroup (``ConsumerProtocolSubscription`` and
 ``ConsumerProtocolAssignment``): a version, then its fields, never flexible. Newer versions only add
@@ -44,14 +44,14 @@ class TopicPartitions(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """What a member of a consumer group tells the leader when it joins."""
+    """The metadata that a member of a consumer group sends when it joins."""
 
     version: int
     topics: tuple[str, ...]
     user_data: bytes | None
     """Of the assignor; None and empty are different."""
     owned: tuple[TopicPartitions, ...] = ()
-    """From version 1 on: what it holds already."""
+    """From version 1 on: the partitions that it owns already."""
     generation_id: int | None = None
     """From version 2 on; None for none (-1) and before."""
     rack_id: str | None = None
@@ -59,7 +59,7 @@ class Subscription(NamedTuple):
 
 
 class MemberAssignment(NamedTuple):
-    """What the leader gives a member."""
+    """The partitions that the leader assigns to a member."""
 
     version: int
     assigned: tuple[TopicPartitions, ...]
@@ -141,7 +141,7 @@ class _Reader:
         return TopicPartitions(self.string(), self.array(self.int32, least_bytes=4))
 
     def array(self, read: Callable[[], T], *, least_bytes: int) -> tuple[T, ...]:
-        """Read an array; a count that the bytes left have no room for is refused at once."""
+        """Read an array; raises Truncated if the bytes left have no room for so many."""
         count = self.int32()
         if count < 0:
             raise Malformed(f"an array of {count}")

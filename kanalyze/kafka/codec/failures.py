@@ -1,9 +1,10 @@
-"""Says in words why a message could not be read, or not to its end.
+"""Says in words why a message could not be read to its end.
 
 In: definitions, and bytes that a decoder refused. Out: short texts for people, never bytes from the
 wire. This module must not know of packets or connections.
 
-Decoders are made for speed: they know what is wrong, not where. The slow reader is asked for that.
+Decoders are made for speed: they know what is wrong, but not where. The slow interpreter finds the
+field.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ UNKNOWN_API: Final = "no definition has this API"
 
 
 def unknown_version(definition: MessageSpec) -> str:
-    """Say that a version is none that a message is defined in."""
+    """Say that a message is not defined in a version."""
     return f"known are the versions {definition.valid_versions}"
 
 
@@ -50,8 +51,8 @@ def found_failure(
         version: as which the body was read.
         data: of the whole frame.
         at: where in it the body begins.
-        reason: what the decoder said; it holds where the slow reader finds nothing wrong, and then
-            no field is named.
+        reason: the decoder's reason; returned without a field if the interpreter finds nothing
+            wrong.
     """
     failure = failure_of(definition, version, data, at)
     if failure is None:

@@ -1,4 +1,4 @@
-"""Reads messages by walking their definitions: slowly, plainly, and saying where it failed.
+"""Reads messages by walking their definitions: slow, simple, and exact about failures.
 
 In: a definition, a version, the bytes of a body. Out: every field as nested dicts, the same that a
 compiled decoder gives with ``Projection.ALL``, or the path of the field that cannot be read. Must
@@ -33,8 +33,9 @@ class Failure(NamedTuple):
     """Where and why a message cannot be read."""
 
     path: str
-    """Of the field, with the indices of array elements: ``TopicData[0].PartitionData[2].Index``; so
-    is ``_taggedFields`` where the failure is in a tag section."""
+    """Path of the field, with the indices of array elements:
+    ``TopicData[0].PartitionData[2].Index``; it ends with ``_taggedFields`` if the failure is in a
+    tag section."""
     pos: int
     """Index in the body of the first byte that was not read."""
     reason: str
@@ -60,7 +61,7 @@ def read_message(
 def failure_of(
     message: MessageSpec, version: int, body: bytes | memoryview, pos: int = 0
 ) -> Failure | None:
-    """Return where reading the message that begins at ``body[pos]`` fails, None when it doesn't.
+    """Return where reading the message at ``body[pos]`` fails; None if it does not fail.
 
     Bytes that are left over are no failure.
     """
@@ -73,9 +74,9 @@ def failure_of(
 
 
 class Interpreter:
-    """A place in a body and the path of the field that is read there.
+    """A position in a body, and the path of the field that is read there.
 
-    On a failure both stay where they were.
+    On a failure both keep their values.
     """
 
     def __init__(self, message: MessageSpec, version: int, body: bytes, pos: int) -> None:
@@ -90,11 +91,11 @@ class Interpreter:
         return ".".join(self._names).replace(".[", "[")
 
     def enter(self, name: str) -> None:
-        """Name the field that is read from here on; a failure leaves the name in place."""
+        """Enter a field; a failure while reading it leaves its name in the path."""
         self._names.append(name)
 
     def leave(self) -> None:
-        """End what was entered last: it was read."""
+        """Leave the field that was entered last: it was read."""
         self._names.pop()
 
     def struct(self, struct: Struct) -> dict[str, Any]:

@@ -4,14 +4,14 @@ In: programs (see :mod:`~kanalyze.kafka.codec.opcodes`) and the bytes of a body,
 pieces as they come. Out: cells on a tape, and the bytes of texts in an arena. This module must not
 know messages, frames or connections, nor make a Python object for what it reads.
 
-A body is read as its bytes come. Nothing of it is held but what is wanted and, between two pieces,
-a value of less than :data:`CARRY_BYTES` that both share. What nobody wants, and the data of
-records, is stepped over without a look: :attr:`Machine.skip` says how far, so that who has the
-bytes need not even touch them.
+A body is read as its bytes come. The machine keeps only the selected fields and, between two
+pieces, one value of less than :data:`CARRY_BYTES` that both share. It skips other fields and the
+data of records: :attr:`Machine.skip` says how many bytes, so that the caller need not even touch
+them.
 
 Compiled by Cython, with the types in ``machine.pxd``; uncompiled it does the same, slowly.
-Every index is checked. No length is believed: what a body says of itself is held against the bytes
-that it has left, before anything is allocated or stepped over.
+Every index is checked. Every length and count is compared with the bytes that the body has left
+before anything is allocated or skipped.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ if not cython.compiled:
     CONTROL_BIT = 0x20
     NO_TIMESTAMP = -1
     TAG_CELLS = 5
-    FEW_BYTES = 48  # as many are copied in a loop as fast as by a slice, which takes 0.1 us
+    FEW_BYTES = 48  # up to here a loop copies as fast as a slice, which takes 0.1 us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,10 +82,10 @@ __all__ = ["Machine", "Programs", "Status"]
 
 
 class Status:
-    """How far a machine is: the values of :attr:`Machine.status`."""
+    """The values of :attr:`Machine.status`."""
 
     RUNNING = 0
-    """It waits for bytes."""
+    """The machine waits for bytes."""
     DONE = 1
     """The body was read; bytes may be left over."""
     TRUNCATED = 2
@@ -95,7 +95,7 @@ class Status:
 
 
 class Programs:
-    """A table of programs, one after the other, that machines run."""
+    """Programs, one after the other, that machines run."""
 
     def __init__(self) -> None:
         self.words = array("i", [END, NEXT_TAG])
@@ -124,9 +124,9 @@ class Machine:
 
     Attributes:
         status: one of :class:`Status`.
-        skip: bytes that come next and that nobody will look at.
-        left: bytes of the body that were not consumed yet; what is carried counts among them.
-        carried: bytes kept from the last piece, of a value that goes on in the next.
+        skip: bytes that come next and are not read.
+        left: bytes of the body that were not consumed yet, with those carried.
+        carried: bytes kept from the last piece, of a value that continues in the next one.
         used: cells on the tape. ``arena_used``: bytes in the arena.
     """
 
@@ -141,7 +141,7 @@ class Machine:
     def begin(self, address: int, stack_cells: int, body_bytes: int) -> None:
         """Begin a body of so many bytes with the program at an address; forget the last one.
 
-        ``stack_cells`` is what the program takes of the stack at most.
+        ``stack_cells`` is the most that the program needs of the stack.
         """
         if stack_cells > len(self.stack):
             self.stack = memoryview(array("q", [0] * stack_cells))
@@ -160,7 +160,7 @@ class Machine:
         self.carried = 0
 
     def feed(self, data: bytes | memoryview, pos: int, end: int) -> int:
-        """Take the body's next bytes, ``data[pos:end]``; return where it stopped.
+        """Read the body's next bytes, ``data[pos:end]``; return the index where reading stopped.
 
         That is ``end``, unless the body is over before.
         """
@@ -175,7 +175,7 @@ class Machine:
         return used
 
     def _feed_carried(self, data: bytes | memoryview, pos: int, end: int) -> int:
-        """Read on in the value that the pieces share; return where the new piece begins then."""
+        """Complete the value that two pieces share; return the index after it in the new piece."""
         while self.carried > 0 and pos < end and self.status == RUNNING:
             old = self.carried
             take = min(end - pos, CARRY_BYTES - old)
@@ -195,15 +195,15 @@ class Machine:
         return pos
 
     def _carry_on(self, data: bytes | memoryview, pos: int, end: int) -> None:
-        """Keep the bytes of a value that goes on in the next piece."""
+        """Keep the bytes of a value that continues in the next piece."""
         for i in range(end - pos):
             self.carry[i] = data[pos + i]
         self.carried = end - pos
 
     def miss_records(self) -> bool:
-        """Go on behind a records field of which the capture lacks a header.
+        """Continue behind a records field in which the capture lacks a batch header.
 
-        To be called where the next bytes are not there; tells whether that is such a place.
+        Called when the next bytes are missing; returns false if they are not in a records field.
         """
         if self.status != RUNNING or self.records == 0 or self.skip > 0:
             return False
@@ -215,23 +215,23 @@ class Machine:
         return True
 
     def pass_skipped(self, count: int) -> None:
-        """Take note that so many of the bytes to skip were passed, by who has the bytes."""
+        """Note that the caller passed so many of the bytes to skip."""
         self.skip -= count
         self.left -= count
 
     # -- the loop ---------------------------------------------------------------------------------
 
     def _run(self, data: bytes | memoryview, pos: int, end: int) -> int:  # noqa: C901
-        """Run over bytes; return where it wants more of them, or where the body ended.
+        """Run over bytes; return the index where more are needed, or where the body ended.
 
-        One long function, and a switch on the opcode when compiled: calls between instructions
-        would cost more than most instructions do. What is called is given single bytes: a view
-        of them is 200 bytes, which took a third of the time to hand on.
+        This is one long function, and a switch on the opcode when compiled: calls between
+        instructions would cost more than most instructions do. Functions called from here get
+        single bytes: passing a view (200 bytes) took a third of the time.
         """
         code = self.programs.code
         pc = self.pc
         frame_end = pos + self.left
-        bound = frame_end - self.floor  # no value goes beyond: of the tagged field, or of all
+        bound = frame_end - self.floor  # no value goes beyond the tagged field, or the body
         stop = min(end, bound)
         wrong = RUNNING
         while True:
@@ -289,7 +289,7 @@ class Machine:
                     pc += 2
                     continue
             elif op in (TEXT, RECORDS, ARRAY, ELEMENTS):
-                # A length or a count first: its width in bytes, and what it says.
+                # A length or a count comes first: its width in bytes, and its value.
                 flags = code[pc + 1]
                 if flags & COMPACT:
                     width = 1
@@ -329,7 +329,8 @@ class Machine:
                         continue
                     have = bound - pos - width
                     if op == ARRAY:
-                        # Least bytes of an element are at least 1, so no count is without bytes.
+                        # An element has at least 1 byte, so a count is never larger than the bytes
+                        # left.
                         need = width + value * code[pc + 2]
                         if need <= have + width:
                             pos += width
@@ -413,7 +414,7 @@ class Machine:
                     wrong = MALFORMED
                     break
                 if width > 0:
-                    # The cell that held the outer floor has the size until here.
+                    # Until here the size is in the cell of the outer floor.
                     value = self.stack[at + 4]
                     pos += width
                     need = value
@@ -499,7 +500,7 @@ class Machine:
             else:
                 wrong = DONE
                 break
-            # Here for want of bytes: of the piece, or of the tagged field or the body itself.
+            # Bytes are lacking: in this piece, in the tagged field, or in the body.
             if need > bound - pos:
                 wrong = MALFORMED if self.inside > 0 else TRUNCATED
             break
@@ -509,9 +510,9 @@ class Machine:
         return pos
 
     def _next_tag(self, data: bytes | memoryview, pos: int, stop: int, at: int) -> int:
-        """Read the tag and the size of a tagged field; return how many bytes tell them.
+        """Read the tag and the size of a tagged field; return how many bytes both take.
 
-        0 where more bytes are needed, -1 where they contradict the grammar. The size goes to the
+        Returns 0 if more bytes are needed, -1 if they contradict the grammar. The size goes to the
         last cell of the section at stack index ``at``.
         """
         width = varint_width(data, pos, stop)
@@ -532,9 +533,9 @@ class Machine:
         return width + more
 
     def _tag_place(self, code: memoryview, at: int) -> int:
-        """Note the tag just read, where it is wanted; return the index of its program's address.
+        """Put the tag just read on the tape if it is selected; return where its address is.
 
-        0 where it is not wanted, -1 where its bytes are.
+        That is an index in ``code``; 0 if the tag is not selected, -1 if its bytes are.
         """
         pc = cython.cast(cython.int, self.stack[at + 2])
         tag = self.stack[at + 1]
@@ -564,10 +565,10 @@ class Machine:
         return 0
 
     def _entry(self, data: bytes | memoryview, pos: int, end: int) -> int:
-        """Look at the batch or message that comes next in a records field, and skip it.
+        """Read the header of the next batch or message in a records field, and skip the rest of it.
 
-        Returns 0 where that takes more bytes than ``data[pos:end]``, else 1. An entry goes on by
-        26 bytes at least, or ends the field.
+        Returns 0 if the header is longer than ``data[pos:end]``, else 1. Each batch or message
+        takes at least 26 bytes, or ends the field.
         """
         left = self.records
         if left < MESSAGE_HEAD_BYTES:
@@ -611,7 +612,7 @@ class Machine:
         elif count < 0 or (
             attributes & CODEC_BITS == 0 and count * LEAST_RECORD_BYTES > size - LEAST_BATCH_LENGTH
         ):
-            # Looking on is safe: the chain of sizes is sound, only the number is not.
+            # It is safe to continue: the sizes are sound, only the number of records is not.
             self.tape[at + 7] |= MALFORMED_RECORDS
         else:
             self.tape[at + 1] += count
@@ -632,7 +633,7 @@ class Machine:
         return 0
 
     def _whole(self, offset: int, codec: int, first: int, last: int) -> int:
-        """Note a batch that is all there."""
+        """Note a complete batch."""
         at = self.records_at
         if self.tape[at + 4] == 0:
             self.tape[at + 2] = offset
@@ -644,7 +645,7 @@ class Machine:
         return 0
 
     def _end_records(self, flag: int) -> int:
-        """Look no further in a records field, for a reason; return 1."""
+        """Skip the rest of a records field, for a reason; return 1."""
         self.tape[self.records_at + 7] |= flag
         self.skip = self.records
         self.records = 0
@@ -719,7 +720,7 @@ def int64_at(data: bytes | memoryview, pos: int) -> int:
 
 
 def varint_width(data: bytes | memoryview, pos: int, stop: int) -> int:
-    """Return how many bytes an unsigned varint takes: 0 for more than there are, -1 above 5."""
+    """Return how many bytes an unsigned varint takes: 0 if more are needed, -1 if it has over 5."""
     k = 0
     while k < 5:
         if pos + k >= stop:
@@ -731,7 +732,7 @@ def varint_width(data: bytes | memoryview, pos: int, stop: int) -> int:
 
 
 def varint_at(data: bytes | memoryview, pos: int) -> int:
-    """Read an unsigned varint that is all there; at most 5 bytes, so less than 2^35."""
+    """Read a complete unsigned varint; it has at most 5 bytes, so it is less than 2^35."""
     value = data[pos]
     if value < 128:
         return value

@@ -1,7 +1,7 @@
 """The instructions of the decoding machine, and the layout of what it writes.
 
 In: nothing. Out: numbers. The compiled machine has the same numbers as C constants in
-``machine.pxd``; a test holds the two together. This module must not know how they are carried out.
+``machine.pxd``; a test compares the two. This module must not know how they are executed.
 
 An instruction is an opcode and its operands, each an int32. ``FLAGS`` is a sum of the flags below.
 
@@ -27,7 +27,7 @@ TAG_END                                     nothing: a tagged field has to end h
 JUMP           address                      nothing: goes on elsewhere
 =============  ===========================  ======================================================
 
-What is null has the cell -1 in place of its length, count or marker, and no other cells.
+A null value has the cell -1 in place of its length, count or marker, and no other cells.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ COMPACT = 2
 WIDE = 4
 """Flag, without COMPACT: the length is an int32, not an int16."""
 WANTED = 8
-"""Flag: it is put on the tape."""
+"""Flag: the value is put on the tape."""
 KEEP_UNKNOWN = 16
 """Flag of TAGS: tagged fields that have no address are put on the tape as TEXT is."""
 
@@ -113,7 +113,7 @@ TRUNCATED_RECORDS = 2
 MALFORMED_RECORDS = 4
 """A header contradicts the format."""
 MISSING_RECORDS = 8
-"""The capture does not hold a header."""
+"""The capture lacks a header."""
 HIDDEN_COUNT = 16
 """A compressed message set hides how many records there are."""
 HIDDEN_FIRST = 32

@@ -1,4 +1,4 @@
-"""The reads that every decoder shares and that are too long to be written into each of them.
+"""Reads that every decoder shares.
 
 In: a view and a position. Out: a value and the position after it, or a WireError. Must not know
 messages. Names of the arguments are those of a decoder (:mod:`kanalyze.kafka.codec.compiler`).
@@ -39,7 +39,7 @@ def read_unsigned_varint(view: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 
 def skip_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
-    """Step over the tag section at ``pos``, which has no tag that anybody wants.
+    """Skip the tag section at ``pos``.
 
     Returns the position after it. Raises Malformed when tags don't rise, Truncated when a tag's
     bytes go past ``limit``.

@@ -1,9 +1,9 @@
-"""Writes programs: a message, a version and the wanted fields to instructions.
+"""Writes the program that reads the selected fields of a message in one version.
 
-In: a message's layout in one version, and the tree of wanted fields. Out: :class:`Program`, for the
-machine, and the shape of what it puts on the tape. This module must not see any bytes.
+In: a message's layout in one version, and the tree of selected fields. Out: :class:`Program`, for
+the machine, with the shape of its output. This module must not see any bytes.
 
-Fixed-size fields that are not wanted add up until another instruction comes, and become one SKIP.
+Consecutive fixed-size fields that are not selected become one SKIP instruction.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Program(NamedTuple):
     relocations: tuple[int, ...]
     """Indices of the words that hold addresses, counted from the first word."""
     stack_cells: int
-    """What it takes of the machine's stack at most."""
+    """The most that it needs of the machine's stack."""
     shape: Shape
-    """Of what it puts on the tape."""
+    """The shape of the values that it puts on the tape."""
 
 
 def write_program(layout: Layout, selection: Selection, projection: Projection) -> Program:
-    """Write the program that reads the wanted fields of a message."""
+    """Write the program that reads the selected fields of a message."""
     writer = _Writer(layout, projection)
     shape = writer.struct(layout.message.struct, selection)
     writer.end()
@@ -80,7 +80,7 @@ class _Writer:
     # -- words ------------------------------------------------------------------------------------
 
     def _write(self, *words: int) -> None:
-        """Write an instruction, after a SKIP of what has added up."""
+        """Write an instruction, after a SKIP of the bytes not selected before it."""
         if self._skipped:
             self.words += (op.SKIP, self._skipped)
             self._skipped = 0
@@ -92,7 +92,7 @@ class _Writer:
         return len(self.words)
 
     def _address(self, index: int, address: int) -> None:
-        """Let the word at an index hold an address."""
+        """Set the word at an index to an address."""
         self.words[index] = address
         self.relocations.append(index)
 
@@ -106,7 +106,7 @@ class _Writer:
     # -- structs ----------------------------------------------------------------------------------
 
     def struct(self, struct: Struct, selection: Selection | None) -> Shape | None:
-        """Write the reading of a struct; return its shape, None when nothing of it is wanted."""
+        """Write the instructions for a struct; return its shape, None if nothing is selected."""
         read = [
             (field, shape)
             for field in self._layout.untagged(struct)
@@ -134,7 +134,7 @@ class _Writer:
         )
 
     def _tags(self, struct: Struct, selection: Selection | None) -> list[tuple[Field, Shape]]:
-        """Write the reading of a tag section; return the tagged fields that are put on the tape."""
+        """Write the instructions for a tag section; return its fields that go to the tape."""
         wanted = [
             (field, inner)
             for field in self._layout.tagged(struct)
@@ -159,7 +159,7 @@ class _Writer:
     def _tagged_fields(
         self, table: int, wanted: list[tuple[Field, Selection]]
     ) -> list[tuple[Field, Shape]]:
-        """Write the reading of tagged fields, out of line: the program continues behind them."""
+        """Write the instructions for tagged fields, out of line: the program jumps over them."""
         # When the section is over, the machine continues behind the table, at a jump.
         read = []
         jump = self._jump()
@@ -181,7 +181,7 @@ class _Writer:
     # -- fields -----------------------------------------------------------------------------------
 
     def _field(self, field: Field, selection: Selection | None) -> Shape | None:
-        """Write the reading of a field; return its shape, None when it is not wanted."""
+        """Write the instructions for a field; return its shape, None if it is not selected."""
         if field.is_array:
             return self._array(field, selection)
         if field.struct is not None:
@@ -210,7 +210,7 @@ class _Writer:
         return None if shape is None else Shape(KINDS["nullable"], inner=shape)
 
     def _sized(self, field: Field, kind: str, *, wanted: bool, nullable: bool) -> Shape | None:
-        """Write the reading of a string, of bytes or of records."""
+        """Write the instructions for a string, for bytes or for records."""
         flags = self._flags(field, wanted=wanted, nullable=nullable)
         if kind != "string" and not flags & op.COMPACT:
             flags |= op.WIDE

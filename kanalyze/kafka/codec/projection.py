@@ -1,7 +1,7 @@
-"""Which fields of a message are wanted.
+"""Which fields of a message are selected.
 
-In: field paths as text. Out: :class:`Projection`, a hashable value, and, against a message's
-definition, the tree of wanted fields. Must not know how a message is decoded.
+In: field paths as text. Out: :class:`Projection`, a hashable value; and the tree of selected fields
+of a message definition. Must not know how a message is decoded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Projection", "Selection", "select"]
 
 Selection: TypeAlias = dict[str, "Selection"]
-"""The wanted fields of a struct by name; the value is empty but for structs."""
+"""The selected fields of a struct by name; the value of a field that is no struct is empty."""
 
 
 class _Wanted(NamedTuple):
@@ -32,7 +32,7 @@ class _Wanted(NamedTuple):
 
 
 class Projection(_Wanted):
-    """A set of wanted fields: a value, quick to hash. Made by :meth:`of`, or :data:`ALL`."""
+    """A set of selected fields that is quick to hash. Made by :meth:`of`, or :data:`ALL`."""
 
     __slots__ = ()
 
@@ -41,11 +41,11 @@ class Projection(_Wanted):
 
     @classmethod
     def of(cls, *paths: str, raw_records: bool = False) -> Projection:
-        """Want the fields that ``paths`` name, from the message down, as in its definition.
+        """Select the fields that ``paths`` name, from the message down, as in its definition.
 
-        The path of a struct, or of an array of them, wants all its fields. No paths want nothing:
-        the decoder steps over the whole message and gives ``()``. Whether the paths exist shows
-        when a decoder is asked for.
+        The path of a struct, or of an array of structs, selects all its fields. Without paths no
+        field is selected: the decoder skips the whole message and gives ``()``. Whether the paths
+        exist is checked when the decoder is made.
         """
         return cls(tuple(sorted(set(paths))), raw_records=raw_records)
 
@@ -54,7 +54,7 @@ Projection.ALL = Projection((), everything=True, raw_records=True)
 
 
 def select(message: MessageSpec, projection: Projection) -> Selection:
-    """Return the tree of fields that the projection wants of the message, of any version.
+    """Return the tree of fields that the projection selects in the message, of any version.
 
     Raises UsageError for a path that the message doesn't have.
     """

@@ -1,7 +1,7 @@
-"""Where every field of a message stands: its first byte and the one after its last.
+"""The position of every field of a message: its first byte and the one after its last.
 
-In: a definition, a version, bytes. Out: a tree of :class:`TraceNode`, as far as the bytes can be
-read, and where they cannot. Must not know what a field means or how it is shown; slow, as the
+In: a definition, a version, bytes. Out: a tree of :class:`TraceNode`, up to where reading fails,
+and why it fails. Must not know what a field means or how it is shown; slow, as the
 reader it is made of (:mod:`kanalyze.kafka.codec.interpreter`).
 """
 
@@ -72,10 +72,10 @@ def trace_message(
     *,
     most_elements: int | None = None,
 ) -> Trace:
-    """Read the message that begins at ``body[pos]``, remembering where each field stands.
+    """Read the message that begins at ``body[pos]``, and note the position of each field.
 
-    Of each array the first ``most_elements`` elements are kept, all for None; what is left out is
-    read nevertheless. Raises nothing, whatever the bytes.
+    Of each array the first ``most_elements`` elements are returned, all for None; the others are
+    read too. Raises nothing, whatever the bytes.
     """
     tracer = _Tracer(message, version, bytes(body), pos, most_elements)
     failure = None

@@ -1,7 +1,7 @@
-"""What a machine wrote, kept, and as Python values.
+"""Decoded bodies: as cells on a tape, and as Python values.
 
 In: a machine that has read a body, and the :class:`Shape` that belongs to its program. Out: tuples
-or dicts, lists, texts, numbers; or a :class:`Taped`, which becomes these when it is asked. This
+or dicts, lists, texts, numbers; or a :class:`Taped`, which is turned into these on request. This
 module must not know how a body is read, nor what it means.
 
 Compiled by Cython, with the types in ``values.pxd``; uncompiled it does the same, slowly.
@@ -64,14 +64,14 @@ KINDS = {
     "dict": 9,
     "nullable": 10,
 }
-"""What a :class:`Shape` may be, and its number. A test holds them and ``values.pxd`` together."""
+"""The kinds of a :class:`Shape`, with their numbers. A test compares them with ``values.pxd``."""
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
 SEEN_CODECS = tuple(
     None if not seen else _CODECS[seen.bit_length() - 1] if not seen & (seen - 1) else "mixed"
     for seen in range(256)
 )
-"""What the codecs seen are together, a bit each: the name for every such number."""
+"""The name for every set of codecs, which is a number with a bit for each codec."""
 _new = tuple.__new__
 ALL_CODECS = 0xFF
 """A bit each."""
@@ -79,25 +79,26 @@ MOST_EMPTY_ELEMENTS = 1 << 20
 """Of an array that was read before, with elements that nothing was read of."""
 _INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
 NO_UUID = bytes(16)
-"""What a cursor gives for a UUID of zeros, always the same object."""
+"""The one object for a UUID of zeros."""
 _MOST_KNOWN = 256
 _LONGEST_KNOWN_BYTES = 64
-"""Texts and UUIDs that come again are not made again: so many of each, and texts up to a length."""
+"""How many texts and UUIDs are remembered, so that repeated ones are not made again; and the length
+up to which a text is."""
 
 
 class Shape:
-    """What the cells of a value become.
+    """How the cells of a value become Python values.
 
     Attributes:
         kind: one of :data:`KINDS`.
         inner: the shape of an array's elements, or of the struct that may be null.
-        places: of a tuple: where each value goes, in the order of the tape. Of a dict: its key.
+        places: of a tuple: the index of each value, in the order of the tape. Of a dict: its key.
         shapes: the shapes of those values.
-        defaults: of a tuple: what stands where nothing was read, one for each place.
+        defaults: of a tuple: the value at each index if the field was not read.
         tags: the tagged fields by tag: place or key, and shape; None where there is no tag section.
-        is_full: of a tuple: whether all of its values are on the tape, in their order.
+        is_full: of a tuple: True if all of its values are on the tape, in their order.
         unknown: of a dict: the key of the tagged fields that the definition does not know.
-        cells: how many cells it takes on the tape; -1 where that depends on the value.
+        cells: how many cells a value takes on the tape; -1 if that depends on the value.
     """
 
     def __init__(
@@ -124,19 +125,19 @@ class Shape:
 
 
 class Tape:
-    """What machines wrote, of many bodies one after the other: cells, and the bytes of texts."""
+    """The output of machines for many bodies: cells, and the bytes of texts."""
 
     __slots__ = ("arena", "arena_used", "cells", "used")
 
     def __init__(self, cells: int, arena_bytes: int) -> None:
-        """Make room for so many cells and bytes; it does not grow."""
+        """Make room for so many cells and bytes; a tape does not grow."""
         self.cells = memoryview(array("q", [0]) * cells)
         self.arena = memoryview(bytearray(arena_bytes))
         self.used = 0
         self.arena_used = 0
 
     def has_room(self, cells: int, arena_bytes: int) -> bool:
-        """Tell whether so much can be added."""
+        """Return true if so many cells and bytes can be added."""
         return self.used + cells <= len(self.cells) and self.arena_used + arena_bytes <= len(
             self.arena
         )
@@ -157,20 +158,20 @@ class Tape:
 
 
 class Taped:
-    """What was read of one body: a part of a tape, and the shape of it.
+    """The selected fields of one body: a part of a tape, and its shape.
 
     Attributes:
-        tape: where it is; at ``at``, so many ``cells``.
-        arena_at: index in the tape's arena of the first byte that its texts may be in, of
-            ``arena_bytes``. Cells that say where a text begins count from there.
-        shape: what becomes of it.
+        tape: the tape; the body has ``cells`` cells from index ``at`` on.
+        arena_at: index in the tape's arena of the first of its ``arena_bytes`` bytes. Cells with
+            the index of a text count from there.
+        shape: how the cells become values.
     """
 
     __slots__ = ("arena_at", "arena_bytes", "at", "cells", "reader", "shape", "tape")
     _LEFT_OUT = ("reader", "shape")
 
     def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
-        """Take what comes next on a tape; :meth:`take` adds it."""
+        """Begin at the end of a tape; :meth:`take` adds cells and bytes."""
         self._begin(reader, shape, tape)
 
     def _begin(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
@@ -185,25 +186,25 @@ class Taped:
     def take(
         self, cells: memoryview, at: int, count: int, arena: memoryview, begin: int, size: int
     ) -> None:
-        """Add ``count`` cells and ``size`` bytes of elsewhere; there is room for them."""
+        """Add ``count`` cells and ``size`` bytes; the tape has room for them."""
         self.tape.add(cells, at, count)
         self.tape.add_bytes(arena, begin, size)
         self.cells = count
         self.arena_bytes = size
 
     def values(self) -> Any:
-        """Return the values; made anew each time."""
+        """Return the values; they are made anew on each call."""
         return self.reader.taped(self)
 
     def moved(self, tape: Tape) -> Taped:
-        """Return the same on another tape, which has room for it."""
+        """Return a copy on another tape, which has room for it."""
         made = new_taped(self.reader, self.shape, tape)
         old = self.tape
         made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
         return made
 
     def is_of(self, shape: Shape) -> bool:
-        """Tell whether that is the shape of it."""
+        """Return true if the value has this shape."""
         return self.shape is shape
 
     def state(self) -> State:
@@ -217,7 +218,7 @@ class Taped:
 
     @classmethod
     def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> Taped:
-        """Make one from a state, of a shape; raises ValueError where it is none of that."""
+        """Make one from a state; raises ValueError if the state does not have the shape."""
         found, texts = fields(state, "ty")
         cells = memoryview(array("q", items(found, "i")))
         check_cells(cells, len(texts), shape)
@@ -225,7 +226,7 @@ class Taped:
 
 
 class _Text:
-    """A text with the bytes that it was made of."""
+    """A text with its bytes."""
 
     __slots__ = ("data", "text")
 
@@ -234,7 +235,7 @@ class _Text:
         self.text = str(data, "utf-8", "backslashreplace")
 
     def is_at(self, data: memoryview, begin: int, end: int) -> bool:
-        """Tell whether the same bytes stand in others."""
+        """Return true if other bytes are the same."""
         if end - begin != len(self.data):
             return False
         for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
@@ -244,7 +245,7 @@ class _Text:
 
 
 class Texts:
-    """Makes texts of bytes; most come again and again, and are the same objects then."""
+    """Makes texts from bytes; repeated texts are the same objects."""
 
     __slots__ = ("_known",)
 
@@ -252,7 +253,7 @@ class Texts:
         self._known: list[_Text | None] = [None] * _MOST_KNOWN
 
     def text(self, data: memoryview, begin: int, end: int) -> str:
-        """Return the text of some bytes; what is no UTF-8 with backslashes."""
+        """Return the text of some bytes; bytes that are no UTF-8 become escapes."""
         if end - begin > _LONGEST_KNOWN_BYTES:
             return str(bytes(data[begin:end]), "utf-8", "backslashreplace")
         place = 0
@@ -266,7 +267,7 @@ class Texts:
 
 
 class _UuidEntry:
-    """A UUID with the two numbers that it was made of."""
+    """A UUID with the two numbers that it was made from."""
 
     __slots__ = ("data", "high", "low")
 
@@ -277,7 +278,7 @@ class _UuidEntry:
 
 
 class TapeCursor:
-    """Goes over what was taken of a body, cell by cell; whoever moves it knows the shape.
+    """Reads a :class:`Taped` cell by cell; the caller knows its shape.
 
     Attributes:
         at: index of the next cell.
@@ -286,9 +287,9 @@ class TapeCursor:
     __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
 
     def __init__(self, known: TapeCursor | None = None) -> None:
-        """Stand before no cell at all; remember texts and UUIDs together with another cursor.
+        """Begin without cells; share the remembered texts and UUIDs of another cursor, if given.
 
-        They take up to 64 KiB, and there is a cursor for each version of each message.
+        These take up to 64 KiB, and there is a cursor for each version of each message.
         """
         self.at = 0
         self.on: Tape | None = None
@@ -306,9 +307,9 @@ class TapeCursor:
         self.texts, self.uuids = known.texts, known.uuids
 
     def begin(self, taped: Taped) -> None:
-        """Go to the first cell of what was read of a body."""
+        """Go to the first cell of a body."""
         tape = taped.tape
-        if tape is not self.on:  # taking hold of a view costs more than the rest of this
+        if tape is not self.on:  # assigning a view takes longer than the rest of this
             self.on = tape
             self.tape = tape.cells
             self.arena = tape.arena
@@ -316,17 +317,17 @@ class TapeCursor:
         self.arena_at = taped.arena_at
 
     def number(self) -> int:
-        """Return the next cell, and go on."""
+        """Return the next cell, and move behind it."""
         value = self.tape[self.at]
         self.at += 1
         return value
 
     def peek(self, at: int) -> int:
-        """Return the cell at an index, and stay."""
+        """Return the cell at an index, without moving."""
         return self.tape[at]
 
     def text(self) -> str | None:
-        """Return the text that comes next, and go on; None for null."""
+        """Return the next text, None for null, and move behind it."""
         size = self.number()
         if size < 0:
             return None
@@ -334,7 +335,7 @@ class TapeCursor:
         return self.texts.text(self.arena, begin, begin + size)
 
     def uuid(self) -> bytes:
-        """Return the 16 bytes that come next, and go on."""
+        """Return the next 16 bytes, and move behind them."""
         high = self.number()
         low = self.number()
         if high == 0 and low == 0:
@@ -346,7 +347,7 @@ class TapeCursor:
         return known.data
 
     def pass_value(self, shape: Shape) -> None:
-        """Go on behind a value of a shape."""
+        """Move behind a value of a shape."""
         if shape.cells >= 0:
             self.at += shape.cells
             return
@@ -384,11 +385,11 @@ class TapeCursor:
             if known is not None:
                 self.pass_value(known[1])
             else:
-                self.at += 2  # how many bytes, and where: a dict keeps what nobody knows
+                self.at += 2  # length and index: a dict keeps unknown fields
 
 
 class TapeReader(TapeCursor):
-    """Makes values of the tape of one machine, or of what was taken from it."""
+    """Makes Python values from the tape of one machine, or from a part taken from it."""
 
     __slots__ = ("machine",)
 
@@ -409,12 +410,12 @@ class TapeReader(TapeCursor):
         return self._value(shape)
 
     def taped(self, taped: Taped) -> Any:
-        """Return the value of what was taken from the machine's tape."""
+        """Return the value of a part taken from the machine's tape."""
         self.begin(taped)
         return self._value(taped.shape)
 
     def take(self, shape: Shape, tape: Tape) -> Taped:
-        """Take the machine's whole tape, onto one that has room for it."""
+        """Copy the machine's whole tape to one that has room for it."""
         machine = self.machine
         made = new_taped(self, shape, tape)
         made.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
@@ -465,7 +466,7 @@ class TapeReader(TapeCursor):
         if shape.has_lists:
             for index in range(len(values)):
                 if isinstance(values[index], list):
-                    values[index] = []  # nobody shall share a list with the next message
+                    values[index] = []  # the next message must not share this list
         for index in range(len(places)):
             values[places[index]] = self._value(shapes[index])
         if shape.tags is not None:
@@ -539,21 +540,21 @@ class TapeReader(TapeCursor):
 
 
 def new_taped(reader: TapeReader, shape: Shape, tape: Tape) -> Taped:
-    """Make what :class:`Taped` does, faster from compiled modules."""
+    """Make a :class:`Taped`; fast from compiled modules."""
     made = Taped.__new__(Taped)
     made._begin(reader, shape, tape)
     return made
 
 
 def taped_of(cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape) -> Taped:
-    """Make what was read of a body of cells that are those of a shape."""
+    """Make a :class:`Taped` from cells that fit a shape."""
     made = new_taped(reader, shape, Tape(len(cells), len(texts)))
     made.take(cells, 0, len(cells), texts, 0, len(texts))
     return made
 
 
 def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
-    """Raise ValueError where cells are not what a value of a shape takes up."""
+    """Raise ValueError if cells do not fit a shape."""
     checker = CellChecker(cells, arena_bytes)
     checker.pass_value(shape)
     if checker.at != len(cells):
@@ -561,7 +562,7 @@ def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
 
 
 class CellChecker:
-    """Goes over cells as a :class:`TapeReader` does, and makes nothing of them."""
+    """Reads cells as a :class:`TapeReader` does, without making values."""
 
     __slots__ = ("arena_bytes", "at", "cells", "end")
 
@@ -572,7 +573,7 @@ class CellChecker:
         self.arena_bytes = arena_bytes
 
     def pass_value(self, shape: Shape) -> None:
-        """Go over the cells of a value."""
+        """Read the cells of a value."""
         kind = shape.kind
         if kind in (AS_TEXT, AS_BYTES):
             size = self._cell()
@@ -610,7 +611,7 @@ class CellChecker:
         for _i in range(size):
             self.pass_value(inner)
             if self.at == begin and size > MOST_EMPTY_ELEMENTS:
-                # Elements that take no cells: nothing in what was written tells how many there are.
+                # The elements take no cells, so the tape does not bound their count.
                 raise ValueError("too many elements of nothing")
 
     def _pass_struct(self, shape: Shape, is_dict: bool) -> None:
@@ -643,7 +644,7 @@ class CellChecker:
 
 
 def _fixed_cells(shape: Shape) -> int:
-    """Return how many cells every value of a shape takes; -1 where they differ."""
+    """Return how many cells a value of a shape takes; -1 if that depends on the value."""
     if shape.kind in (AS_NUMBER, AS_BOOL, AS_FLOAT):
         return 1
     if shape.kind == AS_UUID:

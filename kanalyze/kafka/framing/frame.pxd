@@ -1,41 +1,12 @@
 # The C types of frame.py.
 cimport cython
 
+from kanalyze.kafka.framing.frame_pieces cimport FramePieces, SegmentSpan
 from kanalyze.model.segments cimport Segments
 
 
 cdef enum:
     NO_PACKET = -1
-
-
-cdef class SegmentSpan:
-    cdef readonly Segments segments
-    cdef readonly long long length
-    cdef readonly long long buffered_bytes
-    cdef long long _first
-    cdef long long _last
-    cdef long long _skip
-    cdef long long _index
-    cdef long long _at
-
-    cdef _begin(self, Segments segments, long long first, long long skip, long long length)
-    @cython.locals(
-        segments=Segments,
-        length=cython.longlong,
-        at=cython.longlong,
-        index=cython.longlong,
-        held=cython.longlong,
-        begin=cython.longlong,
-        end=cython.longlong,
-    )
-    cdef _measure(self)
-    @cython.locals(index=cython.longlong, at=cython.longlong, captured=cython.longlong)
-    cdef long long _reach(self) except -1
-    @cython.locals(lengths="const long long[::1]")
-    cpdef long long run_end(self, long long at) except? -1
-    cpdef long long place(self, long long at) except? -1
-    @cython.locals(have=cython.longlong, end=cython.longlong, place=cython.longlong)
-    cpdef view(self, long long at, long long least)
 
 
 cdef class Frame:
@@ -52,11 +23,9 @@ cdef class Frame:
     cdef long long begin
     cdef long long contiguous_bytes
     cdef SegmentSpan spread
-    cdef public list _at
-    cdef public list _pieces
-    cdef public long long _owned
+    cdef public FramePieces _pieces
     cdef public long long _skim_above
-    cdef public long long _window_bytes
+    cdef public long long window_bytes
 
     cdef _begin_at(
         self, long long length, long long stream_offset, long long time_ns, long long packet
@@ -66,30 +35,20 @@ cdef class Frame:
     cpdef whole(self)
     cpdef add(self, long long at, piece)
     cpdef add_spread(self, long long at, SegmentSpan spread)
-    cdef _begin_spread(self, SegmentSpan spread)
     cpdef read(self, long long at, long long length)
     cpdef window(self, long long at)
-    @cython.locals(
-        index=cython.Py_ssize_t,
-        begin=cython.longlong,
-        end=cython.longlong,
-        place=cython.longlong,
-        spread=SegmentSpan,
-    )
     cdef const unsigned char[::1] part(self, long long at)
-    cdef _take_apart(self)
-    cdef Py_ssize_t _piece_of(self, long long at) except -2
+    cpdef detach(self)
+    @cython.locals(pieces=FramePieces)
+    cdef FramePieces _in_pieces(self)
+    cdef _check_end(self, long long at)
     cdef _join(self, long long at, long long least)
-    @cython.locals(have=cython.longlong)
-    cdef _join_on(self, Py_ssize_t index, long long at, found, long long least)
 
 
 @cython.locals(frame=Frame)
 cdef Frame frame_begun(
     long long length, long long stream_offset, long long time_ns, long long packet
 )
-@cython.locals(spread=SegmentSpan)
-cdef SegmentSpan spread_of(Segments segments, long long first, long long skip, long long length)
 @cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong)
 cdef Frame frame_in_segment(
     Segments segments, long long index, long long used, long long length, long long stream_offset

@@ -2,14 +2,9 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport int32_at
-from kanalyze.kafka.framing.frame cimport (
-    NO_PACKET,
-    Frame,
-    SegmentSpan,
-    frame_begun,
-    frame_in_segment,
-    spread_of,
-)
+from kanalyze.kafka.framing.boundary_search cimport BoundarySearch
+from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame, frame_begun, frame_in_segment
+from kanalyze.kafka.framing.frame_pieces cimport SegmentSpan, spread_of
 from kanalyze.model.segments cimport Segments
 
 
@@ -25,28 +20,23 @@ cdef class CutFrames:
 
 
 cdef class FrameCutter:
-    cdef public object _locator
     cdef public long long _largest
     cdef public long long _smallest
     cdef public int _small_left
     cdef public list _frames
     cdef public list _losses
-    cdef public object _search
+    cdef public BoundarySearch _search
     cdef public long long _search_from
     cdef public Frame partial
-    cdef public long long _found_at
-    cdef public long long _found_until
     cdef public long long _remaining
     cdef public bytes _prefix
     cdef public Frame _prefix_frame
-    cdef public long long skipped_bytes
 
     @cython.locals(cut=CutFrames, more=CutFrames)
     cpdef CutFrames feed(self, list items)
     @cython.locals(index=cython.Py_ssize_t, losses=list)
     cpdef CutFrames feed_until_loss(self, list items)
     cpdef CutFrames finish(self)
-    cpdef settle(self)
     cdef CutFrames _cut_frames(self, list rest)
     @cython.locals(known=cython.Py_ssize_t)
     cdef list _cut_chunks(self, list chunks)
@@ -78,7 +68,5 @@ cdef class FrameCutter:
     cdef bint _may_be_small(self, long long size) except -1
     @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)
-    @cython.locals(begin=cython.longlong)
-    cdef bint _is_unconfirmed(self, Frame frame) except -1
     cdef int _complete_prefix(self, Frame frame, Segments segments, long long index) except -1
     cdef _begin_prefix(self, Segments segments, long long index, long long offset, long long used)

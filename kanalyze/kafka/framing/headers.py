@@ -35,12 +35,11 @@ _correlation_id = Struct(">i").unpack_from
 
 
 class RequestHeader:
-    """What stands before the body of a request.
+    """The header of a request.
 
     Attributes:
         api_key, api_version, correlation_id: the first three numbers.
-        client_id: bytes that are no UTF-8 as escapes; None for null and in version 0, which has
-            none.
+        client_id: bytes that are no UTF-8 become escapes; None for null, and in version 0.
         body: index in the view of the first byte after the header.
     """
 
@@ -72,7 +71,7 @@ class RequestHeader:
 
 
 class ResponseHeader(NamedTuple):
-    """What stands before the body of a response."""
+    """The header of a response."""
 
     correlation_id: int
     body: int
@@ -84,8 +83,8 @@ def parse_request_header(
 ) -> RequestHeader:
     """Read the request header at ``view[pos]``, which ends at ``limit`` at the latest.
 
-    Raises Truncated when it doesn't, Malformed for a length below -1 and for tags that don't rise.
-    Keys and versions are not judged: those the catalog doesn't know are read as
+    Raises Truncated if it ends later, Malformed for a length below -1 and for tags that don't rise.
+    Keys and versions are not checked: unknown ones are read as
     :meth:`~kanalyze.kafka.schema.catalog.Catalog.request_header_version` says.
     """
     start = pos + 10
@@ -104,8 +103,7 @@ def parse_request_header(
     elif length < -1:
         raise Malformed("client_id: negative length")
     if header_version == 2 and catalog.api(key) is not None:
-        # Of an API that nobody knows no body is read; tags that may not be there are no reason
-        # to lose its header.
+        # The body of an unknown API is not read; nor are its tags, which may not exist.
         end = _after_tags(view, end, limit)
     return request_header_of(key, version, correlation_id, client_id, end)
 
@@ -127,8 +125,8 @@ def parse_response_header(
     """Read the response header at ``view[pos]``, which ends at ``limit`` at the latest.
 
     ``header_version`` is what
-    :meth:`~kanalyze.kafka.schema.catalog.Catalog.response_header_version` says for the request that
-    it answers: the bytes don't tell. Raises as :func:`parse_request_header` does.
+    :meth:`~kanalyze.kafka.schema.catalog.Catalog.response_header_version` says for its request: the
+    bytes don't say it. Raises as :func:`parse_request_header` does.
     """
     if pos + 4 > limit:
         raise Truncated("the bytes end within a response header")
@@ -140,7 +138,7 @@ def parse_response_header(
 
 
 def _after_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
-    """Step over the header's tag section, nearly always one zero byte."""
+    """Skip the header's tag section, which is nearly always one zero byte."""
     if pos < limit and view[pos] == 0:
         return pos + 1
     end = skip_tags(view, pos, limit)
@@ -152,7 +150,7 @@ def _after_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
 def request_header_of(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: int
 ) -> RequestHeader:
-    """Make what :class:`RequestHeader` does, faster from compiled modules."""
+    """Make a :class:`RequestHeader`; fast from compiled modules."""
     made = RequestHeader.__new__(RequestHeader)
     made.api_key, made.api_version = api_key, api_version
     made.correlation_id = correlation_id

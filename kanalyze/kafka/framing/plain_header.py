@@ -1,7 +1,7 @@
-"""Finds where the body begins behind a header that is as nearly all are: whole, and without tags.
+"""Finds the body behind a plain header: complete, and without tags, as nearly all are.
 
-In: a frame, and which header it has. Out: a position. This module must not know what is wrong with
-any other header, nor read one: :mod:`kanalyze.kafka.framing.headers` does.
+In: a frame, and the version of its header. Out: a position. Other headers are read by
+:mod:`kanalyze.kafka.framing.headers`, which this module must not know.
 
 Compiled by Cython, with the types in ``plain_header.pxd``; uncompiled it does the same, slowly.
 """
@@ -16,7 +16,7 @@ def plain_body(data: bytes, head: bytes, header_version: int) -> int:
 
     Args:
         data: the frame, with its size prefix.
-        head: of a request: its key and version, four bytes; of a response nothing.
+        head: of a request: its key and version, four bytes; of a response: empty.
         header_version: that of the request, or of the response.
     """
     size = len(data)
@@ -35,7 +35,7 @@ def plain_body(data: bytes, head: bytes, header_version: int) -> int:
         body = 14
         if length < 0x8000:
             body += length
-        elif length < 0xFFFF:  # any negative length but that of null
+        elif length < 0xFFFF:  # any negative length except null's
             return 0
     if header_version < flexible:
         return body if body <= size else 0

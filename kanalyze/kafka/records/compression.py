@@ -1,21 +1,20 @@
 """Decompression of records, bounded.
 
-In: compressed bytes and how many bytes may come out. Out: :class:`Decompressed`, whatever the
-bytes are. This module must not know records.
+In: compressed bytes, and a limit on the output. Out: :class:`Decompressed`, whatever the bytes are.
+    This module must not know records.
 
-No more than the limit is ever held (and what the codec's own window takes: 128 MiB of address
-space at the most, for zstd), however much a bomb would expand to: output is asked for a piece at a
-time, and codecs without streaming are asked for their size first.
+    Memory is bounded by the limit, plus the codec's own window (at most 128 MiB of address space,
+    for zstd), whatever a bomb would expand to: output is produced piece by piece, and codecs
+    without streaming have to give their output's size first.
 
 Each library is loaded when a batch first needs it:
 
 - gzip: the standard library.
-- snappy: cramjam (MIT), which is all that python-snappy is by now; it decompresses into a buffer
-  of ours, so that the limit holds. Wheels for every Python here, 1 ms to load.
+- snappy: cramjam (MIT), which python-snappy is a wrapper of; it decompresses into a buffer that we
+allocate, so it cannot exceed the limit. Wheels for every Python here, 1 ms to load.
 - lz4: lz4 (BSD), the binding to the reference library, with a limit on each call. 1 ms to load.
-- zstd: the standard library's compression.zstd where there is one (3.14), and its backport by the
-  same author (backports.zstd, PSF licence) before: one way to call both, and with 3.14 no
-  dependency at all.
+- zstd: the standard library's compression.zstd from Python 3.14 on; before, its backport by the
+same author (backports.zstd, PSF licence), which has the same interface.
 """
 
 from __future__ import annotations
@@ -38,16 +37,17 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "u
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 _PIECE_BYTES = 1 << 16
-"""Input and output go through the codecs in pieces of so many bytes."""
+"""Size of the pieces of input and output."""
 _MOST_MEMBERS = 1000
-"""Members of a gzip file, frames of zstd, that are read: empty ones cost time and give nothing."""
+"""How many members of a gzip file, or frames of zstd, are read: empty ones take time without
+output."""
 
 
 class Decompressed(NamedTuple):
-    """What came out."""
+    """Decompressed bytes, and a problem if there was one."""
 
     data: bytes
-    """Never longer than the limit; with a problem, what came out before it."""
+    """Never longer than the limit; with a problem, the output before it."""
     problem: RecordProblem | None
     """``UNKNOWN_CODEC``, ``BAD_COMPRESSION`` or ``DECOMPRESSED_TOO_LARGE``."""
 
@@ -58,8 +58,8 @@ def decompress(
     """Decompress ``data``; at most ``limit`` bytes come out.
 
     ``codec`` is the number in a batch's attributes, 0 to 7. ``wrong_lz4_checksum`` is for magic 0:
-    its LZ4 frames have a header checksum that counts the magic bytes too (KAFKA-3160), so it is
-    not looked at. Raises nothing.
+    its LZ4 frames have a header checksum that covers the magic bytes too (KAFKA-3160), so it is not
+    checked. Raises nothing.
     """
     if codec == 0:
         if len(data) > limit:
@@ -82,7 +82,7 @@ _Result: TypeAlias = "RecordProblem | None"
 
 
 class _TooLarge(Exception):
-    """More came out than may."""
+    """The output exceeds the limit."""
 
 
 class _Output:
@@ -94,7 +94,7 @@ class _Output:
 
     @property
     def room(self) -> int:
-        """How much the next piece may hold: one byte beyond the limit, to see that there is one."""
+        """The size of the next piece: up to one byte above the limit, to detect an excess."""
         return min(_PIECE_BYTES, self.left + 1)
 
     def add(self, piece: bytes) -> None:
@@ -115,7 +115,7 @@ class _Output:
 
 
 class _Stream(Protocol):
-    """What the decompressors of lz4 and zstd have in common."""
+    """The common interface of the decompressors of lz4 and zstd."""
 
     @property
     def eof(self) -> bool: ...
@@ -130,7 +130,7 @@ class _Stream(Protocol):
 
 
 class _Gzip:
-    """zlib's decompressor in the shape of the others."""
+    """zlib's decompressor with this interface."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
@@ -143,7 +143,7 @@ class _Gzip:
 
     @property
     def needs_input(self) -> bool:
-        # zlib may hold back output when a piece is exactly full, its input all taken.
+        # zlib may keep output when a piece is exactly full and its input consumed.
         return not (self._tail or self._full)
 
     @property
@@ -189,7 +189,7 @@ def _members(
     error: type[Exception],
     start: bytes,
 ) -> _Result:
-    """Read compressed members one after the other; what is no member after one is not looked at.
+    """Read compressed members one after the other; other bytes after them are ignored.
 
     Java's readers do the same.
     """
@@ -235,7 +235,7 @@ _LANE_BYTES = 16
 def lz4_header_checksum(descriptor: bytes) -> int:
     """Return the header checksum of a frame: the second byte of the descriptor's xxHash-32.
 
-    ``descriptor`` is what stands between the magic bytes and the checksum: 2 to 14 bytes. Source:
+    ``descriptor`` is the bytes between the magic bytes and the checksum: 2 to 14 bytes. Source:
     LZ4 frame format 1.6, xxHash specification (inputs of less than 16 bytes). Raises ValueError for
     a longer one.
     """
@@ -259,7 +259,7 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def _with_right_checksum(data: bytes) -> bytes:
-    """Return an LZ4 frame with the header checksum that its descriptor ought to have."""
+    """Return an LZ4 frame with the right checksum of its descriptor."""
     if len(data) < _LEAST_LZ4_HEADER or not data.startswith(_LZ4_MAGIC):
         return data
     flags = data[4]
@@ -273,8 +273,8 @@ def _with_right_checksum(data: bytes) -> bytes:
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
-"""Magic, version, oldest version that can read it. The latter two are not looked at: there is one
-version, and some clients write the numbers the wrong way round."""
+"""Magic, version, oldest version that can read it. The latter two are ignored: there is one
+version, and some clients swap the bytes."""
 _MOST_SNAPPY_RATIO = 22
 """A copy of at most 64 bytes takes 3."""
 _length: Callable[[bytes, int], tuple[int]] = Struct(">i").unpack_from

@@ -1,10 +1,10 @@
-"""Goes over the records of a batch of magic 2, one after the other.
+"""Reads the records of a batch of magic 2, one after the other.
 
-In: the bytes of the records, as they came out of the codec, and what the batch says of them. Out:
-numbers of the record that it stands at, or a :class:`~kanalyze.kafka.records.types.Record` where
-somebody wants one. This module must not know where a batch begins, nor how it was compressed.
+In: the decompressed bytes of the records, and the fields of the batch header. Out: numbers of the
+present record, or a :class:`~kanalyze.kafka.records.types.Record` on request. This module must not
+know where a batch begins, nor how it was compressed.
 
-No length is believed: each is held against the bytes that the record, or the batch, has left.
+Every length is compared with the bytes that the record, or the batch, has left.
 Layouts: KIP-98 and KIP-82.
 
 Compiled by Cython, with the types in ``cursor.pxd``; uncompiled it does the same, slowly.
@@ -42,13 +42,13 @@ _new = tuple.__new__
 
 
 class RecordCursor:
-    """Stands before the first record, until :meth:`advance` is called.
+    """A position among the records: before the first one, until :meth:`advance` is called.
 
     Attributes:
-        offset, timestamp_ms: of the record; the time is -1 where it has none.
+        offset, timestamp_ms: of the record; the time is -1 if it has none.
         key_bytes, value_bytes: sizes; -1 for null.
         header_count: how many headers it has.
-        problem: why there are no more records, once there are none; None where all is right.
+        problem: why no more records can be read; None if all is right.
     """
 
     __slots__ = (
@@ -68,16 +68,16 @@ class RecordCursor:
         base_timestamp: int,
         append_time: int | None,
     ) -> None:
-        """Begin before the first of so many records in ``data[at:end]``.
+        """Move before the first of ``count`` records in ``data[at:end]``.
 
         Args:
             data: the bytes.
             at: where the first record begins.
-            end: where the last one has to end; not beyond ``data``.
-            count: how many records there are, as the batch says.
-            base_offset: what offsets count from.
-            base_timestamp: what timestamps count from.
-            append_time: the timestamp of all of them, where it is the broker's.
+            end: where the last one has to end; within ``data``.
+            count: number of records in the batch header.
+            base_offset: the offset that records' offsets are relative to.
+            base_timestamp: the timestamp that records' timestamps are relative to.
+            append_time: the timestamp of all records, if it is the broker's.
         """
         self._bytes = data
         self._data = memoryview(data)
@@ -97,7 +97,7 @@ class RecordCursor:
         self.problem: RecordProblem | None = None
 
     def advance(self) -> bool:
-        """Go to the next record; tell whether there is one."""
+        """Move to the next record; return false if there is none."""
         if self._left > 0 and self._at < self._end:
             self._read()
             if self._wrong == RIGHT:
@@ -114,12 +114,12 @@ class RecordCursor:
         return False
 
     def records(self) -> Iterator[Record]:
-        """Give what comes next, record by record."""
+        """Yield the remaining records."""
         while self.advance():
             yield self.record()
 
     def record(self) -> Record:
-        """Return the record that it stands at."""
+        """Return the present record."""
         time_ms = None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
         headers = self._headers() if self.header_count > 0 else ()
         key = self._part(self._key_at, self.key_bytes)

@@ -129,11 +129,79 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> _Object:
     return made
 
 
+class _JsonObjects:
+    """Reads typed values from the JSON objects of a file; errors say where the value is."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def versions(
+        self, found: _Object, key: str, at: str, default: VersionRange | None = None
+    ) -> VersionRange:
+        """Return the versions under a key; raises DefinitionError for none without a default."""
+        if key not in found:
+            if default is None:
+                raise self.error(at, f"{key} is missing")
+            return default
+        return self.version_range(found[key], at)
+
+    def version_range(self, text: object, at: str) -> VersionRange:
+        """Parse a range of versions."""
+        try:
+            return VersionRange.parse(str(text))
+        except ValueError as error:
+            raise self.error(at, str(error)) from None
+
+    def objects_in(
+        self, found: _Object, key: str, at: str, *, optional: bool = False
+    ) -> list[_Object]:
+        """Return the list of objects under a key."""
+        items = found.get(key, [] if optional else None)
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise self.error(at, f"{key} must be a list of objects")
+        return items
+
+    def text(self, found: _Object, key: str, at: str) -> str:
+        """Return the text under a key, which must not be empty."""
+        text = found.get(key)
+        if not isinstance(text, str) or not text:
+            raise self.error(at, f"{key} must be a text")
+        if key == "name" and not _NAME.match(text):
+            raise self.error(at, f"not a name: {text!r}")
+        return text
+
+    def optional_text(self, found: _Object, key: str, at: str) -> str | None:
+        """Return the text under a key; None if there is none."""
+        text = found.get(key)
+        if text is not None and not isinstance(text, str):
+            raise self.error(at, f"{key} must be a text")
+        return text
+
+    def flag(self, found: _Object, key: str, at: str) -> bool:
+        """Return the boolean under a key, or its text; False if there is none."""
+        flag = found.get(key, False)
+        if flag in ("true", "false"):
+            return bool(flag == "true")
+        if not isinstance(flag, bool):
+            raise self.error(at, f"{key} must be true or false")
+        return flag
+
+    def check_keys(self, found: _Object, known: frozenset[str], at: str) -> None:
+        """Raise DefinitionError for a key that is not known."""
+        unknown = sorted(set(found) - known)
+        if unknown:
+            raise self.error(at, f"unknown key {unknown[0]!r}")
+
+    def error(self, at: str, reason: str) -> DefinitionError:
+        """Make the error for a place of the file."""
+        return DefinitionError(f"{self._file}: {at}: {reason}")
+
+
 class _MessageReader:
     """Turns one JSON object into a message."""
 
     def __init__(self, file: str, found: _Object) -> None:
-        self._file = file
+        self._json = _JsonObjects(file)
         self._found = found
         self._name = ""
         self._common: dict[str, list[_Object]] = {}
@@ -144,71 +212,73 @@ class _MessageReader:
 
     def message(self) -> MessageSpec:
         found = self._found
-        self._name = self._text(found, "name", "(message)")
+        self._name = self._json.text(found, "name", "(message)")
         where = self._name
-        self._check_keys(found, _MESSAGE_KEYS, where)
-        kind = self._text(found, "type", where)
+        self._json.check_keys(found, _MESSAGE_KEYS, where)
+        kind = self._json.text(found, "type", where)
         if kind not in _KINDS:
-            raise self._error(where, f"unknown message type {kind!r}")
-        self._valid = self._versions(found, "validVersions", where)
-        self._flexible = self._versions(found, "flexibleVersions", where, self._valid)
+            raise self._json.error(where, f"unknown message type {kind!r}")
+        self._valid = self._json.versions(found, "validVersions", where)
+        self._flexible = self._json.versions(found, "flexibleVersions", where, self._valid)
         self._check_message_versions(where)
         self._read_common_structs(where)
         # An API that is gone has a definition without fields.
-        own = self._objects_in(found, "fields", where, optional=self._valid.is_empty)
+        own = self._json.objects_in(found, "fields", where, optional=self._valid.is_empty)
         fields = self._fields(own, where, self._valid, ())
         return MessageSpec(
             name=self._name,
             kind=kind,
             api_key=self._api_key(kind, where),
             valid_versions=self._valid,
-            deprecated_versions=self._versions(found, "deprecatedVersions", where, NONE),
+            deprecated_versions=self._json.versions(found, "deprecatedVersions", where, NONE),
             flexible_versions=self._flexible,
             struct=Struct(self._name, fields),
             listeners=self._listeners(where),
-            latest_version_unstable=self._flag(found, "latestVersionUnstable", where),
+            latest_version_unstable=self._json.flag(found, "latestVersionUnstable", where),
         )
 
     def _check_message_versions(self, where: str) -> None:
         if self._valid.is_open:
-            raise self._error(where, "validVersions must have an upper end")
+            raise self._json.error(where, "validVersions must have an upper end")
         flexible = self._found.get("flexibleVersions", "none")
         if flexible != "none" and not str(flexible).endswith("+"):
-            raise self._error(where, "flexibleVersions must be none or open-ended")
+            raise self._json.error(where, "flexibleVersions must be none or open-ended")
 
     def _api_key(self, kind: str, where: str) -> int | None:
         key = self._found.get("apiKey")
         if kind not in ("request", "response"):
             if key is not None and kind in ("header", "data"):
-                raise self._error(where, f"a message of type {kind} has no apiKey")
+                raise self._json.error(where, f"a message of type {kind} has no apiKey")
             return None
         if type(key) is not int or not 0 <= key <= 32767:
-            raise self._error(where, "apiKey must be a number from 0 to 32767")
+            raise self._json.error(where, "apiKey must be a number from 0 to 32767")
         return key
 
     def _listeners(self, where: str) -> tuple[str, ...]:
         found = self._found.get("listeners", [])
         if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-            raise self._error(where, "listeners must be a list of texts")
+            raise self._json.error(where, "listeners must be a list of texts")
         return tuple(found)
 
     def _read_common_structs(self, where: str) -> None:
-        for found in self._objects_in(self._found, "commonStructs", where, optional=True):
-            name = self._text(found, "name", f"{where}.commonStructs")
+        for found in self._json.objects_in(self._found, "commonStructs", where, optional=True):
+            name = self._json.text(found, "name", f"{where}.commonStructs")
             at = f"{where}.commonStructs.{name}"
-            self._check_keys(found, _STRUCT_KEYS, at)
+            self._json.check_keys(found, _STRUCT_KEYS, at)
             if name in self._common or name in PRIMITIVES:
-                raise self._error(at, "a struct or a type of that name exists already")
-            self._common[name] = self._objects_in(found, "fields", at)
+                raise self._json.error(at, "a struct or a type of that name exists already")
+            self._common[name] = self._json.objects_in(found, "fields", at)
         for name in sorted(self._common):
             self._walk_struct(name, ())
 
     def _walk_struct(self, name: str, around: tuple[str, ...]) -> None:
         """Refuse a common struct that holds itself: such a message would have no end."""
         if name in around:
-            raise self._error(f"{self._name}.commonStructs.{name}", "the struct contains itself")
+            raise self._json.error(
+                f"{self._name}.commonStructs.{name}", "the struct contains itself"
+            )
         if len(around) > MAX_NESTING:
-            raise self._error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
+            raise self._json.error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
         if name in self._common_walked:
             return
         for inner in _struct_types(self._common[name]):
@@ -221,25 +291,25 @@ class _MessageReader:
     ) -> tuple[Field, ...]:
         """Read the fields of a struct that exists in the versions ``around``."""
         if len(structs) > MAX_NESTING:
-            raise self._error(where, "structs nest too deeply")
+            raise self._json.error(where, "structs nest too deeply")
         self._count += len(found)
         if self._count > MAX_FIELDS:
-            raise self._error(where, f"the message has more than {MAX_FIELDS} fields")
+            raise self._json.error(where, f"the message has more than {MAX_FIELDS} fields")
         fields = tuple(self._field(item, where, around, structs) for item in found)
         problem = check_fields(fields, around, self._flexible)
         if problem is not None:
             name, reason = problem
-            raise self._error(f"{where}.{name}", reason)
+            raise self._json.error(f"{where}.{name}", reason)
         return fields
 
     def _field(
         self, found: _Object, where: str, around: VersionRange, structs: tuple[str, ...]
     ) -> Field:
-        name = self._text(found, "name", f"{where}.(field)")
+        name = self._json.text(found, "name", f"{where}.(field)")
         at = f"{where}.{name}"
-        self._check_keys(found, _FIELD_KEYS, at)
-        kind = self._text(found, "type", at)
-        versions = self._versions(found, "versions", at)
+        self._json.check_keys(found, _FIELD_KEYS, at)
+        kind = self._json.text(found, "type", at)
+        versions = self._json.versions(found, "versions", at)
         self._check_inside_valid(versions, at)
         struct = self._struct(found, kind, at, around.intersect(versions), structs)
         default, is_null = self._default(found, kind, at)
@@ -248,17 +318,17 @@ class _MessageReader:
             name=name,
             type=kind,
             versions=versions,
-            nullable_versions=self._versions(found, "nullableVersions", at, NONE),
+            nullable_versions=self._json.versions(found, "nullableVersions", at, NONE),
             tag=self._tag(found, at),
-            tagged_versions=self._versions(found, "taggedVersions", at, NONE),
-            flexible_versions=None if flexible is None else self._range(flexible, at),
+            tagged_versions=self._json.versions(found, "taggedVersions", at, NONE),
+            flexible_versions=None if flexible is None else self._json.version_range(flexible, at),
             default=default,
             has_null_default=is_null,
             struct=struct,
-            map_key=self._flag(found, "mapKey", at),
-            ignorable=self._flag(found, "ignorable", at),
-            entity_type=self._optional_text(found, "entityType", at),
-            about=self._optional_text(found, "about", at) or "",
+            map_key=self._json.flag(found, "mapKey", at),
+            ignorable=self._json.flag(found, "ignorable", at),
+            entity_type=self._json.optional_text(found, "entityType", at),
+            about=self._json.optional_text(found, "about", at) or "",
         )
 
     def _check_inside_valid(self, versions: VersionRange, at: str) -> None:
@@ -270,7 +340,9 @@ class _MessageReader:
         if self._valid.is_empty or versions.is_empty:
             return
         if versions.lowest > highest or (versions.highest > highest and not versions.is_open):
-            raise self._error(at, f"versions {versions} lie outside validVersions {self._valid}")
+            raise self._json.error(
+                at, f"versions {versions} lie outside validVersions {self._valid}"
+            )
 
     def _struct(
         self,
@@ -283,88 +355,35 @@ class _MessageReader:
         element = kind.removeprefix("[]")
         if element in PRIMITIVES:
             if "fields" in found:
-                raise self._error(at, f"a field of type {kind} has no fields")
+                raise self._json.error(at, f"a field of type {kind} has no fields")
             if kind == "[]records":
-                raise self._error(at, "records cannot stand in an array")
+                raise self._json.error(at, "records cannot stand in an array")
             return None
         if "fields" in found:
             if element in self._common:
-                raise self._error(at, f"struct {element} is declared in commonStructs already")
-            inner = self._objects_in(found, "fields", at)
+                raise self._json.error(at, f"struct {element} is declared in commonStructs already")
+            inner = self._json.objects_in(found, "fields", at)
         elif element in self._common:
             inner = self._common[element]
         else:
-            raise self._error(at, f"unknown type {kind!r}")
+            raise self._json.error(at, f"unknown type {kind!r}")
         if not _NAME.match(element):
-            raise self._error(at, f"not a struct's name: {element!r}")
+            raise self._json.error(at, f"not a struct's name: {element!r}")
         return Struct(element, self._fields(inner, at, around, (*structs, element)))
 
     def _default(self, found: _Object, kind: str, at: str) -> tuple[Any, bool]:
         try:
             return parse_default(kind, found.get("default"))
         except ValueError as error:
-            raise self._error(at, str(error)) from None
+            raise self._json.error(at, str(error)) from None
 
     def _tag(self, found: _Object, at: str) -> int | None:
         tag = found.get("tag")
         if isinstance(tag, str) and tag.isascii() and tag.isdigit() and len(tag) <= 10:
             tag = int(tag)  # some of Kafka's own are written as texts
         if tag is not None and (type(tag) is not int or not 0 <= tag <= 0x7FFFFFFF):
-            raise self._error(at, "tag must be a number that is not negative")
+            raise self._json.error(at, "tag must be a number that is not negative")
         return tag
-
-    def _versions(
-        self, found: _Object, key: str, at: str, default: VersionRange | None = None
-    ) -> VersionRange:
-        if key not in found:
-            if default is None:
-                raise self._error(at, f"{key} is missing")
-            return default
-        return self._range(found[key], at)
-
-    def _range(self, text: object, at: str) -> VersionRange:
-        try:
-            return VersionRange.parse(str(text))
-        except ValueError as error:
-            raise self._error(at, str(error)) from None
-
-    def _objects_in(
-        self, found: _Object, key: str, at: str, *, optional: bool = False
-    ) -> list[_Object]:
-        items = found.get(key, [] if optional else None)
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise self._error(at, f"{key} must be a list of objects")
-        return items
-
-    def _text(self, found: _Object, key: str, at: str) -> str:
-        text = found.get(key)
-        if not isinstance(text, str) or not text:
-            raise self._error(at, f"{key} must be a text")
-        if key == "name" and not _NAME.match(text):
-            raise self._error(at, f"not a name: {text!r}")
-        return text
-
-    def _optional_text(self, found: _Object, key: str, at: str) -> str | None:
-        text = found.get(key)
-        if text is not None and not isinstance(text, str):
-            raise self._error(at, f"{key} must be a text")
-        return text
-
-    def _flag(self, found: _Object, key: str, at: str) -> bool:
-        flag = found.get(key, False)
-        if flag in ("true", "false"):
-            return bool(flag == "true")
-        if not isinstance(flag, bool):
-            raise self._error(at, f"{key} must be true or false")
-        return flag
-
-    def _check_keys(self, found: _Object, known: frozenset[str], at: str) -> None:
-        unknown = sorted(set(found) - known)
-        if unknown:
-            raise self._error(at, f"unknown key {unknown[0]!r}")
-
-    def _error(self, at: str, reason: str) -> DefinitionError:
-        return DefinitionError(f"{self._file}: {at}: {reason}")
 
 
 def _struct_types(fields: list[_Object]) -> list[str]:

@@ -1,6 +1,7 @@
 """Completes exchanges: with a response, without one, or a response alone.
 
-In: exchanges and responses that belong together, or to nothing. Out: the complete exchanges and
+In: exchanges with their responses, exchanges without one, and responses
+    alone. Out: the complete exchanges and
 their anomalies, in :class:`ConnectionEvents`. Must not know: how responses are matched.
 
 Compiled by Cython, with the types in ``completion.pxd``; uncompiled it does the same, slowly.
@@ -87,7 +88,7 @@ class ExchangeCompletion:
 
     def unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
         """Complete a request whose response never came."""
-        if self._correlator.may_be_lost(exchange):
+        if self._correlator.lost.has_response_to(exchange):
             exchange.anomalies.append(AnomalyKind.LOST_BYTES)
         events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))
         self._end(exchange, events)
@@ -104,7 +105,7 @@ class ExchangeCompletion:
     def one_way(
         self, exchanges: list[Exchange], packet: int | None, events: ConnectionEvents
     ) -> None:
-        """Complete requests without a response, which is certain since ``packet``."""
+        """Complete requests that certainly get no response; ``packet`` showed it."""
         for exchange in exchanges:
             exchange.settled_packet = packet
             self._end(exchange, events)

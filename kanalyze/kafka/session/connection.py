@@ -1,8 +1,8 @@
 """One Kafka connection as a state machine: two streams in, exchanges out.
 
-In: the streams of both directions. Out: exchanges, anomalies, places of tokens
-(:class:`ConnectionEvents`). Must not know: how the connection was detected, nor of packets beyond
-their times and numbers.
+In: the streams of both directions. Out: exchanges, anomalies, positions of tokens
+(:class:`ConnectionEvents`). Must not know: how the connection was detected, nor more of packets
+than times and numbers.
 
 Frames of both directions are taken in the order in which they were complete: a correlation id may
 be used again as soon as its response has come.
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["PATIENCE_BYTES", "KafkaConnection"]
 
 PATIENCE_BYTES = 1024 * 1024
-"""Buffered of a direction out of sync before an incomplete frame is believed: few are larger."""
+"""Bytes of a direction out of sync that are buffered before an incomplete frame counts: few frames
+are larger."""
 
 
 class KafkaConnection:
-    """Reads and pairs what goes over one connection."""
+    """Reads and pairs the messages of one connection."""
 
     __slots__ = (
         "__weakref__",
@@ -129,7 +130,7 @@ class KafkaConnection:
 
     @property
     def peers(self) -> Peers:
-        """The two ends, with what is known of them so far."""
+        """The two ends, with their names and versions so far."""
         return self._builder.login.peers
 
     @property
@@ -139,7 +140,7 @@ class KafkaConnection:
 
     @property
     def undecoded_bytes(self) -> int:
-        """Bytes of frames whose body was not."""
+        """Bytes of frames whose body was not read to the end."""
         return self._builder.bodies.undecoded_bytes
 
     @property
@@ -155,12 +156,8 @@ class KafkaConnection:
 
     @property
     def is_in_sync(self) -> bool:
-        """True if both directions are in sync, and no loss has an effect any more."""
-        return (
-            self._requests.is_at_frames
-            and self._responses.is_at_frames
-            and self._builder.is_settled
-        )
+        """True if both directions are in sync, and no loss has an effect on later frames."""
+        return self._requests.in_sync and self._responses.in_sync and self._builder.is_settled
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response is still to come."""
@@ -168,20 +165,20 @@ class KafkaConnection:
         return correlator.in_flight() if len(correlator) else []
 
     def begin(self) -> ConnectionEvents:
-        """Return what is known before the first bytes: where a direction begins out of sync."""
+        """Return the events before the first bytes: a direction may begin out of sync."""
         both = self._requests.in_sync, self._responses.in_sync
         in_sync = both if self.client_side == 0 else both[::-1]
-        is_whole = all(in_sync) and not self._builder.correlator.requests_lost
+        is_whole = all(in_sync) and not self._builder.correlator.lost.requests
         return self._builder.losses.begin(in_sync, is_whole=is_whole)
 
     def expire(self, before_ns: int) -> ConnectionEvents:
-        """Complete what waited for long at a time, and return it."""
+        """Complete the requests that have waited for long; return the events."""
         events = ConnectionEvents()
         self._builder.expire(before_ns, events)
         return events
 
     def shed(self) -> ConnectionEvents:
-        """Drop what takes memory; return what that completes, and what was lost by it."""
+        """Drop buffered bytes and requests; return the events, with what was lost."""
         events, tcp = ConnectionEvents(), self.peers.tcp
         events.anomalies += shed(self._requests, tcp, self.client_side)
         events.anomalies += shed(self._responses, tcp, 1 - self.client_side)
@@ -189,7 +186,7 @@ class KafkaConnection:
         return events
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> ConnectionEvents:
-        """Take in what was added to both directions; return what that brings."""
+        """Read the new items of both directions; return the events."""
         events = ConnectionEvents()
         cut = self._requests.feed(items[self.client_side])
         if cut.losses:
@@ -201,7 +198,7 @@ class KafkaConnection:
         return events
 
     def close(self) -> ConnectionEvents:
-        """End the connection; return what is left: pending requests, responses without one."""
+        """End the connection; return pending requests, and responses without a request."""
         events = ConnectionEvents()
         requests = self._requests.finish()
         if self._responses.needs_locator:
@@ -264,16 +261,16 @@ class KafkaConnection:
             position += 1
 
     def _trim_partials(self, events: ConnectionEvents) -> None:
-        """Keep what is needed of messages that continue in the next batch."""
+        """Keep the needed bytes of messages that continue in the next batch."""
         if self._requests.partial is not None:
             self._partials.add_request(self._requests.partial, self.client_side, events)
-            self._requests.settle()
+            self._requests.partial.detach()
         if self._responses.partial is not None:
             self._partials.add_response(self._responses.partial, 1 - self.client_side, events)
-            self._responses.settle()
+            self._responses.partial.detach()
 
     def _end_within(self, cutter: FrameCutter, side: int, events: ConnectionEvents) -> Frame | None:
-        """Return the frame that a direction ends within, and report it; None if there is none."""
+        """Return the frame that a direction ends within, and report it; None if none."""
         frame, seen_bytes = cutter.partial, cutter.partial_bytes
         if frame is not None:
             self._builder.bodies.undecoded_bytes += seen_bytes

@@ -1,6 +1,6 @@
 """Anomalies of one Kafka connection.
 
-In: a frame or an exchange, and what is wrong with it. Out: an
+In: a frame or an exchange, and a kind of anomaly. Out: an
 :class:`~kanalyze.model.anomalies.Anomaly`. Must not know: how it was found.
 
 Compiled by Cython, with the types in ``connection_anomalies.pxd``; uncompiled it does the same,
@@ -38,7 +38,7 @@ def frame_anomaly(
     detail: str = "",
     exchange: Exchange | None = None,
 ) -> Anomaly:
-    """Say what is wrong with a frame, also in the exchange that it belongs to, if that is known."""
+    """Make the anomaly of a frame; note it in the frame's exchange too, if that is known."""
     if exchange is not None and kind not in exchange.anomalies:
         exchange.anomalies.append(kind)
     key = None if exchange is None else exchange.api_key
@@ -49,7 +49,7 @@ def frame_anomaly(
 
 
 def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:
-    """Say what is wrong with an exchange as a whole, also in the exchange."""
+    """Make the anomaly of an exchange as a whole; note it in the exchange too."""
     message = exchange.request or exchange.response
     # The declared size of an incomplete message is not the size of what came.
     is_whole = AnomalyKind.INCOMPLETE_FRAME not in exchange.anomalies
@@ -66,7 +66,7 @@ def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:
 
 
 def sync_loss_anomaly(tcp: TcpConnection, loss: SyncLoss, side: int) -> Anomaly:
-    """Say where a direction lost sync."""
+    """Make the anomaly of a loss of sync."""
     kind = AnomalyKind.NOT_IN_SYNC if loss.size is None else AnomalyKind.IMPLAUSIBLE_SIZE
     detail = "" if loss.size is None else f"size {loss.size}"
     return Anomaly(kind, loss.time_ns, loss.packet, tcp, side, loss.stream_offset, detail=detail)
@@ -75,7 +75,7 @@ def sync_loss_anomaly(tcp: TcpConnection, loss: SyncLoss, side: int) -> Anomaly:
 def incomplete_frame_anomaly(
     tcp: TcpConnection, frame: Frame, seen_bytes: int, side: int
 ) -> Anomaly:
-    """Say that a direction ended within a frame."""
+    """Make the anomaly of a direction that ended within a frame."""
     return Anomaly(
         AnomalyKind.INCOMPLETE_FRAME,
         frame.start_time_ns,
@@ -89,7 +89,7 @@ def incomplete_frame_anomaly(
 
 
 def shed(cutter: FrameCutter, tcp: TcpConnection, side: int) -> list[Anomaly]:
-    """Let a cutter drop what it has buffered; return the anomaly if that was anything."""
+    """Drop the buffered bytes of a cutter; return the anomaly if there were any."""
     offset, dropped = cutter.shed()
     if not dropped:
         return []

@@ -1,7 +1,7 @@
-"""What a connection was, said once it has ended.
+"""The summary of a closed connection, and counts over connections.
 
-In: what the tracker knows of it. Out: plain values. This module must not know how any of it was
-found.
+In: facts about a connection, from the tracker. Out: plain values. This module must not know how the
+facts were found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ConnectionCounts", "ConnectionSummary", "UnknownTotal"]
 
 
 class ConnectionCounts:
-    """What the connections turned out to be, and how much of them was read; sums may be added."""
+    """Counts of connections by protocol, and of bytes read; counts can be added up."""
 
     def __init__(self) -> None:
         self.kafka = 0
@@ -33,11 +33,11 @@ class ConnectionCounts:
         self.kafka_ports: dict[int, int] = {}
         """Kafka connections by the broker's port."""
         self.unknown_ports: dict[int, UnknownTotal] = {}
-        """Of ``unknown`` connections that ended, by the port that was opened; by both ports where
-        the opening was not seen."""
+        """Closed ``unknown`` connections, by the port that was connected to; by both ports if the
+        handshake was not seen."""
         self.by_protocol: dict[str, int] = {}
-        """Connections that are not Kafka, by protocol (one of ``guess.PROTOCOLS``); their sum is
-        ``tls`` and ``other`` together. A protocol with none is not there."""
+        """Connections that are not Kafka, by protocol (one of ``signatures.PROTOCOLS``); their sum
+        is ``tls`` plus ``other``. Protocols without connections are left out."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -51,7 +51,7 @@ class ConnectionCounts:
 
     @classmethod
     def from_state(cls, state: object) -> ConnectionCounts:
-        """Make them from a state; raises ValueError where that is none."""
+        """Make counts from a state; raises ValueError for any other value."""
         values = fields(state, "nnnnnnnttt")
         made = cls()
         made.kafka, made.tls, made.other, made.kafka_bytes = values[:4]
@@ -78,7 +78,7 @@ class ConnectionCounts:
         self.kafka_ports[port] = self.kafka_ports.get(port, 0) + 1
 
     def count_unknown(self, tcp: TcpConnection) -> None:
-        """Count what went over a connection of which nobody knows what it is, once it ended."""
+        """Count a connection that closed with an unknown protocol."""
         sides = (0, 1) if tcp.opened_by is None else (1 - tcp.opened_by,)
         for port in {tcp.endpoints[side].port for side in sides}:
             total = self.unknown_ports.setdefault(port, UnknownTotal())
@@ -86,7 +86,7 @@ class ConnectionCounts:
 
 
 class UnknownTotal:
-    """Connections of which nobody knows what they are."""
+    """Connections of an unknown protocol."""
 
     __slots__ = ("bytes", "connections", "packets")
 
@@ -102,37 +102,37 @@ class UnknownTotal:
 
     @classmethod
     def from_state(cls, state: object) -> UnknownTotal:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         made = cls()
         made.add(*fields(state, "nnn"))
         return made
 
     def add(self, connections: int, packets: int, size: int) -> None:
-        """Add some."""
+        """Add counts."""
         self.connections += connections
         self.packets += packets
         self.bytes += size
 
 
 class ConnectionSummary(NamedTuple):
-    """One TCP connection that ended, or whose capture did."""
+    """One TCP connection that closed, or that was open at the end of the capture."""
 
     tcp: TcpConnection
     protocol: str
-    """``kafka``, ``kafka-0.7``, or one of ``guess.PROTOCOLS``."""
+    """``kafka``, ``kafka-0.7``, or one of ``signatures.PROTOCOLS``."""
     client_side: int | None = None
-    """Which end is the client, 0 or 1: of Kafka the one that sent requests, of TLS the one that
-    sent a ClientHello. None where neither was seen."""
+    """Which end is the client, 0 or 1: in Kafka the one that sent requests, in TLS the one that
+    sent a ClientHello. None if neither was seen."""
     client_id: str | None = None
     """The first one seen; None for none, and in Kafka 0.7."""
     software_name: str | None = None
     software_version: str | None = None
     principal: str | None = None
-    """The user that logged in, where it was seen; never a secret."""
+    """The user that logged in, if the login was seen; never a secret."""
     requests: int = 0
-    """Requests seen, those without an answer too."""
+    """Requests, with and without a response."""
     decoded_bytes: int = 0
-    """In frames whose body was read to the end; 0 where it is not Kafka, as the next two."""
+    """Bytes of frames whose body was read to the end; 0 if it is not Kafka, as the next two."""
     undecoded_bytes: int = 0
     skipped_bytes: int = 0
-    """Passed over while looking for a frame boundary."""
+    """Bytes skipped while searching for a frame boundary."""

@@ -6,14 +6,19 @@ from kanalyze.kafka.session.pending_requests cimport PendingRequests
 
 
 @cython.final
+cdef class LostMessages:
+    cdef public bint requests
+    cdef public bint responses
+    cdef public long long unsure_before
+
+
+@cython.final
 cdef class Correlator:
     cdef public PendingRequests _pending
-    cdef public bint _requests_lost
-    cdef public bint _responses_lost
+    cdef public LostMessages lost
     cdef public _UsedIds _used
     cdef public bint _reuses_ids
     cdef public bint _pipelined
-    cdef public long long _unsure_before
 
     cpdef add(self, Exchange exchange)
     cpdef bint is_ambiguous(self) except -1

@@ -29,66 +29,78 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.session.exchange import BodyStates, Exchange, Peers
 
-__all__ = ["Correlator"]
+__all__ = ["Correlator", "LostMessages"]
 
 _MOST_RUNS = 64
 """Clients count ids up, on one connection or over several, and losses leave holes. Beyond so many
 runs the lowest ones are merged; a client that continues below them counts as reusing ids."""
 
 
-class Correlator:
-    """The pending requests of one connection, and what is known of losses."""
+class LostMessages:
+    """Which messages of one connection may be lost.
 
-    __slots__ = (
-        "_pending",
-        "_pipelined",
-        "_requests_lost",
-        "_responses_lost",
-        "_reuses_ids",
-        "_unsure_before",
-        "_used",
-    )
+    Attributes:
+        requests: True if requests may be lost.
+        responses: True if responses may be lost.
+        unsure_before: a packet; the response to a request that began before it may be lost.
+    """
+
+    __slots__ = ("requests", "responses", "unsure_before")
+
+    def __init__(self, *, requests: bool) -> None:
+        self.requests = requests
+        self.responses = False
+        self.unsure_before = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self.requests, self.responses, self.unsure_before
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.requests, self.responses, self.unsure_before = fields(state, "bbn")
+
+    @property
+    def any(self) -> bool:
+        """True if any message may be lost."""
+        return self.requests or self.responses
+
+    def add_responses(self, packet: int) -> None:
+        """Note that responses may be lost before the one that begins in ``packet``."""
+        self.responses = True
+        self.unsure_before = max(self.unsure_before, packet)
+
+    def has_response_to(self, exchange: Exchange) -> bool:
+        """Return true if the response to a request may be lost."""
+        return self.responses and _begin(exchange) < self.unsure_before
+
+
+class Correlator:
+    """The pending requests of one connection, each of which gets its response."""
+
+    __slots__ = ("_pending", "_pipelined", "_reuses_ids", "_used", "lost")
 
     def __init__(self, *, from_start: bool) -> None:
         """Begin; ``from_start``: no request of the connection was sent before the capture."""
         self._pending = PendingRequests()
-        self._requests_lost = not from_start
-        self._responses_lost = False
+        self.lost = LostMessages(requests=not from_start)
         self._used = _UsedIds()
         self._reuses_ids = False
         self._pipelined = False
-        self._unsure_before = 0
-        """A packet: the response to a request that began before it may be lost."""
 
     def state(self, bodies: BodyStates) -> State:
         """Return what :meth:`load_state` takes."""
         return (
-            *(self._requests_lost, self._responses_lost, self._reuses_ids, self._pipelined),
-            *(self._unsure_before, self._used.state(), self._pending.state(bodies)),
+            *(self.lost.state(), self._reuses_ids, self._pipelined),
+            *(self._used.state(), self._pending.state(bodies)),
         )
 
     def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        values = fields(state, "bbbbntt")
-        self._requests_lost, self._responses_lost, self._reuses_ids, self._pipelined = values[:4]
-        self._unsure_before = values[4]
-        self._used.load_state(values[5])
-        self._pending.load_state(values[6], peers, bodies)
-
-    @property
-    def requests_lost(self) -> bool:
-        """True if requests may be lost."""
-        return self._requests_lost
-
-    @property
-    def is_lossy(self) -> bool:
-        """True if any message may be lost."""
-        return self._requests_lost or self._responses_lost
-
-    @property
-    def unsure_before(self) -> int:
-        """A packet: the response to a request that began before it may be lost."""
-        return self._unsure_before
+        lost, self._reuses_ids, self._pipelined, used, pending = fields(state, "tbbtt")
+        self.lost.load_state(lost)
+        self._used.load_state(used)
+        self._pending.load_state(pending, peers, bodies)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -104,15 +116,6 @@ class Correlator:
         """Return the (api_key, api_version) of the pending requests of each correlation id."""
         return self._pending.apis()
 
-    def lose_requests(self) -> None:
-        """Note that requests may have been lost."""
-        self._requests_lost = True
-
-    def lose_responses(self, packet: int) -> None:
-        """Note that responses may have been lost before the one that begins in ``packet``."""
-        self._responses_lost = True
-        self._unsure_before = max(self._unsure_before, packet)
-
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add a request; return the oldest one if there are too many."""
         if not self._reuses_ids:
@@ -120,15 +123,15 @@ class Correlator:
         return self._pending.add(exchange)
 
     def is_ambiguous(self) -> bool:
-        """Tell whether :meth:`drop_ambiguous` has to come before a response is matched."""
-        return self._reuses_ids and (self._requests_lost or self._responses_lost)
+        """Return true if :meth:`drop_ambiguous` has to be called before :meth:`match`."""
+        return self._reuses_ids and (self.lost.requests or self.lost.responses)
 
     def drop_ambiguous(self, correlation_id: int, packet: int) -> list[Exchange]:
         """Remove and return the requests that no response can be matched with any more.
 
         Args:
-            correlation_id: that of the response to be matched next.
-            packet: in which that begins.
+            correlation_id: of the response to be matched next.
+            packet: the packet in which this response begins.
         """
         dropped = []
         if self._pipelined:
@@ -144,10 +147,13 @@ class Correlator:
         return dropped
 
     def match(self, correlation_id: int, packet: int) -> Exchange | None:
-        """Remove and return the request of a response that begins in ``packet``; None for none."""
+        """Remove and return the request that a response answers; None if that is not certain.
+
+        ``packet`` is the packet in which the response begins.
+        """
         if not self._reuses_ids:
             return self._match_unique(correlation_id, packet)
-        if not (self._requests_lost or self._responses_lost):
+        if not (self.lost.requests or self.lost.responses):
             found = self._pending.pop(correlation_id)
         elif self._pipelined:
             oldest = self._pending.oldest(correlation_id)
@@ -167,20 +173,17 @@ class Correlator:
         """Return the oldest pending request with an id."""
         return self._pending.oldest(correlation_id)
 
-    def may_be_lost(self, exchange: Exchange) -> bool:
-        """Tell whether the response to a request may be lost."""
-        return self._responses_lost and _begin(exchange) < self._unsure_before
-
     def in_flight(self) -> list[Exchange]:
-        """Return the requests whose response is still to come, as far as is known."""
-        return [exchange for exchange in self._pending if not self.may_be_lost(exchange)]
+        """Return the requests whose response may still come."""
+        lost = self.lost
+        return [exchange for exchange in self._pending if not lost.has_response_to(exchange)]
 
     def drop_all(self) -> list[Exchange]:
         """Remove and return all, in the order of their requests."""
         return self._pending.pop_all()
 
     def _match_unique(self, correlation_id: int, packet: int) -> Exchange | None:
-        if not (self._requests_lost or self._responses_lost):
+        if not (self.lost.requests or self.lost.responses):
             return self._pending.pop(correlation_id)
         return self._match_earlier(correlation_id, packet)
 
@@ -202,7 +205,7 @@ class Correlator:
     def _is_certain(self, oldest: Exchange) -> bool:
         """Tell whether the next response with an id can belong to its oldest request only."""
         is_alone = self._pending.count(oldest.correlation) == 1
-        return not self._requests_lost and (is_alone or _begin(oldest) >= self._unsure_before)
+        return not self.lost.requests and (is_alone or _begin(oldest) >= self.lost.unsure_before)
 
 
 class _UsedIds:

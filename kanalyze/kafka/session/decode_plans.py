@@ -1,7 +1,7 @@
 """How the messages of each API version are read.
 
 In: the catalog, and which fields of a message are selected. Out: a :class:`DecodePlan` for a key
-and a version. Must not know: frames, or what was read.
+and a version. Must not know: frames, or decoded values.
 
 Compiled by Cython, with the types in ``decode_plans.pxd``; uncompiled it does the same, slowly.
 """
@@ -25,7 +25,7 @@ MessageKind = Literal["request", "response"]
 
 
 class FieldSelection(Protocol):
-    """Says which fields of a message are read."""
+    """Selects the fields of a message that are read."""
 
     def __call__(self, api_key: int, kind: MessageKind) -> Projection:
         """Return the selected fields of the API's requests or responses."""
@@ -61,8 +61,8 @@ class DecodePlan:
         self.header_version = header_version
         self.decode = decode
         self.version = version
-        """The version that ``decode`` is for: the newest known one where that of the message is
-        not known."""
+        """The version that ``decode`` is for: the newest known one if the message's version is
+        unknown."""
         self.known = known
         self.definition = definition
         """None for an unknown API."""
@@ -133,7 +133,7 @@ class DecodePlans:
         return self.response(api_key, version)
 
     def knows(self, api_key: int) -> bool:
-        """Tell whether there is such an API."""
+        """Return true if the API is known."""
         last = self._last_request
         if last is not None and last.key >> 16 == api_key:
             return last.definition is not None
@@ -142,7 +142,7 @@ class DecodePlans:
         return self._known_apis[api_key]
 
     def knows_version(self, api_key: int, version: int) -> bool:
-        """Tell whether there is such an API in such a version."""
+        """Return true if the API is known in this version."""
         api = self._catalog.api(api_key)
         return api is not None and api.versions.lowest <= version <= api.versions.highest
 
@@ -172,7 +172,7 @@ def _key_of(api_key: int, version: int) -> int:
 
 
 def _keep(plans: dict[int, DecodePlan], key: int, plan: DecodePlan) -> None:
-    # Keys and versions come from the wire: a hostile capture could hold 2^32 of them.
+    # Keys and versions come from the wire: a hostile capture could have 2^32 of them.
     if len(plans) >= _MOST_PLANS:
         plans.clear()
     plans[key] = plan

@@ -1,9 +1,9 @@
-"""Detects Kafka by content: one undecided connection, and the verdict on it.
+"""Detects Kafka by content: an undecided connection, and the verdict on it.
 
 In: stream updates. Out: Kafka, with its wire protocol and its client; TLS; something else; or not
-known yet. Must not know: exchanges, or what becomes of a connection once it is decided.
+known yet. Must not know: exchanges, or how decided connections are read.
 
-A connection is Kafka when one of its directions holds a request: a plausible header, a body that
+A connection is Kafka if one of its directions has a request: a plausible header, a body that
 takes up the frame to the byte, and evidence that this is no coincidence (see
 :mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds, so
 that nothing of a Kafka connection is lost. Most connections are detected at first sight, and
@@ -51,16 +51,16 @@ __all__ = [
 ]
 
 _STEP_BYTES = 16 * 1024
-"""So much of each direction is taken in before each verdict: what comes after the final verdict is
+"""Bytes of each direction that are buffered between two verdicts: bytes after the final verdict are
 never copied."""
 _FIRST_STEP_BYTES = 512
-"""The first step; each later one is four times as long. One message is mostly enough."""
+"""Size of the first step; each later one is four times as long. One message is mostly enough."""
 _SEARCHED_BYTES = LARGEST_FRAME_BYTES + 16 * 1024 * 1024
-"""So much of a connection is searched before it counts as something else: the capture may begin
+"""Bytes that are searched before a connection counts as something else: the capture may begin
 within the largest possible request."""
 _ONE_SIDED_BYTES = 16 * 1024
-"""So many bytes that are no request are buffered while the other end is silent: its request may be
-captured later than the response."""
+"""Bytes without a request that are buffered while the other end is silent: its request may be
+captured after the response."""
 _LONG_BYTES = 64 * 1024
 _TLS_HEAD_BYTES = 5
 
@@ -164,12 +164,12 @@ class UndecidedConnection:
         return [side for side in (0, 1) if self.sides[side].is_tls]
 
     def begin(self, update: StreamUpdate) -> None:
-        """Begin with an update, which is taken in steps."""
+        """Begin with an update, which is buffered in steps."""
         self._items = update.items
         self._next = [(0, -1), (0, -1)]
 
     def step(self) -> bool:
-        """Take in some of each direction; return False if nothing was left."""
+        """Buffer the next step of each direction; return false if nothing is left."""
         more = self._step(0)
         more = self._step(1) or more
         self._step_bytes = min(4 * self._step_bytes, _STEP_BYTES)
@@ -215,12 +215,12 @@ class UndecidedConnection:
             return
         head = side.buffer.head
         if looks_like_tls(head[:_TLS_HEAD_BYTES]):
-            # Where the stream does not begin, records have to go on as far as can be seen.
+            # If the first byte of the stream was not seen, all bytes have to be records.
             side.is_tls = side.opened or records_fit(side.buffer.read(0, side.buffer.first_run_end))
 
 
 class ProtocolDetector:
-    """Tells whether a connection is Kafka, and which end is the client."""
+    """Decides whether a connection is Kafka, and which end is the client."""
 
     def __init__(self, reader: MessageReader, catalog: Catalog) -> None:
         self._reader = reader
@@ -229,11 +229,11 @@ class ProtocolDetector:
         self._scanner = RequestScanner(reader, self.locate)
 
     def at_first_sight(self, update: StreamUpdate, client_side: int | None) -> KafkaMatch | None:
-        """Tell whether the first segments of a new connection prove that it is Kafka.
+        """Return true if the first segments of a new connection prove that it is Kafka.
 
-        Nearly every connection is detected here, and nothing of it has to be buffered. :meth:`find`
-        and :meth:`forced` would say the same: such a request is enough, whatever follows, unless
-        the other end speaks TLS. ``client_side``: of a connection that the user says is Kafka.
+        Nearly every connection is detected here, without buffering. :meth:`find` and :meth:`forced`
+        would decide the same: such a request is enough, whatever follows, unless the other end
+        speaks TLS. ``client_side`` is given for a connection that the user says is Kafka.
         """
         tcp = update.connection
         side = client_side if client_side is not None else tcp.opened_by or 0
@@ -250,9 +250,9 @@ class ProtocolDetector:
         return _AT_FIRST_SIGHT[side]
 
     def find(self, state: UndecidedConnection, *, last: bool = False) -> KafkaMatch | None:
-        """Return whose requests are among the buffered bytes; None if there are none (yet).
+        """Return the client whose requests are buffered; None if there are none (yet).
 
-        ``last`` says that the connection ended.
+        ``last``: the connection has ended.
         """
         order = (1, 0) if state.tcp.opened_by == 1 else (0, 1)
         for side in order:
@@ -264,7 +264,7 @@ class ProtocolDetector:
     def forced(
         self, state: UndecidedConnection, client_side: int, *, last: bool = False
     ) -> KafkaMatch | None:
-        """Return the wire protocol of what the user says is Kafka; None if not known yet."""
+        """Return the wire protocol of a connection that the user says is Kafka; None if unknown."""
         side, other = state.sides[client_side], state.sides[1 - client_side]
         if not side.buffer.payload_bytes and not last:
             # Responses alone prove nothing; but they are buffered no longer than other bytes.
@@ -283,7 +283,7 @@ class ProtocolDetector:
 
     @staticmethod
     def is_hopeless(state: UndecidedConnection) -> bool:
-        """Tell whether this cannot be a Kafka connection any more."""
+        """Return true if this cannot be a Kafka connection."""
         sides = state.sides
         if not all(side.is_known_no_client or not side.buffer.payload_bytes for side in sides):
             return sum(side.buffer.payload_bytes for side in sides) >= _SEARCHED_BYTES
@@ -293,7 +293,7 @@ class ProtocolDetector:
 
     @staticmethod
     def is_tls(state: UndecidedConnection) -> bool:
-        """Tell whether the buffered bytes are from the middle of a TLS connection."""
+        """Return true if the buffered bytes are from the middle of a TLS connection."""
         for side in state.sides:
             buffer = side.buffer
             if (
@@ -334,8 +334,8 @@ class ProtocolDetector:
         answered = self._is_answered(side, other)
         if last and answered is None and other.buffer.captured_bytes and other.from_start:
             answered = False  # a few bytes, and no more will come
-        # A body that is not all there, newer than the tables, or sound in both readings: an
-        # answer with the same correlation id speaks for the later versions.
+        # The body is incomplete, newer than the tables, or fits both protocols: a response with the
+        # same correlation id is evidence for the later versions.
         if first.old == "yes" and (first.new != "yes" or answered is False):
             return "kafka-0.7"
         if first.new != "no":
@@ -351,12 +351,12 @@ class ProtocolDetector:
             return False
         named = first.heads[0].is_named
         if first.new == "yes":
-            # Without a name: once the other end answered, or never said a word.
+            # Without a client id: if the other end responded, or sent nothing.
             return named or bool(answered) or (last and answered is None)
         return bool(answered) or (named and (last or _is_long(side.buffer)))
 
     def _is_answered(self, side: UndecidedStream, other: UndecidedStream) -> bool | None:
-        """Tell whether the other end begins with a response to one of the first requests.
+        """Return true if the other end begins with a response to one of the first requests.
 
         None if that is not known. The first request may expect no response (acks=0).
         """
@@ -401,7 +401,7 @@ def _from(chunk: Chunk, first: int) -> Chunk:
 
 
 def client_hello_side(state: UndecidedConnection) -> int | None:
-    """Return the direction that sent a ClientHello, None where none was seen."""
+    """Return the direction that sent a ClientHello; None if none was seen."""
     for side in (0, 1):
         if is_client_hello(state.sides[side].buffer.head):
             return side

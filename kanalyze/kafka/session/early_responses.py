@@ -1,7 +1,7 @@
 """Responses that were read before their request.
 
 In: responses without a request, and requests as they are read. Out: the response to a request; the
-responses that will get none. Must not know: how messages are paired otherwise.
+responses that will get no request. Must not know: how messages are paired otherwise.
 
 A request may be captured after its response, or found after a loss only later.
 
@@ -43,7 +43,7 @@ class EarlyResponses:
         self.buffered_bytes = 0
 
     def has_any(self) -> bool:
-        """Tell whether there are any."""
+        """Return true if there are any."""
         return bool(self._responses)
 
     def state(self) -> State:
@@ -87,11 +87,11 @@ class EarlyResponses:
     def match(
         self, exchange: Exchange, checks: MessageChecks, *, requests_lost: bool
     ) -> Frame | None:
-        """Take out the response to a request, if it came."""
+        """Remove and return the response to a request; None if it has not come."""
         request = exchange.request
         begin = request.start_packet if request is not None else 0
         for index, (frame, correlation_id) in enumerate(self._responses):
-            # Where requests were lost, a response before the request belongs to a lost one.
+            # If requests were lost, a response before the request belongs to a lost one.
             is_of_lost = requests_lost and frame.start_packet < begin
             if correlation_id != exchange.correlation_id or is_of_lost:
                 continue
@@ -110,6 +110,6 @@ class EarlyResponses:
 
 
 def answers(frame: Frame, exchange: Exchange, checks: MessageChecks) -> bool:
-    """Tell whether a response fits a request that expects none: an equal id may be chance."""
+    """Return true if a response fits a request that expects none: equal ids may be chance."""
     key, version = exchange.api_key, exchange.api_version
     return key is not None and version is not None and checks.confirms_response(frame, key, version)

@@ -1,6 +1,6 @@
-"""What a step brought: completed exchanges, anomalies, tokens, closed connections.
+"""The events of a step: completed exchanges, anomalies, tokens, closed connections.
 
-In: what the stages of one connection found in one step. Out: the same, for all connections of a
+In: the events of one connection in one step. Out: the same, for all connections of a
 batch in the order of completion. Must not know: how messages are read.
 
 Compiled by Cython, with the types in ``events.pxd``; uncompiled it does the same, slowly.
@@ -28,25 +28,25 @@ __all__ = ["ConnectionEvents", "SessionEvents"]
 
 
 class ConnectionEvents:
-    """What one step brought of one connection."""
+    """The events of one connection in one step."""
 
     __slots__ = ("anomalies", "exchanges", "token_bytes")
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
-        """Those that are complete, in the order of the connection's streams."""
+        """The completed exchanges, in the order of the connection's streams."""
         self.anomalies: list[Anomaly] = []
         self.token_bytes: list[TokenBytes] = []
 
     def extend(self, later: ConnectionEvents) -> None:
-        """Add what a later step brought."""
+        """Add the events of a later step."""
         self.exchanges += later.exchanges
         self.anomalies += later.anomalies
         self.token_bytes += later.token_bytes
 
 
 class SessionEvents:
-    """What one batch brought of all connections."""
+    """The events of all connections in one batch."""
 
     __slots__ = ("anomalies", "completion_packets", "exchanges", "summaries", "token_bytes")
 
@@ -60,7 +60,7 @@ class SessionEvents:
         """Of the connections that closed, where they are collected."""
 
     def add(self, events: ConnectionEvents) -> None:
-        """Add what a step brought of a connection.
+        """Add the events of a connection in one step.
 
         An exchange does not count as complete before the one before it in the same streams,
         whatever packets they came in.

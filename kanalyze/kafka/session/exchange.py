@@ -1,7 +1,7 @@
-"""A request with its response, as the connection stage hands it on.
+"""A request with its response: the output of the connection stage.
 
 In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. Must not know: how frames
-are read, or what becomes of an exchange.
+are read, or how exchanges are used.
 
 Compiled by Cython, with the types in ``exchange.pxd``; uncompiled it is the same, slowly.
 """
@@ -38,12 +38,12 @@ __all__ = ["BodyStates", "Exchange", "Message", "Peers", "exchange_of", "message
 
 
 class BodyStates(Protocol):
-    """Saves and loads what was read of bodies, as plain values."""
+    """Saves and loads decoded bodies as plain values."""
 
     def body_state(
         self, message: Message, api_key: int | None, kind: Literal["request", "response"]
     ) -> State | None:
-        """Return what was read of a message of an API; None where nothing was."""
+        """Return the decoded body of a message of an API; None if it was not decoded."""
         ...
 
     def load_body_state(
@@ -58,9 +58,9 @@ class BodyStates(Protocol):
 
 
 class Peers:
-    """The two ends of a Kafka connection, and what they said of themselves so far.
+    """The two ends of a Kafka connection, with the names and versions that are known so far.
 
-    It does not change: what is learned later makes a new one, for the exchanges from then on.
+    It does not change: new knowledge makes a new one, for the exchanges from then on.
     """
 
     __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
@@ -89,7 +89,7 @@ class Peers:
         return self.software_name, self.software_version, self.principal
 
     def with_state(self, state: object) -> Peers:
-        """Return the same ends with what a state says of them, itself if that is the same.
+        """Return the same ends with the names in a state; itself if they are the same.
 
         Raises ValueError for any other value.
         """
@@ -108,7 +108,7 @@ class Peers:
 
 
 class Message:
-    """When and how large one request or response was on the wire, and what was read of it.
+    """One request or response: its times, its size, and its decoded fields.
 
     For compiled modules a number stands in place of None; Python sees None.
 
@@ -166,7 +166,7 @@ class Message:
         version: int | None,
         stream_offset: int = 0,
     ) -> Message:
-        """Make one from its parts; raises ValueError for half an end."""
+        """Make one from its parts; raises ValueError for an end without time or packet."""
         if (end_ns is None) != (end_packet is None):
             raise ValueError("half an end of a message")
         made = cls.__new__(cls)
@@ -349,7 +349,7 @@ class Exchange:
 
     @property
     def anomalies(self) -> list[AnomalyKind]:
-        """The kinds of anomaly that concern it."""
+        """The kinds of its anomalies."""
         if self._anomalies is None:
             self._anomalies = []
         return self._anomalies
@@ -413,7 +413,7 @@ def _is_int32(number: int | None) -> bool:
 
 
 def message_of(frame: Frame) -> Message:
-    """Make what :class:`Message` does, faster from compiled modules."""
+    """Make a :class:`Message`; fast from compiled modules."""
     made = Message.__new__(Message)
     made._of_frame(frame)
     return made
@@ -427,7 +427,7 @@ def exchange_of(
     correlation: int,
     client_id: str | None,
 ) -> Exchange:
-    """Make what :class:`Exchange` does of a request, faster from compiled modules."""
+    """Make an :class:`Exchange` of a request; fast from compiled modules."""
     made = Exchange.__new__(Exchange)
     made._begin(peers, request, key, key_version, correlation, client_id)
     return made

@@ -1,7 +1,8 @@
 """Makes exchanges of the messages of one Kafka connection.
 
 In: frames of requests and responses, in the order in which they were complete. Out: exchanges,
-anomalies, places of tokens, in :class:`ConnectionEvents`. Must not know: how streams are cut into
+anomalies, positions of tokens, in
+:class:`ConnectionEvents`. Must not know: how streams are cut into
 frames.
 
 Compiled by Cython, with the types in ``exchange_builder.pxd``; uncompiled it does the same, slowly.
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["PENDING_BYTES", "ExchangeBuilder"]
 
 PENDING_BYTES = 2048
-"""What a pending request takes, about: an exchange, a message, its values."""
+"""Approximate memory of a pending request: an exchange, a message, its values."""
 _RESPONSE_HEAD_BYTES = 8
 """Size and correlation id."""
 _AFTER_ALL = 1 << 62
@@ -61,7 +62,7 @@ _AFTER_ALL = 1 << 62
 
 
 class ExchangeBuilder:
-    """Pairs requests and responses of one connection, and reads what they say."""
+    """Pairs requests and responses of one connection, and reads their bodies."""
 
     __slots__ = (
         "_client_side",
@@ -94,7 +95,7 @@ class ExchangeBuilder:
         self._reader = reader
         self._one_way = OneWayRequests()
         self._previous_ns = 0
-        """When the last response ended; 0 where there was none, or its end was lost."""
+        """When the last response ended; 0 if there was none, or its end was lost."""
         self._early = EarlyResponses()
         self.correlator = Correlator(from_start=from_start)
         self.tokens = TokenRanges(peers.tcp)
@@ -153,7 +154,7 @@ class ExchangeBuilder:
     # -- requests ---------------------------------------------------------------------------------
 
     def add_request(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Take in a frame of the client."""
+        """Read a frame of the client."""
         self._add_readable(frame, self._client_side, events)
         header = self._header_of(frame, events)
         if header is None:
@@ -176,7 +177,7 @@ class ExchangeBuilder:
             self._add_pending(exchange, events)
 
     def add_incomplete_request(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Take in a request that the stream ended within: its header, and when it began."""
+        """Read the header of a request that the stream ended within."""
         try:
             header = self._reader.request_header(frame)
         except WireError:
@@ -187,14 +188,14 @@ class ExchangeBuilder:
             self._add_pending(exchange, events)
 
     def _header_of(self, frame: Frame, events: ConnectionEvents) -> RequestHeader | None:
-        """Return the header of a request; None of any other frame, which is counted then."""
+        """Return the header of a request; None for any other frame, which is counted then."""
         header: RequestHeader | None
         try:
             header = self._reader.request_header(frame)
         except WireError:
             header = None
         if self.login.raw is not None:
-            kind = self.login.classify(frame, header, is_lossy=self.correlator.is_lossy)
+            kind = self.login.classify(frame, header, is_lossy=self.correlator.lost.any)
             if kind == "token":
                 self._add_token(frame, self._client_side, events)
                 return None
@@ -205,7 +206,7 @@ class ExchangeBuilder:
         return header
 
     def _follow(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
-        """Follow a request that concerns the login, or may do so: its API is unknown."""
+        """Follow a request of the login; one of an unknown API may be of the login."""
         self.login.follow_request(frame, header)
         token = PREFIX_BYTES, frame.length
         if header.api_key == SASL_AUTHENTICATE:
@@ -222,7 +223,7 @@ class ExchangeBuilder:
 
     def _match_early(self, exchange: Exchange, events: ConnectionEvents) -> bool:
         """Pair a request with a response that was read before it, if there is one."""
-        requests_lost = self.correlator.requests_lost
+        requests_lost = self.correlator.lost.requests
         checks = self._reader.checks
         response = self._early.match(exchange, checks, requests_lost=requests_lost)
         if response is None:
@@ -234,7 +235,7 @@ class ExchangeBuilder:
     # -- responses --------------------------------------------------------------------------------
 
     def add_response(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Take in a frame of the broker."""
+        """Read a frame of the broker."""
         side = 1 - self._client_side
         self._add_readable(frame, side, events)
         previous_ns = self._previous_ns
@@ -254,7 +255,7 @@ class ExchangeBuilder:
                 for earlier in self._early.drop_before(frame.stream_offset):
                     self._completion.orphan(earlier, events)
             if self._one_way.has_any() and exchange.request is not None:
-                begin, unsure = exchange.request.start_packet, self.correlator.unsure_before
+                begin, unsure = exchange.request.start_packet, self.correlator.lost.unsure_before
                 passed = self._one_way.drop_before(begin, unsure)
                 self._completion.one_way(passed, frame.completion_packet(), events)
             self._completion.with_response(exchange, frame, events)
@@ -264,7 +265,7 @@ class ExchangeBuilder:
                 self._completion.orphan(dropped, events)
 
     def add_incomplete_response(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Take in a response that the stream ended within."""
+        """Read a response that the stream ended within."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
@@ -288,8 +289,8 @@ class ExchangeBuilder:
         self.bodies.decoded_bytes += frame.length
 
     def _add_brokers_token(self, frame: Frame, events: ConnectionEvents) -> bool:
-        """Tell whether a frame that no request explains is a token, and count it."""
-        is_lossy = self.correlator.requests_lost
+        """Return true if a frame that answers no request is a token, and count it."""
+        is_lossy = self.correlator.lost.requests
         is_token = self.login.accepts_response(frame, is_lossy=is_lossy)
         if is_token:
             self._add_token(frame, 1 - self._client_side, events)
@@ -325,7 +326,7 @@ class ExchangeBuilder:
         for frame in self._early.drop_all():
             self._completion.orphan(frame, events)
         if self.losses.has_lost_responses():
-            self.correlator.lose_responses(_AFTER_ALL)
+            self.correlator.lost.add_responses(_AFTER_ALL)
         self._completion.one_way(self._one_way.drop_all(), None, events)
         for exchange in self.correlator.drop_all():
             self._completion.unanswered(exchange, events)

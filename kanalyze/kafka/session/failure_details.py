@@ -1,4 +1,4 @@
-"""Where a malformed body cannot be read, and why, in words; within bounds of time.
+"""Says in words where a malformed body cannot be read, and why; bounded in time.
 
 In: a frame whose body could not be decoded. Out: text. Must not know: how bodies are decoded.
 
@@ -20,11 +20,11 @@ __all__ = ["FailureDetails"]
 
 _LARGEST_EXPLAINED_BYTES = 16 * 1024
 _EXPLAINED_BYTES = 1 << 20
-"""The interpreter, at 5 us a byte, reads so many bytes of malformed messages in all. A capture may
-hold nothing else; of later ones the reason is given without its place."""
+"""How many bytes of malformed messages the interpreter reads in all, at 5 us a byte. A capture may
+contain nothing else; later messages get the reason without the field."""
 
 _REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
-"""The details of so many different messages up to that size are remembered."""
+"""How many different messages, up to which size, have their details remembered."""
 
 
 class FailureDetails:

@@ -1,10 +1,11 @@
-"""What the first bytes of a direction say: a request of Kafka, of Kafka 0.7, SASL tokens, or none.
+"""Classifies the first bytes of a direction: Kafka, Kafka 0.7, SASL tokens, or something else.
 
 In: the bytes of a stream from its first one on, as they come. Out: verdicts. This module must not
 know the other direction.
 
-Looks again only when that can tell more: at the end of a frame, or when a quarter more has come.
-So a stream of one-byte segments costs a few times what it costs at once.
+The bytes are checked again only when the verdict may change: at the end of a frame, or when a
+quarter more has come. So a stream of one-byte segments takes only a few times as long as a stream
+that comes at once.
 
 Compiled by Cython, with the types in ``first_bytes.pxd``; uncompiled it does the same, slowly.
 """
@@ -46,13 +47,13 @@ _VERDICTS = {"yes", "perhaps", "no"}
 
 
 class FirstBytes:
-    """What is known so far of the first bytes of one direction.
+    """The verdicts so far on the first bytes of one direction.
 
     Attributes:
-        new, old: whether a request of Kafka, or of Kafka 0.7, begins here.
-        tokens: whether a GSSAPI login and then requests do.
-        heads: the headers of the first requests that are there: the first one's unless ``new`` is
-            no, and that of the second where both fit to the byte.
+        new, old: does a request of Kafka, or of Kafka 0.7, begin here?
+        tokens: do a GSSAPI login and then requests begin here?
+        heads: the headers of the first requests: of the first one unless ``new`` is no, and of the
+            second one if both fit to the byte.
     """
 
     __slots__ = ("_next_end", "heads", "new", "old", "tokens")
@@ -82,15 +83,15 @@ class FirstBytes:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether no stream of a Kafka client begins so."""
+        """True if no stream of a Kafka client begins with these bytes."""
         return self.new == self.old == self.tokens == "no"
 
     def is_due(self, buffer: ReplayBuffer, *, last: bool) -> bool:
-        """Tell whether looking again may say more."""
+        """Return true if another check may change a verdict."""
         return buffer.first_run_end >= self._next_end or (last and not self.is_hopeless)
 
     def looked_at(self, view: memoryview) -> None:
-        """Settle when to look again."""
+        """Decide when to check again."""
         if self.is_hopeless:
             self._next_end = _NEVER
             return
@@ -102,7 +103,7 @@ class FirstBytes:
 
 
 class FirstBytesReader:
-    """Looks at first bytes."""
+    """Checks first bytes."""
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class FirstBytesReader:
         self._locate = locate
 
     def look(self, first: FirstBytes, buffer: ReplayBuffer, *, last: bool = False) -> None:
-        """Bring ``first`` up to date, if what came since can change it."""
+        """Bring ``first`` up to date, if new bytes may change it."""
         if not first.is_due(buffer, last=last):
             return
         view = buffer.read(0, buffer.first_run_end)
@@ -123,15 +124,15 @@ class FirstBytesReader:
         first.old = verdict_07(view)
         first.tokens = after_tokens(view, self.verdict) if first.new == "no" else "no"
         if len(view) < _FEW_BYTES and first.new == "no" and first.tokens == "no":
-            # A token whose head is not all there.
+            # A token whose head is incomplete.
             first.tokens = _tokens_may_begin(view)
         first.heads = [] if first.new == "no" else self._heads(view, first.new)
         first.looked_at(view)
 
     def settles(self, segments: Segments, index: int) -> bool:
-        """Tell whether a segment begins with a request that nothing after it can speak against.
+        """Return true if a segment begins with a request, whatever follows.
 
-        It is there to its last byte, fits, names its client, and is none of Kafka 0.7. The segment
+        The request is complete, fits, has a client id, and is no request of Kafka 0.7. The segment
         was captured to its end.
         """
         header = self._locate.whole_request(segments, index)
@@ -142,9 +143,9 @@ class FirstBytesReader:
         return names_client(view, header) and verdict_07(view) != "yes"
 
     def verdict(self, view: memoryview) -> Verdict:
-        """Tell whether a request begins at the view's first byte; as ``RequestLocator.verdict``.
+        """Return the verdict on a request at the view's first byte, as ``RequestLocator.verdict``.
 
-        But a header that is not all there is judged by what is there.
+        Unlike there, an incomplete header is judged by the bytes that have come.
         """
         if len(view) < 4:
             return "perhaps"
@@ -159,7 +160,7 @@ class FirstBytesReader:
         return self._locate.verdict(view)
 
     def _is_known(self, view: memoryview) -> bool:
-        """Tell whether the key and the version are known, as far as they are there."""
+        """Return true if the key and the version, as far as they have come, are known."""
         if len(view) < 6:
             return True
         api = self._catalog.api(_INT16(view, 4)[0])
@@ -196,7 +197,7 @@ def _tokens_may_begin(view: memoryview) -> Verdict:
 
 
 def _next_frame_end(view: memoryview) -> int:
-    """Return where the first frame that is not all there ends, or has its size."""
+    """Return where the first incomplete frame ends, or where its size does."""
     at = 0
     for _ in range(_MOST_FRAMES):
         if at + 4 > len(view):

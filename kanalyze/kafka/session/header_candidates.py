@@ -1,7 +1,7 @@
 """Finds where a header could begin, in bytes that begin anywhere.
 
-In: bytes, and what may be there: the known APIs, or the ids of pending requests. Out: indices, few
-enough to check each. Must not know: what becomes of them.
+In: bytes, and the known APIs or the ids of pending requests. Out: indices, few enough to check
+each. Must not know: how they are checked.
 
 An index is left out only if reading the header there would fail. Reading takes a hundred times as
 long.
@@ -88,7 +88,7 @@ class RequestCandidates:
 
 
 def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
-    """Tell whether a header's client id is null or plausible."""
+    """Return true if a header's client id is null or plausible."""
     length = int16_at(data, index + 12)
     if length == -1:
         return True
@@ -105,7 +105,7 @@ def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
 
 
 def _may_be_old_produce(data: memoryview, index: int, size: int) -> bool:
-    """Tell whether a candidate that looks like an early Produce request may really be one.
+    """Return true if a candidate that looks like an early Produce request may be one.
 
     API key, version and the length of an empty client id are all 0 there, as many other bytes are:
     nearly all false candidates in other data look like these.

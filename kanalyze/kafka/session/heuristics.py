@@ -1,21 +1,20 @@
-"""How much speaks for a request: one that fits may be luck, or another protocol's message.
+"""Decides whether bytes that look like a Kafka request are one.
 
-In: bytes in which a request seems to begin, and what the other direction said. Out: whether it is
-believed. This module must not know how the place was found.
+In: bytes that a request seems to begin with, and the bytes of the other direction. Out: a verdict.
+This module must not know how the position was found.
 
 In random bytes, a header that makes sense begins at one byte in about 2^42: of its 112 bits, a
 size up to 100 MiB fixes 5, a known key 9, a known version 12, a client id that is null, empty or
 short text 15. A body that takes up the frame to the byte makes that 2^60 and more, so noise alone
 is no danger. Other protocols are: messages behind a 4-byte length, of small integers and short
-strings. ZooKeeper's reads are FindCoordinator requests to the byte while its running number passes
-655360 (0x000A0000). What they all lack is a client id, a text of its own where Kafka has it; and
-answers that repeat the bytes where Kafka has its correlation id, each with a body that fits. So a
-request is believed that tells a name, or that is answered.
+strings. ZooKeeper's reads look exactly like FindCoordinator requests while its running number
+passes 655360 (0x000A0000). But no other protocol has a text of its own where Kafka has the client
+id, nor responses that repeat the bytes of the correlation id, each with a body that fits. So a
+request counts as one if it has a client id, or a response.
 
-Of a request that is not all there, which may be one of 100 MiB, no end tells that the body fits. It
-is believed where it carries records, whose head has its magic, its length and its counts in place;
-or, if it tells a name, where another request of that name begins when its size says so, or where an
-answer fits to the byte.
+For an incomplete request, which may have 100 MiB, nobody can check that the body fits. It counts as
+a request if it carries records, whose header has plausible magic, length and counts; or if it has a
+client id and is followed by another request with that id, or by a response that fits to the byte.
 
 Compiled by Cython, with the types in ``heuristics.pxd``; uncompiled it does the same, slowly.
 """
@@ -49,14 +48,14 @@ __all__ = [
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _SHORTEST_NAME = 4
-"""Characters of a client id that is no accident."""
+"""Characters from which on a client id is no accident."""
 _MOST_PLACES = 64
 _MOST_READ_BYTES = 64 * 1024
 _NO_ID = bytes(4)
 
 
 class RequestHead(NamedTuple):
-    """What a request's header says."""
+    """The header of a request."""
 
     size: int
     api_key: int
@@ -64,11 +63,11 @@ class RequestHead(NamedTuple):
     correlation_id: bytes
     """As on the wire."""
     name: str
-    """The client id; empty without one, and where it is no printable text."""
+    """The client id; empty if there is none, or if it is no printable text."""
 
     @property
     def is_named(self) -> bool:
-        """Whether the client id is long enough to be no accident."""
+        """True if the client id is too long to be an accident."""
         return len(self.name) >= _SHORTEST_NAME
 
     @property
@@ -78,7 +77,7 @@ class RequestHead(NamedTuple):
 
     @classmethod
     def from_state(cls, state: object) -> RequestHead:
-        """Make one of its plain values; raises ValueError where they are none."""
+        """Make one from its state; raises ValueError for any other value."""
         made = cls(*fields(state, "niiys"))
         if made.size > LARGEST_FRAME_BYTES or len(made.correlation_id) != len(_NO_ID):
             raise ValueError("no head of a request")
@@ -86,7 +85,7 @@ class RequestHead(NamedTuple):
 
 
 def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:
-    """Read the header of a request at the view's first byte; None where there is none."""
+    """Read the header of a request at the view's first byte; None if there is none."""
     if len(view) < 12:
         return None
     size = _INT32(view)[0]
@@ -101,7 +100,7 @@ def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:
 
 
 def names_client(view: memoryview, header: RequestHeader) -> bool:
-    """Tell whether a header, read at the view's first byte, has a client id that is no accident."""
+    """Return true if a header at the view's first byte has a client id that is no accident."""
     return len(_name(view, header)) >= _SHORTEST_NAME
 
 
@@ -110,7 +109,7 @@ def _name(view: memoryview, header: RequestHeader) -> str:
         return ""
     if "\\" not in header.client_id:
         return header.client_id if header.client_id.isprintable() else ""
-    # The header's text has escapes for what is none.
+    # The header's text has escapes for bytes that are no text.
     try:
         name = str(view[14 : 14 + _INT16(view, 12)[0]], "utf-8")
     except UnicodeDecodeError:
@@ -119,18 +118,19 @@ def _name(view: memoryview, header: RequestHeader) -> str:
 
 
 def is_likely(reader: MessageReader, view: memoryview) -> bool:
-    """Tell whether a request that seems to begin, but is not all there, is no accident.
+    """Return true if an incomplete request has a client id, or carries records.
 
-    Enough where requests are known to go: they tell a name, or carry records.
+    That is enough in a direction that is known to carry requests.
     """
     head = read_head(reader, view)
     return head is not None and (head.is_named or carries_records(reader, view))
 
 
 def carries_records(reader: MessageReader, view: memoryview) -> bool:
-    """Tell whether the view begins with a request, all there or not, that carries records.
+    """Return true if the view begins with a request, complete or not, that carries records.
 
-    The head of the first batch has to make sense: all of it where the client has no good name.
+    The header of the first batch has to be plausible; all of it has to be there if the client id is
+    short.
     """
     head = read_head(reader, view)
     if head is None:
@@ -147,10 +147,10 @@ def carries_records(reader: MessageReader, view: memoryview) -> bool:
 def is_answered_first(
     reader: MessageReader, head: RequestHead, answers: memoryview, *, fits: bool
 ) -> bool | None:
-    """Tell whether the other direction's first bytes are the answer to its first request.
+    """Return true if the other direction begins with the response to the first request.
 
-    None while they are too few to tell. ``fits`` says that the request's body took up its frame;
-    where it did not, and there is no name, the answer's body has to.
+    None while there are too few bytes. ``fits``: the request's body took up its frame. If it did
+    not, and the client id is short, the response's body has to take up its frame.
     """
     if len(answers) < 8:
         return None
@@ -171,11 +171,11 @@ def has_answer(
     *,
     to_the_byte: bool = False,
 ) -> bool:
-    """Tell whether the other direction holds an answer to a request, from position ``first`` on.
+    """Return true if the other direction has a response to a request from position ``first`` on.
 
-    The size before the correlation id must make sense and the body must fit. A body that is not
-    all there is enough where the request has a good name and its id is not zero, unless it has to
-    fit ``to_the_byte``; without a good name the answer has to begin a segment.
+    The size before the correlation id must be plausible, and the body must fit. An incomplete body
+    is enough if the client id is long and the correlation id is not zero, unless the body has to
+    fit ``to_the_byte``. If the client id is short, the response has to begin a segment.
     """
     may_be_begun = head.is_named and head.correlation_id != _NO_ID and not to_the_byte
     at = first

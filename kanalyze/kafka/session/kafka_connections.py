@@ -1,6 +1,6 @@
-"""The Kafka connections that are open, and the memory that they take together.
+"""The open Kafka connections, and the memory that they take together.
 
-In: what was added to each connection. Out: exchanges and anomalies; a summary of each that closes.
+In: updates of connections. Out: exchanges and anomalies; a summary of each that closes.
 Must not know: how Kafka was detected.
 
 Compiled by Cython, with the types in ``kafka_connections.pxd``; uncompiled it does the same,
@@ -44,7 +44,7 @@ _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 
 
 class OpenKafkaConnection:
-    """A Kafka connection, and what its exchanges say of it."""
+    """A Kafka connection, and counts over its exchanges."""
 
     __slots__ = (
         *("buffered_bytes", "client_id", "client_side", "connection", "dropped_bytes"),
@@ -58,7 +58,7 @@ class OpenKafkaConnection:
         self.client_side = client_side
         self.protocol = protocol
         self.dropped_bytes = dropped_bytes
-        """Payload that was not buffered any more when this was known to be Kafka."""
+        """Payload that had been dropped when this connection was detected."""
         self.client_id: str | None = None
         self.requests = 0
         self.buffered_bytes = 0
@@ -80,7 +80,7 @@ class OpenKafkaConnection:
                 self.client_id = exchange.client_id
 
     def summary(self, tcp: TcpConnection) -> ConnectionSummary:
-        """Return what the connection was, once it is closed."""
+        """Return the summary of the connection, which is closed."""
         connection = self.connection
         return ConnectionSummary(
             tcp,
@@ -162,13 +162,13 @@ class KafkaConnections:
                 yield from each.connection.in_flight()
 
     def expire(self, before_ns: int, events: SessionEvents) -> None:
-        """Complete requests that expect no response, if they waited for long at a time."""
+        """Complete requests that expect no response and have waited for long."""
         for each in self._by_serial.values():
             if isinstance(each.connection, KafkaConnection):
                 self._add(each, each.connection.expire(before_ns), events)
 
     def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
-        """Begin with a connection; return what its bytes so far bring."""
+        """Begin with a connection; return the events of its bytes so far."""
         client_side = start.client_side
         peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
         from_start = tcp.start_seen[client_side] and start.in_sync[client_side]
@@ -201,7 +201,7 @@ class KafkaConnections:
         return events
 
     def read(self, opened: OpenKafkaConnection, streams: BothItems) -> ConnectionEvents:
-        """Read what was added to a connection; :meth:`account` has to follow."""
+        """Read an update of a connection; :meth:`account` has to follow."""
         connection = opened.connection
         if isinstance(connection, KafkaConnection):
             events = _read_streams(connection, streams)
@@ -214,7 +214,7 @@ class KafkaConnections:
     def close(
         self, serial: int, opened: OpenKafkaConnection, packet: int | None
     ) -> ConnectionEvents:
-        """End a connection, which ``packet`` closed; return what is left of it."""
+        """End a connection, which ``packet`` closed; return its last events."""
         del self._by_serial[serial]
         self._buffered_bytes -= opened.buffered_bytes
         events = opened.connection.close()
@@ -225,7 +225,7 @@ class KafkaConnections:
         return events
 
     def account(self, opened: OpenKafkaConnection, events: SessionEvents) -> None:
-        """Update what a connection takes; if all take too much, drop some of it."""
+        """Update the memory of a connection; if all take too much, drop some buffered bytes."""
         buffered = opened.connection.buffered_bytes
         self._buffered_bytes += buffered - opened.buffered_bytes
         opened.buffered_bytes = buffered
@@ -233,7 +233,7 @@ class KafkaConnections:
             self._shed(events)
 
     def _shed(self, events: SessionEvents) -> None:
-        """Drop what the largest connections have buffered, until a quarter of the room is free."""
+        """Drop the buffers of the largest connections, until a quarter of the memory is free."""
         enough = self._most_bytes - self._most_bytes // 4
         for each in sorted(self._by_serial.values(), key=lambda each: -each.buffered_bytes):
             if self._buffered_bytes <= enough or not each.buffered_bytes:
@@ -273,7 +273,7 @@ class KafkaConnections:
 
 
 def _read_streams(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
-    """Read what was added to a connection, in smaller steps where bytes are missing."""
+    """Read an update of a connection, in smaller steps if bytes are missing."""
     if not connection.is_in_sync:
         return _read_after_loss(connection, streams)
     packet = loss_packet(streams)

@@ -1,4 +1,4 @@
-"""The login on one connection, and what its client says of itself.
+"""The login on one connection, and the identity of its client.
 
 In: requests, and frames that may be raw SASL tokens. Out: who the ends are (:class:`Peers`);
 whether a frame is a token. Must not know: pairing, or where tokens are reported. It keeps no token.
@@ -53,7 +53,7 @@ class Login:
     """Follows the login on one connection.
 
     Attributes:
-        peers: the ends, with what is known of them so far.
+        peers: the ends, with their names and versions so far.
         raw: while raw SASL tokens may come; None otherwise.
     """
 
@@ -84,7 +84,7 @@ class Login:
     # -- what messages say ------------------------------------------------------------------------
 
     def follow_request(self, frame: Frame, header: RequestHeader) -> None:
-        """Take from a request the client's software, or its mechanism and user."""
+        """Read the client's software from a request, or its mechanism and user."""
         key, read = header.api_key, self._reader.fields.of_request
         if key == API_VERSIONS and header.api_version >= 3:
             software = read(frame, header, "ClientSoftwareName", "ClientSoftwareVersion")
@@ -101,7 +101,7 @@ class Login:
                 self._learn_principal(token[0])
 
     def follow_response(self, exchange: Exchange, frame: Frame) -> None:
-        """Note what a response says of a login: none follows a handshake that is refused."""
+        """Note the response to a handshake: after a refused one no login follows."""
         if self.raw is None:
             return
         if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
@@ -123,11 +123,11 @@ class Login:
     def classify(
         self, frame: Frame, header: RequestHeader | None, *, is_lossy: bool
     ) -> ClientFrameKind:
-        """Tell what a frame of the client is, while raw tokens may come.
+        """Classify a frame of the client while raw tokens may come.
 
         Args:
-            frame: the frame; of a token the user is kept, nothing else.
-            header: what reads as a request's header; None if nothing does.
+            frame: the frame; of a token only the user is kept.
+            header: the bytes read as a request's header; None if that failed.
             is_lossy: messages may have been lost.
         """
         view = _joined(frame)
@@ -146,7 +146,7 @@ class Login:
         return "request" if is_request else "unreadable"
 
     def accepts_response(self, frame: Frame, *, is_lossy: bool) -> bool:
-        """Tell whether a frame of the broker that no request explains is a token."""
+        """Return true if a frame of the broker that answers no request is a token."""
         if self.raw is None:
             return False
         view = _joined(frame)
@@ -157,7 +157,7 @@ class Login:
         return is_token
 
     def may_be_request(self, header: RequestHeader) -> bool:
-        """Tell whether what was read as a header is likely one, of any API."""
+        """Return true if the bytes read as a header are likely a header, of any API."""
         if not is_sane(header.client_id):
             return False
         if self._reader.knows(header.api_key):
@@ -165,7 +165,7 @@ class Login:
         return header.api_key >= 0 and 0 <= header.api_version <= _MOST_UNKNOWN_VERSION
 
     def may_be_token(self, request: Frame) -> bool:
-        """Tell whether an incomplete request may hold a token, as far as it has come."""
+        """Return true if an incomplete request may contain a token."""
         if self.raw is not None:
             return True
         try:
@@ -177,7 +177,7 @@ class Login:
     def _accepts(
         self, frame: Frame, header: RequestHeader | None, token: bytes | None, *, is_lossy: bool
     ) -> bool:
-        """Tell whether a frame of the client is a token; anything else ends the login."""
+        """Return true if a frame of the client is a token; any other frame ends the login."""
         assert self.raw is not None
         may_be = self._may_begin(frame) if header is None else self.may_be_request(header)
         if not self.raw.accepts_request(token, may_be_request=may_be, is_lossy=is_lossy):
@@ -188,7 +188,7 @@ class Login:
         return True
 
     def _may_begin(self, frame: Frame) -> bool:
-        """Tell whether a frame without a readable header begins as one of a known API does."""
+        """Return true if a frame without a readable header begins with a known API."""
         try:
             head = frame.read(PREFIX_BYTES, 4)
         except WireError:

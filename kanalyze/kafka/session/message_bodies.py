@@ -1,6 +1,6 @@
 """Bodies of the messages of one connection: read within bounds, and counted.
 
-In: frames whose header was read. Out: what was read, in the :class:`Message`; byte counts. Must not
+In: frames whose header was read. Out: the values, in the :class:`Message`; byte counts. Must not
 know: how requests and responses are paired.
 
 Compiled by Cython, with the types in ``message_bodies.pxd``; uncompiled it does the same, slowly.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["KeepsBytes", "MessageBodies"]
 
 KeepsBytes: TypeAlias = "Callable[[int], bool]"
-"""Tells of an API key whether the bytes of its messages are kept."""
+"""Returns true if the bytes of the messages of an API key are kept."""
 
 _TOO_LARGE = DecodedBody(
     None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read"
@@ -106,11 +106,11 @@ class MessageBodies:
         self._record(frame, exchange, message, body, side, events)
 
     def keeps_bytes(self, api_key: int) -> bool:
-        """Tell whether the bytes of an API's messages are kept."""
+        """Return true if the bytes of an API's messages are kept."""
         return self._keep is not None and self._keep(api_key)
 
     def detach_pending(self) -> None:
-        """Copy what was read of requests that wait on: all connections share one tape."""
+        """Copy the values of requests that still wait: all connections share one tape."""
         waiting: list[Message] = []
         cells = arena_bytes = 0
         for index in range(len(self._undetached)):
@@ -129,7 +129,7 @@ class MessageBodies:
             self._undetached = []
 
     def _is_too_large(self, frame: Frame, api_key: int) -> bool:
-        """Tell whether reading a body could take memory out of all proportion.
+        """Return true if decoding a body could take too much memory.
 
         Record data counts only where bytes are kept; otherwise it was dropped while it came.
         """
@@ -144,7 +144,7 @@ class MessageBodies:
         side: int,
         events: ConnectionEvents,
     ) -> None:
-        """Put what was read into the message, and count the frame."""
+        """Put the values into the message, and count the frame."""
         message.taped, message.read_as = body.taped, body.read_as
         if self._keep is not None and self._keep(exchange.key) and not frame.missing_bytes:
             message.data = bytes(frame.read(0, frame.length))

@@ -1,4 +1,4 @@
-"""Whether bytes are a message at all: its body has to take up the frame to the byte.
+"""Checks whether bytes are a message: its body has to take up the frame to the byte.
 
 In: bytes or a frame, and the API and version of a candidate. Out: a verdict. Must not know: where
 candidates come from, nor any field's meaning.
@@ -49,7 +49,7 @@ class MessageChecks:
         self._request_checks: dict[tuple[int, int], BodyDecoder | None] = {}
 
     def request_fits(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
-        """Tell whether a request's body takes up its frame exactly, in some layout.
+        """Return true if a request's body takes up its frame exactly, in some layout.
 
         Args:
             view: bytes from the frame's first on; may end before the frame, or continue after it.
@@ -111,9 +111,9 @@ class MessageChecks:
         return superseded is not None and _fills(superseded, frame, header.body)
 
     def confirms_request(self, frame: Frame, header: RequestHeader) -> bool:
-        """Tell whether a request's body takes up its frame, as far as its bytes are there.
+        """Return true if a request's body takes up its frame, as far as its bytes are there.
 
-        True too for an unknown version: nothing speaks against it.
+        True too for an unknown version: nothing contradicts it.
         """
         check = self._request_check(header.api_key, header.api_version)
         if check is None:
@@ -159,9 +159,9 @@ def response_body_at(frame: Frame, header_version: int) -> int | None:
 
 
 def _fits_other(decode: BodyDecoder | None, here: memoryview, at: int, size: int) -> bool | None:
-    """Tell whether a body that does not fit its layout fits the one that some releases had.
+    """Return true if a body that does not fit its layout fits the one that some releases had.
 
-    None where the bytes end too early to tell.
+    None if the bytes end too early to decide.
     """
     if len(here) < size + 4:
         return None

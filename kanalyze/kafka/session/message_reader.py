@@ -103,7 +103,7 @@ class DecodedBody:
         self.read_as = NO_VERSION if version is None else version
         self.problem = problem
         self.detail = detail
-        """Where and why, in words."""
+        """Which field failed, and why, in words."""
 
     @property
     def version(self) -> int | None:
@@ -139,7 +139,7 @@ class MessageReader:
         self.fields = SessionFields(catalog, self._plans, decoders)
 
     def knows(self, api_key: int) -> bool:
-        """Tell whether there is such an API."""
+        """Return true if the API is known."""
         return self._plans.knows(api_key)
 
     # -- requests ---------------------------------------------------------------------------------
@@ -240,8 +240,8 @@ class MessageReader:
     def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
         """Drop the bytes of an incomplete request that no selected field needs.
 
-        Returns what was kept, as :func:`~kanalyze.kafka.codec.byte_ranges_read.skim`; None if
-        nothing was dropped.
+        Returns the kept ranges, as :func:`~kanalyze.kafka.codec.byte_ranges_read.drop_unread_bytes`
+        does; None if nothing was dropped.
         """
         plan = self._plans.request(header.api_key, header.api_version)
         if plan.decode is not None and plan.reads_all_that_is_needed:
@@ -368,7 +368,7 @@ class MessageReader:
 
 
 def _read_body(taped: Taped, version: int | None) -> DecodedBody:
-    """Make a :class:`DecodedBody` that was read to the end, faster."""
+    """Make a :class:`DecodedBody` that was read to the end; fast from compiled modules."""
     made = DecodedBody.__new__(DecodedBody)
     made.taped = taped
     made.read_as = NO_VERSION if version is None else version
@@ -386,9 +386,9 @@ def _of_unknown_version(plan: DecodePlan, taped: Taped | None) -> DecodedBody:
 
 
 def _begins_with_code(frame: Frame, code: int) -> bool:
-    """Tell whether the body of a response without tags begins with an error code.
+    """Return true if the body of a response without tags begins with an error code.
 
-    Raises WireError where its bytes are not there.
+    Raises WireError if its bytes are missing.
     """
     if frame.length < _CODE_AT + 2:
         return False
@@ -399,7 +399,7 @@ def _begins_with_code(frame: Frame, code: int) -> bool:
 
 
 def _has_no_tags(frame: Frame) -> bool:
-    """Tell whether a response header of version 1 has no tags, as nearly all."""
+    """Return true if a response header of version 1 has no tags, as nearly all of them."""
     segments = frame.segments
     return (
         segments is not None and frame.contiguous_bytes > 8 and segments.data[frame.begin + 8] == 0
@@ -431,7 +431,7 @@ def _acks(frame: Frame, at: int, version: int) -> int:
 
 
 def _acks_at(data: memoryview, at: int, limit: int, version: int) -> int:
-    """Return where ``acks`` is in a body at ``data[at:limit]``, as far as that has come."""
+    """Return the index of ``acks`` in a body at ``data[at:limit]``, which may be incomplete."""
     if version < 3:
         return at
     if version < 9:

@@ -1,7 +1,7 @@
 """Requests that expect no response, until it is clear that none comes.
 
-In: exchanges as their requests are read, and the responses that came. Out: the exchanges that are
-complete without a response. Must not know: how messages are read.
+In: exchanges as their requests are read, and responses. Out: the exchanges that are complete
+without a response. Must not know: how messages are read.
 
 Kafka sends no response to a Produce with acks=0; some others do (librdkafka's mock cluster).
 Responses come in the order of their requests: if a later request gets its response first, or none
@@ -38,13 +38,13 @@ class OneWayRequests:
     def __init__(self) -> None:
         self._requests = PendingRequests(2 * _MOST_WAITING)
         self._sends_responses: bool | None = None
-        """Whether the broker sends responses to such requests; None while that is not known."""
+        """True if the broker sends responses to such requests; None while that is unknown."""
 
     def __len__(self) -> int:
         return len(self._requests)
 
     def has_any(self) -> bool:
-        """Tell whether any request waits."""
+        """Return true if any request waits."""
         return self._requests.size > 0
 
     def state(self, bodies: BodyStates) -> State:
@@ -87,8 +87,8 @@ class OneWayRequests:
         """Remove and return the requests before one that got its response, in their order.
 
         Args:
-            packet: in which that one began.
-            unsure_before: a packet; the response to what began before it may be lost.
+            packet: the packet in which that request began.
+            unsure_before: a packet; the response to a request that began before it may be lost.
         """
         found = [exchange for exchange in self._requests if _begin(exchange) < packet]
         for exchange in found:

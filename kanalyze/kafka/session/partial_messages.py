@@ -1,7 +1,7 @@
 """Messages of one connection that continue in the next batch.
 
-In: frames that are not complete. Out: the same frames with only the bytes that are needed; places
-of tokens that they may hold. Must not know: what becomes of a message once it is complete.
+In: frames that are not complete. Out: the same frames with only the bytes that are needed; where
+tokens may be. Must not know: how complete messages are read.
 
 Compiled by Cython (``partial_messages.pxd``); uncompiled it does the same, slowly.
 """
@@ -34,7 +34,7 @@ class PartialMessages:
         self._builder = builder
 
     def add_request(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
-        """Drop the bytes of an incomplete request that nobody reads, and say where tokens are."""
+        """Drop the unneeded bytes of an incomplete request; report where tokens may be."""
         if frame.is_worth_skimming:
             with suppress(WireError):
                 header = self._reader.request_header(frame)

@@ -1,9 +1,10 @@
-"""Finds out whether bytes that begin anywhere hold Kafka requests.
+"""Searches bytes that begin anywhere for Kafka requests.
 
-In: one direction of a connection as it comes, and the bytes of the other one. Out: which wire
-protocol it is. Must not know: connections, nor where exactly the requests begin.
+In: one direction of a connection as it comes, and the bytes of the other one. Out: the wire
+protocol. Must not know: connections, nor where exactly the requests begin.
 
-Every byte is searched once, and a few times where an incomplete request begins. A request that fits
+Every byte is searched once, and a few times if an incomplete request begins
+there. A request that fits
 needs further evidence (:mod:`~kanalyze.kafka.session.heuristics`). A large request is buffered no
 longer than other bytes: its head may be evidence enough, or what follows its end.
 """
@@ -34,7 +35,7 @@ _PATIENCE_BYTES = 64 * 1024
 _MOST_TRIES = 16
 """Requests without evidence that are skipped in each scan."""
 _MOST_BEGUN = 64
-"""Incomplete requests whose followers are waited for."""
+"""How many incomplete requests are remembered, to check what follows them."""
 _MOST_WAITING = 16
 """Requests without a client id whose response is searched for."""
 _ENOUGH_IN_A_ROW = 3
@@ -44,14 +45,14 @@ _FEW_BYTES = 64
 
 
 class ScanState:
-    """How far one direction has been searched; positions as in ``ReplayBuffer``.
+    """The progress of the scan in one direction; positions as in ``ReplayBuffer``.
 
     Attributes:
         searched: no request with evidence begins before it.
         searched_07: the same for Kafka 0.7.
         waiting: requests without evidence so far, and whether their response must fit exactly.
-        begun: incomplete requests with a client id, and where in the stream they are to end.
-        is_row: some of them followed one another.
+        begun: incomplete requests with a client id, and the stream offsets of their ends.
+        is_row: some requests followed one another.
     """
 
     __slots__ = (
@@ -105,7 +106,7 @@ class ScanState:
             self.next_answer_end = 1
 
     def note_begun(self, end_offset: int, head: RequestHead) -> None:
-        """Note an incomplete request; of very many those that end first are kept."""
+        """Note an incomplete request; of too many, those that end first are kept."""
         if (end_offset, head) not in self.begun:
             self.begun.append((end_offset, head))
             if len(self.begun) > _MOST_BEGUN:
@@ -122,9 +123,9 @@ class RequestScanner:
     def look(
         self, scan: ScanState, buffer: ReplayBuffer, other: ReplayBuffer, *, last: bool = False
     ) -> Wire | None:
-        """ScanState what came since the last look; None where there is no evidence (yet).
+        """Scan the bytes that came since the last call; None if there is no evidence (yet).
 
-        ``last`` says that nothing more will come.
+        ``last``: no more bytes will come.
         """
         if scan.begun and self._is_followed(scan, buffer, last=last):
             return "kafka"
@@ -138,7 +139,7 @@ class RequestScanner:
         return "kafka" if self._is_answered(scan, other, last=last) else None
 
     def _runs(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> Wire | None:
-        """ScanState run after run; what a hole ends will not go on."""
+        """Scan run after run; a request that a hole ends will not continue."""
         scan.searched = max(scan.searched, buffer.begin)
         scan.searched_07 = max(scan.searched_07, buffer.begin)
         while True:
@@ -154,7 +155,7 @@ class RequestScanner:
     def _run(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> Wire | None:
         if self._new(scan, buffer, end, final=final):
             return "kafka"
-        # What begins as Kafka does needs no scan, and what reads 0.7 is not loaded for it.
+        # Streams that begin like Kafka need no scan, nor the modules that read 0.7.
         from kanalyze.kafka.v07.resync import Request07Locator
 
         view = buffer.read(scan.searched_07, end)
@@ -165,7 +166,7 @@ class RequestScanner:
         return None
 
     def _new(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> bool:
-        """ScanState for requests of later versions, from ``searched`` to ``end``."""
+        """Scan for requests of later versions, from ``searched`` to ``end``."""
         first = scan.searched
         view = buffer.read(first, end)
         keep = max(0, len(view) - _HEAD_BYTES + 1)
@@ -190,7 +191,7 @@ class RequestScanner:
     def _begins(
         self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> bool:
-        """Tell whether a request that begins here has evidence; otherwise let it wait."""
+        """Return true if the request that begins here has evidence; else let it wait."""
         head = read_head(self._reader, view)
         if head is None:
             return False
@@ -206,18 +207,19 @@ class RequestScanner:
     def _note_begun(
         self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> None:
-        """Note an incomplete request: another one is to begin where it ends.
+        """Note an incomplete request, to check that another one begins where it ends.
 
-        Its own bytes prove little: read two bytes off, a ZooKeeper path looks like a client id.
+        Its own bytes prove little: read from the wrong byte, a ZooKeeper path looks like a client
+        id.
         """
         head = read_head(self._reader, view)
         if head is not None and head.is_named:
             scan.note_begun(buffer.offset_of(position) + head.end, head)
 
     def _is_followed(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> bool:
-        """Tell whether an incomplete request is followed by one with the same client id.
+        """Return true if an incomplete request is followed by one with the same client id.
 
-        Each is checked once, when its end has come; then its response would be evidence.
+        Each is checked once, when its end has come; after that its response would be evidence.
         """
         for begun in scan.begun.copy():
             end_offset, head = begun
@@ -240,13 +242,13 @@ class RequestScanner:
     def _wait_if_cut(
         self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> None:
-        """Note a request that the snap length cut: it takes up a segment to the byte."""
+        """Note a request that the snap length cut and that fills a segment to the byte."""
         head = read_head(self._reader, view)
         if head is not None and head.is_named and buffer.segment_at(position) == head.end:
             scan.wait_for(head)
 
     def _is_row(self, view: memoryview) -> bool:
-        """Tell whether requests follow one another whose correlation ids rise by 1."""
+        """Return true if requests follow one another, with correlation ids that rise by 1."""
         at, before = 0, None
         for _ in range(_ENOUGH_IN_A_ROW):
             head = read_head(self._reader, view[at:])
@@ -259,7 +261,7 @@ class RequestScanner:
         return True
 
     def _is_answered(self, scan: ScanState, other: ReplayBuffer, *, last: bool) -> bool:
-        """Tell whether one request with a client id, or two without one, got a response.
+        """Return true if one request with a client id, or two without one, got a response.
 
         If the other end was not captured, requests that follow one another are enough.
         """
@@ -281,7 +283,7 @@ class RequestScanner:
 
 
 def _is_sound_07(view: memoryview) -> bool:
-    """Tell whether a request of Kafka 0.7 fits, and says enough to be no coincidence."""
+    """Return true if a request of Kafka 0.7 fits, with enough content to be no coincidence."""
     from kanalyze.kafka.v07.messages import parse_request
     from kanalyze.kafka.v07.resync import Request07Locator  # as above
 

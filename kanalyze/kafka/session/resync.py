@@ -3,8 +3,8 @@
 In: bytes of one direction, and for responses the pending requests. Out: the index of a frame's
 first byte. Must not know: where the bytes come from.
 
-A plausible size alone is no boundary. The header has to make sense, and the body has to be what the
-header says, down to the frame's last byte if that has come. A wrong boundary gives wrong rows; a
+A plausible size alone is no boundary. The header has to be plausible, and the body has to fit the
+header, to the frame's last byte if that has come. A wrong boundary gives wrong rows; a
 missed boundary costs one row.
 
 Compiled by Cython, with the types in ``resync.pxd``; uncompiled it does the same, slowly.
@@ -18,7 +18,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
 from kanalyze.kafka.session.heuristics import is_likely
 from kanalyze.kafka.session.sasl import looks_like_gssapi
@@ -53,16 +54,16 @@ _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
 _HEAD_BYTES = 14
 _PATIENCE_BYTES = 64 * 1024
-"""Buffered to see whether a candidate is a frame. Beyond it, an incomplete candidate whose body
-fits so far is believed."""
+"""Bytes that are buffered to check a candidate. Beyond this, an incomplete candidate whose body
+fits so far counts as a frame."""
 _LONGEST_CLIENT_ID = 1024
 _PADDING = bytes(_HEAD_BYTES + 12)
-"""Between pieces of segments: a request does not continue in the next piece."""
+"""Put between pieces of segments: a request does not continue in the next piece."""
 _NEWER_VERSIONS = 8
 """How many versions beyond the tables a request may have."""
 _MOST_CANDIDATES = 4096
 _KEPT_BYTES = 32 * 1024
-"""Kept of bytes that belong to no pending request: they are searched again when more are known."""
+"""Bytes without a response that are kept: they are searched again when more requests are known."""
 _NEAR_IDS = 1000
 """Requests in flight at once: the ids of neighbouring responses differ by no more."""
 _MOST_TOKENS = 16
@@ -71,19 +72,19 @@ _MOST_TOKENS = 16
 class RequestLocator(FrameLocator):
     """Finds requests.
 
-    A complete request that fits is preferred. Only if none is found for long, an incomplete one is
-    believed, until its end confirms it.
+    A complete request that fits is preferred. If none is found for long, an incomplete one counts,
+    until its end confirms it.
     """
 
     def __init__(
         self, reader: MessageReader, catalog: Catalog, *, patience_bytes: int = _PATIENCE_BYTES
     ) -> None:
-        """Make a locator; ``patience_bytes``: buffered before an incomplete frame is believed."""
+        """Make a locator; ``patience_bytes`` are buffered before an incomplete frame counts."""
         self._reader = reader
         self._patience = patience_bytes
         self._catalog = catalog
         self._candidates_in: RequestCandidates | None = None
-        """Made when first needed: it takes all APIs."""
+        """Made when first needed: making it reads all APIs."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
@@ -129,7 +130,7 @@ class RequestLocator(FrameLocator):
                 yield index, verdict
 
     def confirm(self, frame: Frame) -> bool:
-        """Tell whether a frame that is complete now, but was not when found, is a request."""
+        """Return true if a frame that was incomplete when found is a request."""
         try:
             header = self._reader.request_header(frame)
         except WireError:
@@ -137,10 +138,11 @@ class RequestLocator(FrameLocator):
         return self._reader.checks.confirms_request(frame, header)
 
     def verdict(self, view: memoryview) -> Verdict:
-        """Tell whether a request begins at the view's first byte.
+        """Return the verdict on a request at the view's first byte.
 
-        ``yes``: a known API and version, whose body takes up the frame to the byte. ``perhaps``:
-        nothing speaks against it, but the frame is incomplete, or the version is newer than known.
+        ``yes``: the API and version are known, and the body takes up the frame to the byte.
+        ``perhaps``: the frame is incomplete, or the version newer than known, without a
+        contradiction.
         """
         if len(view) < _HEAD_BYTES:
             return "perhaps" if len(view) < 4 or _SIZE(view)[0] >= 8 else "no"
@@ -169,7 +171,7 @@ class RequestLocator(FrameLocator):
         return header if fits else None
 
     def _header(self, view: memoryview) -> RequestHeader | None:
-        """Return the header that a view begins with; None where it cannot be one."""
+        """Return the header that a view begins with; None if it cannot be a header."""
         size = _SIZE(view)[0]
         if not 8 <= size <= LARGEST_FRAME_BYTES:
             return None
@@ -182,12 +184,12 @@ class RequestLocator(FrameLocator):
         return header
 
     def is_near(self, api_key: int, api_version: int) -> bool:
-        """Tell whether there is such an API, in this version or a slightly older one."""
+        """Return true if the API is known, in this version or a slightly older one."""
         api = self._catalog.api(api_key)
         return api is not None and 0 <= api_version <= api.versions.highest + _NEWER_VERSIONS
 
     def _may_continue(self, view: memoryview, index: int) -> bool:
-        """Tell whether the next bytes may be another request; one frame alone may be chance.
+        """Return true if the next bytes may be another request: a single match may be chance.
 
         Its header is enough: a client may send a body that breaks its grammar.
         """
@@ -204,7 +206,7 @@ class RequestLocator(FrameLocator):
 
 
 class ResponseLocator(FrameLocator):
-    """Finds the responses to pending requests, which it has to be given before a search."""
+    """Finds the responses to pending requests, which :meth:`expect` sets before a search."""
 
     _LEFT_OUT = ("_patience", "_pending", "_reader")
 
@@ -218,7 +220,7 @@ class ResponseLocator(FrameLocator):
         """Make a locator.
 
         Args:
-            reader: to see whether a body fits.
+            reader: checks whether a body fits.
             patience_bytes: buffered before an incomplete frame is believed.
             from_middle: the capture begins with the first bytes of the search; they may be
                 responses to requests from before it.
@@ -237,7 +239,7 @@ class ResponseLocator(FrameLocator):
         (self._at_first_byte,) = fields(state, "b")
 
     def expect(self, pending: PendingApis) -> None:
-        """Set the pending requests, whose responses are searched for."""
+        """Set the pending requests, whose responses are searched."""
         self._pending = pending
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -266,7 +268,7 @@ class ResponseLocator(FrameLocator):
         return None
 
     def _begins(self, piece: memoryview) -> bool:
-        """Tell whether an incomplete response begins with a piece."""
+        """Return true if an incomplete response begins with a piece."""
         if len(piece) < 8:
             return False
         size, correlation_id = _SIZE(piece)[0], _SIZE(piece, 4)[0]
@@ -289,15 +291,15 @@ class ResponseLocator(FrameLocator):
                 perhaps = index
         if self._at_first_byte and perhaps is None and len(view) < self._patience:
             # These may be responses to requests from before the capture: several with rising ids
-            # are; of a single one, the next bytes will tell.
+            # are; a single one is decided by the next bytes.
             count = _chained_responses(view)
             if count is not None:
                 return (0 if count > 1 else None), 0
-        # Where bytes are missing, requests may become known later than their responses.
+        # If bytes are missing, requests may become known later than their responses.
         return _believe(perhaps, len(view), max(0, limit - _KEPT_BYTES), self._patience)
 
     def confirm(self, frame: Frame) -> bool:
-        """Tell whether a frame that is complete now, but was not when found, is a response."""
+        """Return true if a frame that was incomplete when found is a response."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
@@ -306,7 +308,7 @@ class ResponseLocator(FrameLocator):
         return any(self._reader.checks.confirms_response(frame, *api) for api in apis)
 
     def _fits(self, view: memoryview, size: int, apis: set[tuple[int, int]]) -> bool | None:
-        """Tell whether a response fits one of some APIs; None when the view ends too early."""
+        """Return true if a response fits one of some APIs; None if the view ends too early."""
         verdicts = [self._reader.checks.response_fits(view, size, *api) for api in apis]
         if True in verdicts:
             return True
@@ -316,7 +318,7 @@ class ResponseLocator(FrameLocator):
         return responses(view, limit, self._pending) if self._pending else []
 
     def _may_continue(self, view: memoryview, index: int) -> bool:
-        """Tell whether the next bytes may be another response; one alone may be chance."""
+        """Return true if the next bytes may be another response: a single match may be chance."""
         following = index + _SIZE(view, index)[0] + 4
         if following + 8 > len(view):
             return True
@@ -326,10 +328,10 @@ class ResponseLocator(FrameLocator):
 
 
 def _leads_to(view: memoryview, found: int) -> bool:
-    """Tell whether sizes lead from the first byte to a response that was found, over rising ids.
+    """Return true if frames with rising ids lead from the first byte to a response that was found.
 
     A capture that begins between two frames begins with responses to requests that it does not
-    hold. Only their sizes and ids can be checked.
+    have. Only their sizes and ids can be checked.
     """
     at, last = 0, _SIZE(view, found + 4)[0] - _NEAR_IDS
     while at + 8 <= found:
@@ -366,7 +368,7 @@ def _believe(perhaps: int | None, size: int, limit: int, patience: int) -> tuple
 
 
 def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) -> Verdict:
-    """Tell whether a stream begins with a GSSAPI login, then requests (Kafka 0.9).
+    """Return the verdict on a GSSAPI login and then requests (Kafka 0.9) at the first byte.
 
     ``perhaps`` while no request has come after the tokens.
     """
@@ -378,7 +380,7 @@ def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) 
         if at + 4 > len(view):
             return "perhaps"
         if _SIZE(view, at)[0] < 8:
-            continue  # an empty token, or one that only confirms
+            continue  # an empty token, or a confirmation
         verdict = verdict_of(view[at:])
         if verdict != "no":
             return verdict
@@ -386,7 +388,7 @@ def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) 
 
 
 def is_sane(client_id: str | None) -> bool:
-    """Tell whether a client id is plausible; None is."""
+    """Return true if a client id is plausible; None is plausible."""
     if client_id is None:
         return True
     return len(client_id) <= _LONGEST_CLIENT_ID and client_id.isprintable()

@@ -25,9 +25,9 @@ _SMALLEST_RESPONSE_BYTES = 4
 
 
 class RawLogin:
-    """Tells the raw tokens of a login from requests and responses, which have the same framing.
+    """Distinguishes raw tokens from requests and responses, which have the same framing.
 
-    Raw tokens follow a SaslHandshake v0 that is accepted, in turn: one of the client, one of the
+    Raw tokens follow an accepted SaslHandshake v0, in turn: one from the client, one from the
     broker. If the form of a mechanism's tokens is known, that decides. Otherwise a frame is a token
     if it cannot be a request and comes when a token is due.
     """
@@ -72,10 +72,10 @@ class RawLogin:
             self._unreplied = 0
 
     def accepts_request(self, token: bytes | None, *, may_be_request: bool, is_lossy: bool) -> bool:
-        """Tell whether a frame of the client is a token, and count it.
+        """Return true if a frame of the client is a token, and count it.
 
         Args:
-            token: what the frame holds; None where bytes of it are missing.
+            token: the content of the frame; None if bytes are missing.
             may_be_request: it begins as a request does, though it could not be read as one.
             is_lossy: answers may have been lost.
         """
@@ -95,10 +95,10 @@ class RawLogin:
         return is_token
 
     def accepts_response(self, token: bytes, size: int, *, is_lossy: bool) -> bool:
-        """Tell whether a frame of the broker that no request explains is a token, and count it.
+        """Return true if a frame of the broker that answers no request is a token; count it.
 
         Args:
-            token: what the frame holds, as far as its bytes are there.
+            token: the content of the frame, up to the first missing byte.
             size: how many bytes it has.
             is_lossy: requests may have been lost.
         """
@@ -131,15 +131,15 @@ def principal_of(mechanism: str | None, token: bytes) -> str | None:
 
 _APPLICATION_0 = 0x60
 _WRAPPED = b"\x05\x04"
-"""RFC 4121 section 4.2.6.2: a token of Kerberos that holds something wrapped begins so."""
+"""RFC 4121 section 4.2.6.2: the first bytes of a Kerberos token with a wrapped message."""
 _OBJECT_IDENTIFIER = 0x06
 _LONGEST_OID_BYTES = 32
 
 
 def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
-    """Tell whether a token of ``size`` bytes that starts with ``head`` opens a GSSAPI login.
+    """Return true if a token of ``size`` bytes that starts with ``head`` opens a GSSAPI login.
 
-    Clients of Kafka 0.9 log in so with no SaslHandshake before. RFC 2743 section 3.1: the tag
+    Clients of Kafka 0.9 log in this way, without a SaslHandshake. RFC 2743 section 3.1: the tag
     0x60, the DER length of all that follows, and the mechanism's object identifier.
     """
     if len(head) < 8 or head[0] != _APPLICATION_0:
@@ -157,7 +157,7 @@ def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
 
 
 class _TokenForm(NamedTuple):
-    """What the tokens of a mechanism look like."""
+    """The form of the tokens of a mechanism."""
 
     most_tokens: int
     """Tokens that a client sends in one login."""

@@ -1,7 +1,7 @@
-"""Single fields that a connection needs to follow the protocol, and where tokens are.
+"""Single fields that are needed to follow a connection, and the positions of tokens.
 
 In: a frame, its API and version. Out: values of named fields, positions of SASL tokens. Must not
-know: what the values are for. Whoever asks keeps no secret.
+know: what the values are for. Callers keep no secret.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SessionFields:
     def token_in_request(self, frame: Frame, header: RequestHeader) -> tuple[int, int]:
         """Return the frame positions of the token in a SaslAuthenticate request.
 
-        Those of the whole body if it cannot be read to the byte, or is incomplete.
+        Returns the whole body if it cannot be read to the byte, or is incomplete.
         """
         return self._token(frame, "request", header.api_version, header.body)
 
@@ -98,7 +98,7 @@ class SessionFields:
         trace = trace_message(message, version, frame.read(0, frame.length), at)
         fields = {node.name: node for node in trace.root.children}
         token = fields.get("AuthBytes")
-        # An unknown tag may hold anything.
+        # An unknown tag may contain anything.
         is_read = trace.pos == frame.length and "_taggedFields" not in fields
         if trace.failure is not None or not is_read or token is None or token.end is None:
             return body

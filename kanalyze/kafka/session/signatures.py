@@ -1,10 +1,10 @@
-"""What a connection that is not Kafka speaks, by its first bytes.
+"""Names the protocol of a connection that is not Kafka, by its first bytes.
 
-In: the first bytes seen of both directions, some hundred. Out: a protocol's name. This module must
-not know connections, ports, or that anything was searched before.
+In: the first bytes of both directions, some hundred. Out: a protocol's name. This module must not
+know connections, or ports.
 
-It is a guess for a count, made once a connection. A name is given only where the bytes are what
-the protocol's document says they must be; ``unknown`` costs nothing. Ports are not asked.
+The name is a guess for a count, made once per connection. It is given only if the bytes are as the
+protocol's document requires; in doubt it is ``unknown``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MEMCACHED = re.compile(
     rb"(?:gets?|set|add|replace|append|prepend|cas|delete|incr|decr|touch) [!-~]{1,250}[ \r]"
     rb"|(?:stats|version|flush_all)\r\n|VALUE [!-~]+ [0-9]+ [0-9]+|STORED\r\n|STAT [!-~]+ "
 )
-# RFC 5321 sections 4.1.1.1 and 4.2, RFC 959 section 4: greetings, and what is said to them.
+# RFC 5321 sections 4.1.1.1 and 4.2, RFC 959 section 4: greetings, and the replies to them.
 _SMTP = re.compile(rb"(?:EHLO|HELO) [!-~]+\r\n|220[ -][^\r\n]*E?SMTP", re.IGNORECASE)
 _FTP = re.compile(rb"220[ -][^\r\n]*FTP|USER [!-~]+\r\n", re.IGNORECASE)
 # ZooKeeper administrator's guide, "The Four Letter Words"; imok answers ruok.
@@ -56,7 +56,7 @@ _FOUR_LETTERS = re.compile(
 
 
 def _is_zookeeper(head: bytes) -> bool:
-    """Tell by zookeeper.jute: ConnectRequest and ConnectResponse, or a ping.
+    """Check for zookeeper.jute: ConnectRequest and ConnectResponse, or a ping.
 
     The first two have protocol version 0 and a password of 16 bytes at the end, with or without
     the read-only flag; a ping has xid -2.
@@ -79,10 +79,10 @@ _PG_TYPES = frozenset(b"123ABCDEFGHIKNPQRSTVWXZcdfnpst")
 
 
 def _is_postgresql(head: bytes) -> bool:
-    """Tell by "Message Formats" of the frontend/backend protocol.
+    """Check for "Message Formats" of the frontend/backend protocol.
 
     A startup packet begins with its length and 3.0, 3.2, or one of the codes for cancel, SSL and
-    GSSAPI; later messages with a letter and a length, of which two in a row are asked for.
+    GSSAPI; later messages with a letter and a length, of which two in a row are required.
     """
     if len(head) >= 8 and 8 <= _INT32(head)[0] <= 10_000 and _INT32(head, 4)[0] in _PG_CODES:
         return True
@@ -97,7 +97,7 @@ def _is_postgresql(head: bytes) -> bool:
 
 
 def _is_mysql(head: bytes) -> bool:
-    """Tell by the server's initial handshake packet.
+    """Check for the server's initial handshake packet.
 
     3 bytes of length, low one first, sequence 0, protocol version 10, a version's text that NUL
     ends, a thread id and 8 bytes of salt, and a zero byte.
@@ -115,7 +115,7 @@ _MONGO_CODES = {1, 2004, 2010, 2011, 2012, 2013}
 
 
 def _is_mongodb(head: bytes) -> bool:
-    """Tell by "Standard Message Header" of the MongoDB wire protocol.
+    """Check for "Standard Message Header" of the MongoDB wire protocol.
 
     Length, request id, the id answered and opcode, all int32 with the low byte first.
     """
@@ -128,7 +128,7 @@ def _is_mongodb(head: bytes) -> bool:
 
 
 def _is_cassandra(head: bytes) -> bool:
-    """Tell by section 2 of the CQL native protocol.
+    """Check for section 2 of the CQL native protocol.
 
     Version 3 to 5, flags, stream, opcode, length; the first frame is STARTUP with CQL_VERSION, or
     OPTIONS with no body.
@@ -141,7 +141,7 @@ def _is_cassandra(head: bytes) -> bool:
 
 
 def _is_dns(head: bytes) -> bool:
-    """Tell by RFC 1035 sections 4.1 and 4.2.2, RFC 7766.
+    """Check for RFC 1035 sections 4.1 and 4.2.2, RFC 7766.
 
     A length, then a header with one question, and a name that ends within 255 bytes, of class IN.
     """
@@ -160,7 +160,7 @@ def _matches(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
     return lambda head: pattern.match(head) is not None
 
 
-# In order: what is surest comes first, text that others might begin with last.
+# The surest checks come first; those for text, which other protocols may begin with, last.
 _TESTS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("tls", looks_like_tls),
     ("http", _matches(_HTTP)),
@@ -188,8 +188,8 @@ def guess_protocol(first: bytes, second: bytes) -> str:
     """Return the name of the protocol that two directions begin with, one of ``PROTOCOLS``.
 
     Args:
-        first: the first bytes seen of one direction, at most some hundred; empty if there are
-            none. They need not be the stream's first ones.
+        first: the first bytes captured of one direction, at most some hundred; may be empty. They
+            need not be the stream's first bytes.
         second: the same of the other direction.
 
     ``tls`` is a connection that begins with it: one that asks for it by a message of its own

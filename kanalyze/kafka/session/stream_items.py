@@ -1,10 +1,10 @@
 """The stream items of one batch: their bytes, and their division around missing bytes.
 
 In: the items of both directions. Out: the same items, divided between two packets as if a batch had
-ended there. Must not know: what the bytes say.
+ended there. Must not know: what the bytes mean.
 
-After a loss the next frame is searched for in small steps. What comes before the loss, and what
-comes once the frame is found, is most of a batch and is read as usual.
+After a loss the next frame is searched in small steps. The bytes before the loss, and those after
+the frame that was found, are most of a batch and are read as usual.
 
 Compiled by Cython, with the types in ``stream_items.pxd``; uncompiled it does the same, slowly.
 """
@@ -37,7 +37,7 @@ def payload_bytes(items: BothItems) -> int:
 
 
 def loss_packet(items: BothItems) -> int | None:
-    """Return the first packet that came after missing bytes; None where none are missing."""
+    """Return the first packet after missing bytes; None if none are missing."""
     first = None
     for side in items:
         for item in side:
@@ -57,9 +57,9 @@ def last_packet_about(items: BothItems, segments: int) -> int:
 
 
 def divide(items: BothItems, packet: int) -> tuple[BothItems, BothItems]:
-    """Return what had come up to a packet, it included, and what came after it.
+    """Divide items into those up to a packet, which is included, and those after it.
 
-    In each stream, whatever follows a later packet belongs to the second part.
+    In each stream, everything behind a later packet belongs to the second part.
     """
     (one, rest_of_one), (other, rest_of_other) = (_divide(side, packet) for side in items)
     return (one, other), (rest_of_one, rest_of_other)

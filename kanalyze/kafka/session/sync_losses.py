@@ -1,7 +1,7 @@
 """Where the streams of one connection lost sync, until a later frame is read.
 
 In: losses of sync, and the frames that come after them. Out: anomalies and unread bytes; when bytes
-were last missing. Must not know: what frames hold.
+were last missing. Must not know: the content of frames.
 
 Compiled by Cython, with the types in ``sync_losses.pxd``; uncompiled it does the same, slowly.
 """
@@ -28,7 +28,7 @@ __all__ = ["SyncLosses"]
 
 
 class SyncLosses:
-    """The losses of both directions that no frame was read after, and the time of the last one."""
+    """The losses of both directions since the last frame, and the time of the last one."""
 
     __slots__ = (
         "_client_side",
@@ -51,7 +51,7 @@ class SyncLosses:
         self._open: tuple[list[tuple[int, int | None]], ...] = ([], [])
         """By direction: stream offset and time of each loss."""
         self.has_open = False
-        """True if there is any: asked for each message, and few connections have one."""
+        """True if there is any: checked for each message, and few connections have one."""
         self.lost_ns: int | None = None
         """When bytes were last found missing; None while none were."""
 
@@ -71,17 +71,17 @@ class SyncLosses:
         return any(time_ns is not None for side in self._open for _, time_ns in side)
 
     def has_lost_responses(self) -> bool:
-        """Tell whether responses may be lost at the end of the stream."""
+        """Return true if responses may be lost at the end of the stream."""
         return bool(self._open[1 - self._client_side])
 
     def begin(self, in_sync: tuple[bool, bool], *, is_whole: bool) -> ConnectionEvents:
-        """Return what is known of a connection that begins out of sync, or with bytes missing."""
+        """Return the events of a connection that begins out of sync, or with missing bytes."""
         events = ConnectionEvents()
         first_ns = self._tcp.first_time_ns
         self.lost_ns = None if is_whole else first_ns
         for side in (0, 1):
             if not in_sync[side]:
-                # Responses from before the capture belong to requests that nobody saw.
+                # Responses from before the capture belong to requests that were not captured.
                 time_ns = None if side == self._client_side else first_ns
                 self._add(side, 0, time_ns, events)
         return events
@@ -91,7 +91,7 @@ class SyncLosses:
         for loss in losses:
             events.anomalies.append(sync_loss_anomaly(self._tcp, loss, side))
             if side == self._client_side:
-                self._correlator.lose_requests()
+                self._correlator.lost.requests = True
             self._add(side, loss.stream_offset, loss.time_ns, events)
 
     def end_before(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
@@ -104,7 +104,7 @@ class SyncLosses:
             if time_ns is not None:
                 self._note_time(time_ns)
                 if side != self._client_side:
-                    self._correlator.lose_responses(frame.start_packet)
+                    self._correlator.lost.add_responses(frame.start_packet)
         self._update()
 
     def note_missing(self, frame: Frame, exchange: Exchange) -> None:

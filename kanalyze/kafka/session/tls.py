@@ -1,6 +1,6 @@
-"""Tells a TLS stream by its records.
+"""Recognizes a TLS stream by its records.
 
-In: bytes of one direction. Out: whether they are TLS records, and whose. This module must not
+In: bytes of one direction. Out: true if they are TLS records; who sent them. This module must not
 know what is inside a record beyond the type of a handshake's first message.
 """
 
@@ -16,12 +16,12 @@ _CLIENT_HELLO = 1
 _HEAD_BYTES = 5
 _LONGEST_RECORD_BYTES = 16384 + 2048
 _CHAIN = 3
-"""Headers in a row that are believed wherever they begin. By chance a header fits one byte in
+"""Headers in a row that prove TLS wherever they begin. By chance a header fits one byte in
 2^21; three of them, each where the one before says, one in 2^64."""
 
 
 def looks_like_tls(head: bytes | memoryview) -> bool:
-    """Tell whether a stream that starts with ``head`` is TLS.
+    """Return true if a stream that starts with ``head`` is TLS.
 
     A record begins with its content type (20 change_cipher_spec, 21 alert, 22 handshake, 23
     application data), the legacy version 3.0 to 3.4, and a length of at most 2^14 + 2048
@@ -40,7 +40,7 @@ def looks_like_tls(head: bytes | memoryview) -> bool:
 
 
 def is_client_hello(head: bytes | memoryview) -> bool:
-    """Tell whether a stream begins with a ClientHello (RFC 8446 section 4: handshake type 1)."""
+    """Return true if a stream begins with a ClientHello (RFC 8446 section 4: handshake type 1)."""
     return (
         len(head) > _HEAD_BYTES
         and looks_like_tls(head)
@@ -50,12 +50,12 @@ def is_client_hello(head: bytes | memoryview) -> bool:
 
 
 def is_alert(head: bytes | memoryview) -> bool:
-    """Tell whether a stream begins with an alert: what a server answers to what is no TLS."""
+    """Return true if a stream begins with an alert: a server's reply to a client without TLS."""
     return looks_like_tls(head) and head[0] == _ALERT
 
 
 def records_fit(view: bytes | memoryview) -> bool:
-    """Tell whether record follows on record from the first byte to the end of what is there."""
+    """Return true if the bytes are records from the first one to the last."""
     at = 0
     while at + _HEAD_BYTES <= len(view):
         if not looks_like_tls(view[at : at + _HEAD_BYTES]):
@@ -65,9 +65,9 @@ def records_fit(view: bytes | memoryview) -> bool:
 
 
 def find_records(view: memoryview) -> int | None:
-    """Return where records begin in bytes that begin anywhere; None where there are none.
+    """Return where records begin in bytes that begin anywhere; None if there are none.
 
-    A record is believed when two more follow it, each where the length before it says. Time: one
+    A record counts if two more follow it, each where the length before it says. Time: one
     pass, and three headers for each of at most 4096 candidates.
     """
     limit = len(view) - _HEAD_BYTES + 1

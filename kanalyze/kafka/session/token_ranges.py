@@ -1,7 +1,7 @@
-"""Where the streams of one connection hold, or may hold, what somebody logs in with.
+"""The byte ranges of a connection that are, or may be, SASL tokens.
 
 In: frames, and where bytes cannot be read. Out: :class:`~kanalyze.model.streams.TokenBytes`, for
-whoever keeps packets. Must not know: what is in a token.
+code that saves packets. Must not know: what is in a token.
 
 Compiled by Cython, with the types in ``token_ranges.pxd``; uncompiled it does the same, slowly.
 """
@@ -26,7 +26,7 @@ _NONE = -1
 
 
 class TokenRanges:
-    """Tells where tokens are. A later range of the same message replaces an earlier one."""
+    """Reports where tokens are. A later range of the same message replaces an earlier one."""
 
     __slots__ = ("_partial_offsets", "_tcp", "has_partial")
     _LEFT_OUT = ("_tcp", "has_partial")
@@ -34,9 +34,9 @@ class TokenRanges:
     def __init__(self, tcp: TcpConnection) -> None:
         self._tcp = tcp
         self._partial_offsets = [_NONE, _NONE]
-        """By direction: stream offset of the incomplete frame that may hold a token."""
+        """By direction: stream offset of the incomplete frame that may have a token."""
         self.has_partial = False
-        """True if there ever was one: asked for each message, and few connections have one."""
+        """True if there ever was one: checked for each message, and few connections have one."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
@@ -50,26 +50,26 @@ class TokenRanges:
     def of_frame(
         self, frame: Frame, side: int, begin: int = PREFIX_BYTES, end: int | None = None
     ) -> TokenBytes:
-        """Say that a frame holds a token, from one frame position to another, or to its end."""
+        """Report a token in a frame, from one frame position to another, or to its end."""
         at = frame.stream_offset
         last = at + (frame.length if end is None else end)
         return TokenBytes(self._tcp, side, at, at + begin, last, self._tcp.last_time_ns)
 
     def of_none(self, frame: Frame, side: int) -> TokenBytes:
-        """Say that a frame holds no token, though an earlier range said so."""
+        """Report that a frame has no token, though an earlier range said so."""
         return self.of_frame(frame, side, 0, 0)
 
     def of_partial(self, frame: Frame, side: int) -> TokenBytes:
-        """Say that an incomplete frame may hold a token, until that is known."""
+        """Report that an incomplete frame may have a token, until that is known."""
         self._partial_offsets[side] = frame.stream_offset
         self.has_partial = True
         return self.of_frame(frame, side)
 
     def of_unread(self, side: int, stream_offset: int, end: int | None = None) -> TokenBytes:
-        """Say that bytes which cannot be read may hold a token, up to ``end`` if that is known."""
+        """Report that unreadable bytes may have a token, up to ``end`` if that is known."""
         time_ns = self._tcp.last_time_ns
         return TokenBytes(self._tcp, side, stream_offset, stream_offset, end, time_ns)
 
     def was_partial(self, frame: Frame, side: int) -> bool:
-        """Tell whether a frame that is complete now was called a possible token before."""
+        """Return true if a complete frame was reported as a possible token before."""
         return self._partial_offsets[side] == frame.stream_offset

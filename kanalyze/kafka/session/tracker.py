@@ -1,11 +1,11 @@
 """Follows every TCP connection: undecided, Kafka, TLS, or something else.
 
 In: :class:`~kanalyze.model.streams.StreamUpdate`. Out: :class:`SessionEvents`: exchanges and
-anomalies, and what each connection was. Must not know: files, rows or reports, nor what makes bytes
-Kafka, which :class:`~kanalyze.kafka.session.detection.ProtocolDetector` knows.
+anomalies, and a summary of each connection. Must not know: files, rows or reports, nor how Kafka is
+recognized, which :class:`~kanalyze.kafka.session.detection.ProtocolDetector` knows.
 
-Content decides what a connection is, and which end is the client. Ports decide only where the user
-says so.
+Content decides which protocol a connection has, and which end is the client. Ports decide only if
+the user says so.
 
 Compiled by Cython, with the types in ``tracker.pxd``; uncompiled it does the same, slowly.
 """
@@ -53,7 +53,7 @@ class _OtherConnection(NamedTuple):
 
 
 class ConnectionTracker:
-    """Hands what is added to each connection to whoever reads it."""
+    """Passes the updates of each connection to its reader."""
 
     _LEFT_OUT = ("_closed_sides", "_collect_summaries", "_settings")
 
@@ -73,9 +73,9 @@ class ConnectionTracker:
         Args:
             reader: reads messages.
             catalog: the known APIs.
-            is_broker: tells of an IP address and a port whether a broker is there, whatever the
-                bytes look like; None leaves it to the bytes. If it says so of both ends, the one
-                that opened the connection is the client. A TLS handshake is TLS all the same.
+            is_broker: returns true if a broker is at an IP address and port, whatever the bytes
+                look like; None leaves it to the bytes. If both ends are brokers, the one that
+                opened the connection is the client. A TLS handshake is TLS nevertheless.
             keep: tells of an API key whether the bytes of its messages are kept.
             collect_summaries: whether events have a summary of each connection that closed.
             most_undecided_bytes: how much memory the bytes of undecided connections may take
@@ -99,7 +99,7 @@ class ConnectionTracker:
 
     @property
     def settings(self) -> State:
-        """What has to be equal in the tracker that loads the state."""
+        """Settings that have to be equal in the tracker that loads the state."""
         return self._settings
 
     def state(self) -> State:
@@ -118,7 +118,7 @@ class ConnectionTracker:
             connections: those that are open, by serial.
 
         Raises:
-            ValueError: it is anything else; this tracker is not to be used then.
+            ValueError: it is anything else; this tracker must not be used then.
         """
         counts, undecided, kafka, others, self._expiry_ns = fields(state, "ttttI")
         self.counts = ConnectionCounts.from_state(counts)
@@ -165,7 +165,7 @@ class ConnectionTracker:
         return other and ConnectionSummary(tcp, other.protocol, other.client_side)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Tell of an open connection whether it is not known what it is, nor will be soon."""
+        """Return true if the protocol of an open connection has been unknown for long."""
         other = self._others.get(tcp.serial)
         if other is not None:
             return other.protocol == "unknown"
@@ -180,7 +180,7 @@ class ConnectionTracker:
         return self._kafka.in_flight()
 
     def feed(self, updates: Iterable[StreamUpdate]) -> SessionEvents:
-        """Take in what a batch added to connections; return what that brings."""
+        """Read the updates of connections in a batch; return their events."""
         events = SessionEvents()
         self._closed_sides = {}
         if self._expiry_ns is not None:
@@ -192,7 +192,7 @@ class ConnectionTracker:
         return events
 
     def _feed(self, update: StreamUpdate, events: SessionEvents) -> None:
-        """Take in what a batch added to one connection."""
+        """Read the update of one connection."""
         serial = update.connection.serial
         kafka = self._kafka.find(serial)
         if kafka is not None:
@@ -209,7 +209,7 @@ class ConnectionTracker:
             self._summarize(ConnectionSummary(update.connection, _SILENT), events)
 
     def _decide(self, update: StreamUpdate, events: SessionEvents) -> None:
-        """Feed an undecided connection, and begin with what it turns out to be."""
+        """Feed an undecided connection; once decided, begin to read it."""
         decision = self._undecided.feed(update)
         if decision is None:
             for dropped in self._undecided.drop_oldest():
@@ -234,7 +234,7 @@ class ConnectionTracker:
         found: ConnectionEvents,
         events: SessionEvents,
     ) -> None:
-        """Add what a step of a Kafka connection found; close the connection if it ended."""
+        """Add the events of a Kafka connection; close the connection if it ended."""
         if not update.closed:
             events.add(found)
             self._kafka.account(kafka, events)

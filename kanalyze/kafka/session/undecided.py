@@ -1,10 +1,9 @@
-"""The connections of which it is not known yet whether they are Kafka.
+"""Buffers connections until their protocol is known.
 
-In: stream updates of new connections. Out: what each of them turned out to be
-(:class:`KafkaStart`, :class:`NotKafka`). Must not know: exchanges, or what becomes of a connection
-once it is decided.
+In: stream updates of new connections. Out: the decision on each (:class:`KafkaStart`,
+:class:`NotKafka`). Must not know: exchanges, or how decided connections are read.
 
-What is buffered is bounded, for each connection and for all together.
+The buffered bytes are bounded, for each connection and for all together.
 
 Compiled by Cython (``undecided.pxd``); uncompiled it does the same, slowly.
 """
@@ -45,10 +44,10 @@ __all__ = [
 ]
 
 BrokerSide: TypeAlias = "Callable[[str, int], bool]"
-"""Tells whether a broker listens on an IP address and port."""
+"""Returns true if a broker listens on an IP address and port."""
 
 _LONG_UNDECIDED_NS = 10_000_000_000
-"""A connection mostly shows what it is at once."""
+"""Most connections are decided at once."""
 
 
 class KafkaStart(NamedTuple):
@@ -60,7 +59,7 @@ class KafkaStart(NamedTuple):
     """By direction, whether its first byte begins a frame."""
     items: tuple[list[StreamItem], list[StreamItem]]
     dropped_bytes: int = 0
-    """Payload that was not buffered any more when this was known."""
+    """Payload that had been dropped when this was decided."""
 
 
 class NotKafka(NamedTuple):
@@ -76,7 +75,7 @@ Decision: TypeAlias = "KafkaStart | NotKafka"
 
 
 class UndecidedConnections:
-    """Buffers connections until it is known what they are."""
+    """Buffers connections until they are decided."""
 
     _LEFT_OUT = ("_buffered_bytes", "_detector", "_is_broker", "_most_bytes")
 
@@ -125,16 +124,16 @@ class UndecidedConnections:
         return self._buffered_bytes
 
     def is_long_undecided(self, tcp: TcpConnection) -> bool:
-        """Tell whether a connection has been undecided for long."""
+        """Return true if a connection has been undecided for long."""
         undecided = self._by_serial.get(tcp.serial)
         if undecided is None or undecided.tls_sides:
             return False
         return tcp.last_time_ns - tcp.first_time_ns >= _LONG_UNDECIDED_NS
 
     def feed(self, update: StreamUpdate) -> Decision | None:
-        """Take in what was added to a connection; return what it is, once that is known.
+        """Add an update of a connection; return the decision on it, None while undecided.
 
-        :meth:`drop_oldest` has to be called if too much is buffered then.
+        If too much is buffered then, :meth:`drop_oldest` has to be called.
         """
         tcp = update.connection
         undecided = self._by_serial.get(tcp.serial)
@@ -156,7 +155,7 @@ class UndecidedConnections:
     def drop_oldest(self) -> list[NotKafka]:
         """Drop connections, oldest first, if too much is buffered, until a quarter is free.
 
-        So many at once that the time it takes is in proportion to the bytes.
+        Dropping a quarter at once keeps the time in proportion to the bytes.
         """
         if self._buffered_bytes <= self._most_bytes:
             return []
@@ -194,7 +193,7 @@ class UndecidedConnections:
         return self._decide_at_end(undecided) if update.closed else None
 
     def _look(self, undecided: UndecidedConnection) -> Decision | None:
-        """Decide by what is buffered; None where that is not possible yet."""
+        """Decide by the buffered bytes; None if that is not possible yet."""
         if undecided.tls_sides:
             return self._look_at_tls(undecided)
         match = self._match(undecided, last=False)
@@ -234,7 +233,7 @@ class UndecidedConnections:
         return self._detector.find(undecided, last=last)
 
     def _forced_client(self, tcp: TcpConnection) -> int | None:
-        """Return the client of a connection to a given broker; None of any other."""
+        """Return the client of a connection to a given broker; None for any other connection."""
         if self._is_broker is None:
             return None
         brokers = [side for side in (0, 1) if self._is_broker(*tcp.endpoints[side])]
@@ -243,8 +242,8 @@ class UndecidedConnections:
         return 1 - brokers[0] if brokers else None
 
     def _other(self, undecided: UndecidedConnection) -> NotKafka:
-        """Return what a connection that is not Kafka most likely is."""
-        from kanalyze.kafka.session.signatures import guess_protocol  # not where all is Kafka
+        """Return the most likely protocol of a connection that is not Kafka."""
+        from kanalyze.kafka.session.signatures import guess_protocol  # not needed if all is Kafka
 
         first, second = (side.buffer.head for side in undecided.sides)
         protocol = guess_protocol(first, second)
@@ -262,7 +261,7 @@ def open_connection(connections: Mapping[int, TcpConnection], serial: int) -> Tc
 
 
 def _start(undecided: UndecidedConnection, match: KafkaMatch) -> KafkaStart:
-    """Return a connection that turned out to be Kafka, with all that is buffered."""
+    """Return the start of a Kafka connection, with all its buffered bytes."""
     in_sync = (undecided.sides[0].from_start, undecided.sides[1].from_start)
     streams = (undecided.rest(0), undecided.rest(1))
     dropped_bytes = undecided.payload_bytes - payload_bytes(streams)

@@ -145,8 +145,9 @@ class Kafka07Connection:
                 self._builder.add_response(frame, events)
         if losses:
             self._builder.lose_sync(events)
-        self._requests.settle()
-        self._responses.settle()
+        for cutter, _ in self._sides():
+            if cutter.partial is not None:
+                cutter.partial.detach()
         return events
 
     def close(self) -> ConnectionEvents:

@@ -24,9 +24,9 @@ _SPACE = 0x20
 
 
 def verdict_07(view: memoryview) -> Verdict:
-    """Tell whether a request of Kafka 0.7 begins at the view's first byte.
+    """Return the verdict on a request of Kafka 0.7 at the view's first byte.
 
-    As :meth:`~kanalyze.kafka.v07.resync.Request07Locator.verdict`, but sooner ``no``.
+    As :meth:`~kanalyze.kafka.v07.resync.Request07Locator.verdict`, but ``no`` after fewer bytes.
     """
     if len(view) >= _HEAD_BYTES and not _may_begin(view):
         return "no"
@@ -36,7 +36,7 @@ def verdict_07(view: memoryview) -> Verdict:
 
 
 def _may_begin(view: memoryview) -> bool:
-    """Tell whether there is a known type, and a topic that does not begin with a control character.
+    """Return true for a known type, and a topic that begins with no control character.
 
     In later versions the bytes of a topic are a version and a correlation id.
     """
@@ -46,6 +46,6 @@ def _may_begin(view: memoryview) -> bool:
     at = 6
     if kind in _TYPES_WITH_A_COUNT:
         if _INT16(view, at)[0] <= 0:
-            return True  # no topic to go by
+            return True  # no topic to check
         at += 2
     return _INT16(view, at)[0] > 0 and view[at + 2] >= _SPACE

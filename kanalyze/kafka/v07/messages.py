@@ -61,13 +61,13 @@ _INT64 = Struct(">q").unpack_from
 _LONGEST_TOPIC_BYTES = 255
 _RANDOM_PARTITION = -1
 _CHECKED_BYTES = 8 * 1024 * 1024
-"""Of the payloads of one message set, how many have their checksums computed."""
+"""How many payloads of one message set have their checksums computed."""
 _MESSAGE_HEAD_BYTES = 5
 """Magic and checksum; one more in magic 1."""
 
 
 class RequestType(IntEnum):
-    """What stands where later versions have an API key."""
+    """The type of a request; later versions have an API key in its place."""
 
     PRODUCE = 0
     FETCH = 1
@@ -77,12 +77,12 @@ class RequestType(IntEnum):
 
     @property
     def api_name(self) -> str:
-        """The name that rows give it: ``Produce``, ``MultiFetch``, ..."""
+        """Its name in rows: ``Produce``, ``MultiFetch``, ..."""
         return _API_NAMES[self]
 
     @property
     def is_answered(self) -> bool:
-        """Whether the broker answers it."""
+        """True if the broker responds to it."""
         return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
 
 
@@ -106,26 +106,26 @@ ERROR_NAMES_07 = {
 
 
 def error_name_07(code: int) -> str:
-    """Return the name of an error code of Kafka 0.7, ``UNKNOWN_CODE_n`` for one it has not."""
+    """Return the name of an error code of Kafka 0.7; ``UNKNOWN_CODE_n`` for any other."""
     return ERROR_NAMES_07.get(code) or f"UNKNOWN_CODE_{code}"
 
 
 class MessageSet07(NamedTuple):
-    """A run of messages in numbers; only whole messages count."""
+    """Counts over a message set; only complete messages count."""
 
     record_bytes: int
-    """Bytes of the field, a cut message too."""
+    """Bytes of the field, with a truncated message."""
     record_count: int | None
-    """Messages, those inside of compressed ones and not these; None where one was not opened, or
-    could not be read to its end."""
+    """Number of messages: those inside compressed ones count, the compressed ones do not. None if
+    one was not decompressed, or could not be read to its end."""
     codec: str | None
-    """``none``, ``gzip``, ``snappy``, ``unknown``; ``mixed``; None without a whole message."""
+    """``none``, ``gzip``, ``snappy``, ``unknown``; ``mixed``; None without a complete message."""
     whole_bytes: int
-    """Bytes of the whole messages: a consumer's next offset is so much higher."""
+    """Bytes of the complete messages: a consumer's next offset is higher by this."""
     bad_checksums: int
-    """Payloads that do not have the CRC-32 that their header tells."""
+    """Number of payloads whose CRC-32 is not the one in their header."""
     is_cut: bool
-    """The last message is not all there, as a broker may send it."""
+    """The last message is truncated, as a broker may send it."""
     start: int = 0
     """Position in the frame of the field's first byte."""
 
@@ -134,7 +134,7 @@ class Part07(NamedTuple):
     """One partition of a request.
 
     ``offset`` and ``max_size`` are FETCH's; ``time_ms`` (-1 latest, -2 earliest) and ``max_number``
-    are those of OFFSETS; ``messages`` those of PRODUCE. None where the request has no such thing.
+    belong to OFFSETS; ``messages`` to PRODUCE. None in other requests.
     """
 
     topic: str
@@ -154,14 +154,14 @@ class Request07(NamedTuple):
 
 
 class FetchPart07(NamedTuple):
-    """The answer for one partition of a FETCH or MULTIFETCH request."""
+    """The response for one partition of a FETCH or MULTIFETCH request."""
 
     error_code: int
     messages: MessageSet07
 
 
 class OffsetsPart07(NamedTuple):
-    """The answer to an OFFSETS request: offsets, newest first."""
+    """The response to an OFFSETS request: offsets, newest first."""
 
     error_code: int
     offsets: tuple[int, ...]
@@ -177,7 +177,7 @@ def request_state(request: Request07) -> State:
 
 
 def request_from_state(state: object) -> Request07:
-    """Return the request of :func:`request_state`; raises ValueError where that is none."""
+    """Return the request of :func:`request_state`; raises ValueError for any other value."""
     kind, parts = fields(state, "nt")
     found = []
     for part in items(parts, "t"):
@@ -194,7 +194,7 @@ def response_state(response: Response07) -> State:
 
 
 def response_from_state(state: object) -> Response07:
-    """Return the response of :func:`response_state`; raises ValueError where that is none."""
+    """Return the response of :func:`response_state`; raises ValueError for any other value."""
     if isinstance(state, tuple) and state and isinstance(state[0], int):
         code, offsets = fields(state, "it")
         return OffsetsPart07(code, items(offsets, "i"))
@@ -220,11 +220,11 @@ def parse_request(
 ) -> Request07:
     """Read a whole request frame, its size prefix included.
 
-    ``limits`` bound what comes out of compressed messages, of each partition; None opens none.
+    ``limits`` bound the decompressed bytes of each partition; None decompresses nothing.
 
     Raises:
         Truncated: a field goes past the frame's end.
-        WireError: the type is none, a topic is no text, or bytes are left over.
+        WireError: the type is unknown, a topic is no text, or bytes are left over.
     """
     if len(frame) < 6:
         raise Truncated("a request of Kafka 0.7 is at least 6 bytes")
@@ -289,14 +289,14 @@ def _topic(frame: bytes | memoryview, at: int) -> tuple[str, int]:
 
 
 def fits_request(view: bytes | memoryview, size: int) -> bool | None:
-    """Tell whether a frame of ``size`` bytes is a request, to the byte and with sound messages.
+    """Return true if a frame of ``size`` bytes is a request to the byte, with sound messages.
 
     Args:
-        view: bytes from the frame's size prefix on; may end before the frame or go on after it.
+        view: bytes from the frame's size prefix on; may end before the frame, or after it.
         size: the declared size.
 
     Returns:
-        None when nothing speaks against it as far as the view goes.
+        None if the view ends early and nothing contradicts a request.
     """
     here = view[: size + 4]
     try:
@@ -311,9 +311,9 @@ def fits_request(view: bytes | memoryview, size: int) -> bool | None:
 
 
 def may_fit(head: bytes | memoryview, size: int) -> bool:
-    """Tell whether the head of a request with one part says the frame's size, if it is there.
+    """Return true if the first fields of a request with one part agree with the frame's size.
 
-    Costs nothing, and is true of hardly anything else.
+    The check is fast, and few other bytes pass it.
     """
     if len(head) < 8:
         return True
@@ -341,12 +341,12 @@ def _is_sound(part: Part07) -> bool:
 def parse_response(
     frame: bytes | memoryview, request: Request07, limits: DecompressionLimits | None = None
 ) -> Response07:
-    """Read a whole response frame, its size prefix included, as the answer to ``request``.
+    """Read a whole frame, its size prefix included, as the response to ``request``.
 
     ``limits`` as for :func:`parse_request`.
 
     Raises:
-        WireError: it is no answer to such a request.
+        WireError: it is no response to such a request.
     """
     if request.type == RequestType.OFFSETS:
         return _offsets(frame)
@@ -379,10 +379,10 @@ def _fetched(
 def _fetched_parts(
     frame: bytes | memoryview, count: int, limits: DecompressionLimits | None
 ) -> tuple[FetchPart07, ...]:
-    """Read a part for each that was asked for, after an error code of the whole if there is one.
+    """Read a part for each requested one, after an error code of the whole if there is one.
 
-    Brokers write the code; clients have been written that do not expect it. Only one of the two
-    readings takes up the frame.
+    Brokers write the code, but some clients do not expect it. Only one of the two layouts takes up
+    the frame.
     """
     code = _int16(frame, 4)
     if code and len(frame) == 6:
@@ -417,10 +417,10 @@ def _field(
 def parse_messages(
     field: bytes | memoryview, limits: DecompressionLimits | None = None
 ) -> MessageSet07:
-    """Count the messages in a field that holds nothing else.
+    """Count the messages in a field of messages.
 
     The last one may be cut. Time: one step a message of at least 9 bytes, and a CRC-32 over the
-    first 8 MiB of payloads; with ``limits``, what they allow of opening compressed payloads.
+    first 8 MiB of payloads; with ``limits``, as much decompression as they allow.
 
     Raises:
         Malformed: a length or a magic byte that no message has.

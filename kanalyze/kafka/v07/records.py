@@ -1,8 +1,8 @@
-"""The messages of Kafka 0.7, those inside of compressed ones too.
+"""The messages of Kafka 0.7, with those inside compressed ones.
 
 In: the bytes of a messages field. Out: :class:`MessageSet07Records`, which gives batches and
-records as :class:`~kanalyze.kafka.records.reader.RecordSet` does, and how many messages a
-compressed payload holds. This module must not know which request or response the bytes stand in.
+records as :class:`~kanalyze.kafka.records.reader.RecordSet` does, and the number of messages in a
+compressed payload. This module must not know which request or response the bytes are from.
 
 A message: length int32, magic int8, for magic 1 attributes int8 (codec in bits 0 and 1), CRC-32 of
 the payload int32, payload; the payload of a compressed message holds messages. Source: the wire
@@ -34,14 +34,14 @@ __all__ = ["CODEC_NAMES_07", "COUNTING_LIMITS", "InsideCounter", "MessageSet07Re
 CODEC_NAMES_07 = ("none", "gzip", "snappy", "unknown")
 """By the low two bits of a message's attributes."""
 COUNTING_LIMITS = DecompressionLimits(most_ratio=256, free_bytes=1 << 18)
-"""Bounds where messages are only counted: a row is made of every exchange, asked for or not."""
+"""Bounds when messages are only counted, which is done for the row of every exchange."""
 
 _LENGTH_BYTES = 4
 _LEAST_HEAD_BYTES = 5
 """Magic and checksum; one more in magic 1."""
 _UNKNOWN_CODEC = 3
 _MOST_DEPTH = 3
-"""Compressed messages within each other. Producers write one, and brokers take no more."""
+"""How deeply compressed messages may be nested. Producers nest once; brokers accept no more."""
 _int32 = Struct(">i").unpack_from
 _uint32 = Struct(">I").unpack_from
 
@@ -55,7 +55,7 @@ class _RawMessage07(NamedTuple):
 
 
 def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_RawMessage07]:
-    """Give the whole messages, in order; each step goes on by 9 bytes or more. Raises nothing."""
+    """Yield the complete messages, in order; each has 9 bytes or more. Raises nothing."""
     at, size = 0, len(data)
     while at < size:
         if at + _LENGTH_BYTES >= size:
@@ -83,14 +83,14 @@ def _is_checked(data: bytes, message: _RawMessage07) -> bool:
 
 
 class _Budget07:
-    """How many bytes may still come out of codecs, and how many messages, over all depths."""
+    """How many more bytes and messages may be decompressed, over all depths."""
 
     def __init__(self, limits: DecompressionLimits, packed_bytes: int) -> None:
         self.left = limits.allowed(packed_bytes)
         self.messages_left = limits.allowed_records(packed_bytes)
 
     def opened(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
-        """Return what a payload holds, and why that is not all of it."""
+        """Return a decompressed payload, and why it is incomplete."""
         if codec == _UNKNOWN_CODEC:
             return b"", RecordProblem.UNKNOWN_CODEC
         from kanalyze.kafka.records.compression import decompress  # loaded at every start otherwise
@@ -104,13 +104,13 @@ class _Budget07:
 
 
 class InsideCounter:
-    """Counts the messages inside of the compressed ones of one field."""
+    """Counts the messages inside the compressed ones of one field."""
 
     def __init__(self, limits: DecompressionLimits | None, field_bytes: int) -> None:
-        """Make a counter for a field of so many bytes; None for ``limits`` opens no payload."""
+        """Make a counter for a field of so many bytes; ``limits`` None decompresses nothing."""
         self._budget = None if limits is None else _Budget07(limits, field_bytes)
         self.count: int | None = 0
-        """Messages so far; None once a payload cannot be read to its end, or holds too many."""
+        """Messages so far; None once a payload cannot be read to its end, or has too many."""
 
     def add(self, codec: int, payload: bytes | memoryview) -> None:
         """Count the messages in the payload of a compressed message. Raises nothing."""
@@ -151,19 +151,19 @@ def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> 
 class MessageSet07Records:
     """The messages in the bytes of a messages field.
 
-    Iterate it, as often as need be; then ``problems`` says what was wrong outside of whole messages
-    (each has ``problems`` of its own).
+    It can be iterated repeatedly; then ``problems`` has the problems outside complete messages,
+    each of which has its own ``problems``.
     """
 
     def __init__(
         self, data: bytes, first_offset: int = 0, limits: DecompressionLimits | None = None
     ) -> None:
-        """Keep what is to be read.
+        """Store the field; nothing is read yet.
 
         Args:
             data: the field.
             first_offset: position in the log, in bytes, of the field's first byte.
-            limits: bounds of what may come out of one compressed message; None for the defaults.
+            limits: bounds of the decompressed size of one message; None for the defaults.
         """
         self._data = data
         self._first_offset = first_offset
@@ -171,10 +171,10 @@ class MessageSet07Records:
         self.problems: list[RecordProblem] = []
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        """Give each whole message as a batch, of one record where it is not compressed.
+        """Yield each complete message as a batch, of one record if it is not compressed.
 
-        Offsets are the positions in the log where messages begin; what is inside a compressed
-        message has the offset of that, which is the one to fetch it by. Raises nothing.
+        Offsets are the positions in the log where messages begin; messages inside a compressed one
+        have its offset, with which it is fetched. Raises nothing.
         """
         self.problems.clear()
         for message in _messages(self._data, self.problems):
@@ -214,7 +214,7 @@ def _inside(
     problems: list[RecordProblem],
     depth: int = 1,
 ) -> Iterator[Record]:
-    """Read the messages in a compressed payload, and in those the messages, and so on."""
+    """Read the messages in a compressed payload, and those nested in them."""
     if depth > _MOST_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
@@ -233,5 +233,5 @@ def _inside(
     if problem is not None:
         note(problems, problem)
     elif inner_problems:
-        # A broker cuts a field where it is full, but nobody cuts a payload.
+        # A broker truncates a field at its size limit, but nobody truncates a payload.
         note(problems, RecordProblem.MALFORMED_RECORD)

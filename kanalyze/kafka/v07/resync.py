@@ -3,9 +3,9 @@
 In: bytes of one direction. Out: the index of a frame's first byte. This module must not know where
 the bytes come from, nor of later versions of the protocol.
 
-A request is known by its body: it takes up the frame to the byte, its topic is a name and its
-messages have the checksums that they tell. A response says next to nothing of itself; sizes that
-lead from one to the next are all there is.
+A request is recognized by its body: it takes up the frame to the byte, its topic is a name and its
+messages have the right checksums. A response has almost nothing to recognize: only sizes that lead
+from one response to the next.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.v07.messages import (
     ERROR_NAMES_07,
     RequestType,
@@ -37,13 +38,13 @@ _SMALLEST_REQUEST_BYTES = 13
 _PATIENCE_BYTES = 64 * 1024
 _MOST_CANDIDATES = 4096
 _MOST_TRIES = 64
-"""Of the candidates, how many are read to the end: each may be as long as all there is."""
+"""How many candidates are read to the end: each may take up all bytes."""
 _LONGEST_HEAD_BYTES = 300
 _LARGEST_LEAD_BYTE = LARGEST_FRAME_BYTES >> 24
 
 
 class Request07Locator(FrameLocator):
-    """Finds requests; a :class:`~kanalyze.kafka.framing.framer.FrameLocator`."""
+    """Finds requests; a :class:`~kanalyze.kafka.framing.boundary_search.FrameLocator`."""
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a request's first byte or None, index of the first byte to keep)."""
@@ -68,10 +69,10 @@ class Request07Locator(FrameLocator):
 
     @staticmethod
     def verdict(view: memoryview) -> Verdict:
-        """Tell whether a request begins at the view's first byte; ``perhaps`` if the view is short.
+        """Return the verdict on a request at the view's first byte; ``perhaps`` for few bytes.
 
-        ``yes`` for no frame of later versions but by a rare chance: there, the bytes of a topic
-        are a version and a correlation id, which has bytes that no topic's name has.
+        A frame of later versions is ``yes`` only by rare chance: in place of the topic it has a
+        version and a correlation id, with bytes that no topic's name has.
         """
         if len(view) < _HEAD_BYTES:
             return "perhaps" if len(view) < 4 or _is_size(_SIZE(view)[0]) else "no"
@@ -97,7 +98,7 @@ class Response07Locator(FrameLocator):
         if limit <= 0:
             return None, 0
         octets = np.frombuffer(view, np.uint8)
-        # An error code is -1 to 4; what a search begins with is most often 0.
+        # An error code is -1 to 4, and most often 0.
         possible = octets[:limit] <= _LARGEST_LEAD_BYTE
         possible &= octets[4 : limit + 4] == 0
         possible &= octets[5 : limit + 5] <= max(ERROR_NAMES_07)
@@ -114,7 +115,7 @@ class Response07Locator(FrameLocator):
 
     @staticmethod
     def _leads_to_the_end(view: memoryview, at: int) -> bool:
-        """Tell whether whole responses with sound messages fill the view from here on."""
+        """Return true if complete responses with sound messages fill the view from here on."""
         while at < len(view):
             if len(view) - at < 6:
                 return False

@@ -1,6 +1,6 @@
 """One IP datagram while its fragments are reassembled.
 
-In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: what they are.
+In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: their meaning.
 
 The first copy of a byte counts (RFC 815 leaves it open); a fragment that the capture cut covers its
 whole range, with the bytes that it has.
@@ -67,7 +67,7 @@ class Datagram:
 
     @classmethod
     def from_state(cls, state: object) -> Datagram:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "intYNNbbntt")
         made = cls(values[0], values[1])
         made.packets = list(items(values[2], "n"))

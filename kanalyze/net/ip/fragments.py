@@ -1,7 +1,7 @@
 """Reassembly of IP fragments, across batches.
 
 In: fragments, with the times of their packets. Out: complete datagrams, as packets with a header of
-their own behind the bytes of the batch. Must not know: what the datagrams carry.
+their own behind the bytes of the batch. Must not know: the content of the datagrams.
 
 IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 """
@@ -9,7 +9,7 @@ IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, from_wide, items, wide
@@ -19,16 +19,13 @@ from kanalyze.net.ip.datagram import Datagram
 from kanalyze.net.ip.udp_tunnels import UDP_TUNNEL_PORTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from kanalyze.common.plain_values import State
     from kanalyze.net.header_cursor import HeaderCursor
     from kanalyze.net.layer_stats import LayerStats
 
-__all__ = ["FragmentLimits", "FragmentReassembler", "PassOn"]
-
-PassOn: TypeAlias = "Callable[[Datagram], bool]"
-"""Takes an incomplete datagram; returns true where its fragments may be in another capture."""
+__all__ = ["FragmentLimits", "FragmentReassembler", "IncompleteDatagram", "count_lost"]
 
 _MAX_IP_BYTES: Final = 65_535
 _IPV4_BYTES: Final = 20
@@ -50,7 +47,8 @@ class FragmentLimits(NamedTuple):
     age_ns: int = 30_000_000_000
     """How long after its first fragment a datagram may be completed. RFC 1122 says 60 to 120 s,
     but Linux gives up after 30 s, and IPv4's 16 bits of identification come round again the
-    sooner the faster a host sends (RFC 4963): what is old is mixed up more often than late."""
+    sooner the faster a host sends (RFC 4963): old fragments are more often of another datagram than
+    late."""
 
 
 class _Fragment(NamedTuple):
@@ -67,17 +65,32 @@ class _Fragment(NamedTuple):
     packet: int
 
 
+class IncompleteDatagram(NamedTuple):
+    """A datagram that was given up because fragments of it are missing."""
+
+    datagram: Datagram
+    reason: str
+
+
 class FragmentReassembler:
     """Buffers the datagrams of which fragments are missing."""
 
-    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_limits", "_stats", "_pass_on")
+    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_incomplete", "_limits", "_stats")
 
     def __init__(
-        self, limits: FragmentLimits, stats: LayerStats, pass_on: PassOn | None = None
+        self, limits: FragmentLimits, stats: LayerStats, *, return_incomplete: bool = False
     ) -> None:
+        """Make one.
+
+        Args:
+            limits: bounds of memory and time.
+            stats: where to count.
+            return_incomplete: return the incomplete datagrams that may contain TCP, in place of
+                counting them as lost.
+        """
         self._limits = limits
         self._stats = stats
-        self._pass_on = pass_on
+        self._incomplete: list[IncompleteDatagram] | None = [] if return_incomplete else None
         self._open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """The oldest first."""
         self._done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
@@ -91,7 +104,7 @@ class FragmentReassembler:
         return _datagrams_state(self._open), _datagrams_state(self._done)
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         of_open, of_done = fields(state, "tt")
         self._open = _datagrams_from_state(of_open)
         self._done = _datagrams_from_state(of_done)
@@ -142,11 +155,19 @@ class FragmentReassembler:
                 break
             self._give_up(key, "fragments are missing")
 
-    def finish(self) -> None:
-        """End the capture: give up all incomplete datagrams."""
+    def finish(self) -> list[IncompleteDatagram]:
+        """End the capture: give up all incomplete datagrams; return them as :meth:`given_up`."""
         for key in list(self._open):
             self._give_up(key, "fragments are missing")
         self._done.clear()
+        return self.given_up()
+
+    def given_up(self) -> list[IncompleteDatagram]:
+        """Return the datagrams given up since the last call, if they are to be returned."""
+        if not self._incomplete:
+            return []
+        given_up, self._incomplete = self._incomplete, []
+        return given_up
 
     def _take(self, fragment: _Fragment, header: bytes, data: bytes) -> Datagram | None:
         """Add a fragment to its datagram; return it if it is complete now."""
@@ -239,18 +260,13 @@ class FragmentReassembler:
 
     def _give_up(self, key: tuple[int, ...], reason: str) -> None:
         datagram = self._close(key)
-        if not _may_hold_tcp(datagram) or (self._pass_on and self._pass_on(datagram)):
+        if not _may_contain_tcp(datagram):
             return
-        self._stats.counters.lost_datagrams += 1
-        self._stats.add(
-            Anomaly(
-                AnomalyKind.IP_FRAGMENT,
-                time_ns=datagram.time_ns,
-                packet=datagram.packet,
-                length=datagram.covered,
-                detail=reason,
-            )
-        )
+        incomplete = IncompleteDatagram(datagram, reason)
+        if self._incomplete is None:
+            count_lost(incomplete, self._stats)
+        else:
+            self._incomplete.append(incomplete)
 
     def _note(self, fragment: _Fragment, reason: str) -> None:
         self._stats.add(
@@ -262,6 +278,21 @@ class FragmentReassembler:
                 detail=reason,
             )
         )
+
+
+def count_lost(incomplete: IncompleteDatagram, stats: LayerStats) -> None:
+    """Count a datagram as lost, and report it as an anomaly."""
+    datagram = incomplete.datagram
+    stats.counters.lost_datagrams += 1
+    stats.add(
+        Anomaly(
+            AnomalyKind.IP_FRAGMENT,
+            time_ns=datagram.time_ns,
+            packet=datagram.packet,
+            length=datagram.covered,
+            detail=incomplete.reason,
+        )
+    )
 
 
 def _datagrams_state(datagrams: OrderedDict[tuple[int, ...], Datagram]) -> State:
@@ -292,8 +323,8 @@ def _what_is_wrong(fragment: _Fragment) -> str | None:
     return None
 
 
-def _may_hold_tcp(datagram: Datagram) -> bool:
-    """Tell whether TCP may have been in it: UDP to a port that no tunnel has holds none."""
+def _may_contain_tcp(datagram: Datagram) -> bool:
+    """Return false for UDP to a port that no tunnel uses: it contains no TCP."""
     start = datagram.data()[:4]
     if datagram.protocol != _UDP or len(start) < 4:
         return True

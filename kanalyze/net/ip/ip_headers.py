@@ -130,7 +130,7 @@ def without_extensions(cursor: HeaderCursor, protocol: int) -> int:
         if protocol in _JOINED or is_option(protocol):
             note_part(cursor, at, protocol)
             return FRAGMENT
-        # Of other fragments nothing but the kind is told.
+        # Other fragments only get their kind.
         if protocol == FRAGMENT_HEADER:
             return drop_bad(cursor)
     if protocol != TCP_PROTOCOL:

@@ -53,18 +53,18 @@ _WITHIN_GRE: Final = "within the GRE header"
 
 
 def read_in_ip(cursor: HeaderCursor, kind: int) -> int:
-    """Step into a tunnel that an IP header carries; what is none keeps its kind."""
+    """Step into a tunnel inside IP; a packet without one keeps its kind."""
     read = READERS.get(kind)
     return kind if read is None else read(cursor)
 
 
 def _read_etherip(cursor: HeaderCursor) -> int:
-    """Step over the header of EtherIP; what is none keeps its kind."""
+    """Step over the header of EtherIP; a packet without one keeps its kind."""
     return _read_rare(cursor, "EtherIP", "EtherIP", "read_etherip", IP_PROTOCOL | 97)
 
 
 def _read_rare(cursor: HeaderCursor, tunnel: str, name: str, reader: str, kind: int) -> int:
-    """Let a library step over the header of a tunnel; what it cannot read keeps its kind."""
+    """Let a library step over the header of a tunnel; a packet it cannot read keeps its kind."""
     if not can_read():
         note_missing(cursor, name)
         return kind

@@ -40,7 +40,7 @@ _INSIDE: Final = "within a tunnel's header"
 
 
 class _TunnelHeader(NamedTuple):
-    """What a tunnel's header says, or may say where it is cut."""
+    """The values of a tunnel's header; possible values if it was cut."""
 
     size: int
     kind: int
@@ -48,7 +48,7 @@ class _TunnelHeader(NamedTuple):
 
 
 def read_udp(cursor: HeaderCursor) -> int:
-    """Step over UDP and tunnel headers; the kind of what is no tunnel is that of UDP."""
+    """Step over UDP and tunnel headers; a packet without a tunnel keeps the kind of UDP."""
     known = _BY_PORT.get(cursor.peek16(2))
     if known is None:
         return _UDP

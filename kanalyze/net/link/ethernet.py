@@ -1,4 +1,4 @@
-"""Ethernet frames: tags, IEEE 802.2, and what a frame must look like to be believed.
+"""Ethernet frames: tags, IEEE 802.2, and checks that bytes are such a frame.
 
 In: a cursor at an Ethernet header. Out: the kind of what it carries, the cursor there. Must not
 know: what is around.
@@ -60,7 +60,7 @@ def read_ethernet(cursor: HeaderCursor) -> int:
 
 
 def without_tags(cursor: HeaderCursor, kind: int) -> int:
-    """Step over VLAN tags: 2 bytes of tag, then the ethertype of what follows."""
+    """Step over VLAN tags: 2 bytes of tag, then the next ethertype."""
     for _i in range(MAX_TAGS):
         if not is_tag(kind):
             break

@@ -28,7 +28,7 @@ _SHORT_FRAME_BYTES: Final = 64
 
 
 def read_mpls(cursor: HeaderCursor) -> int:
-    """Step over one label; behind the last of a stack, tell what follows."""
+    """Step over one label; behind the last of a stack, return the kind of the content."""
     if not cursor.fits(_LABEL_BYTES):
         return cursor.cut(BEFORE_IP)
     is_last = cursor.u8(cursor.at + 2) & 1

@@ -1,5 +1,5 @@
-"""TCP segments become bytes in order, and what is missing of them.
+"""TCP segments become bytes in order, and gaps.
 
-In: segments as columns. Out: chunks and gaps of each connection, and what is measured of it. Begin
+In: segments as columns. Out: chunks, gaps and measurements of each connection. Begin
 reading with ``reassembly.py``.
 """

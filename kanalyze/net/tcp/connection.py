@@ -120,7 +120,7 @@ class OpenConnection:
         stats: LayerStats,
         all_timed: TimedSegments | None = None,
     ) -> OpenConnection:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         lower_end, higher_end, index, step, tcp, lower, higher, meter = fields(state, "**nntttT")
         if index > 1 or (meter is None) != (all_timed is None):
             raise ValueError("no end of a connection, or measured by one run alone")
@@ -152,7 +152,7 @@ class OpenConnection:
 
     @property
     def half_streams(self) -> tuple[HalfStream, HalfStream]:
-        """What the lower end of the pair sent, and what the higher one did."""
+        """The half stream of the lower end of the pair, then that of the higher end."""
         return self.lower, self.higher
 
     def is_in_order(self) -> bool:
@@ -196,7 +196,7 @@ class OpenConnection:
             self._writers = None
 
     def close(self, shared: Segments, end: ConnectionEnd) -> StreamUpdate:
-        """Deliver what is buffered, with gaps, and return the connection's last update.
+        """Deliver the buffered bytes, with gaps; return the connection's last update.
 
         ``end`` is why, unless both ends had sent a FIN.
         """
@@ -233,7 +233,7 @@ class OpenConnection:
             iterator.advance()
 
     def _pass_in_order(self, iterator: SegmentIterator) -> None:
-        """Take what comes next in an iterator, up to a segment that needs state.
+        """Read the segments that are in order, up to one that needs state.
 
         That is one with a SYN, FIN or RST, a window of 0, or payload that does not come next. The
         iterator is left there, or at its end.
@@ -293,7 +293,7 @@ class OpenConnection:
             self.tcp.last_time_ns = last_time_ns
 
     def _pass_metered(self, iterator: SegmentIterator) -> None:
-        """Take what comes next, segment by segment, for each is measured."""
+        """Read the segments that are in order one by one, because each is measured."""
         while not iterator.at_end:
             row = iterator.row
             mine = self.higher if iterator.from_higher else self.lower
@@ -317,7 +317,7 @@ class OpenConnection:
         return mine.offset_of(iterator.sequences[row]) < mine.furthest()
 
     def receive(self, segment: Segment, shared: Segments) -> bool:
-        """Take a segment; false, and not taken, when it begins another connection."""
+        """Add a segment; return false, without adding it, if it begins another connection."""
         flags = segment.flags
         mine = self.higher if segment.from_higher else self.lower
         other = self.lower if segment.from_higher else self.higher
@@ -347,7 +347,7 @@ class OpenConnection:
         for_lower: StreamWriter,
         for_higher: StreamWriter,
     ) -> bool:
-        """Take a segment that opens or closes, or is not what comes next, or while one waits."""
+        """Add a segment with a SYN, FIN or RST, one out of order, or one while others wait."""
         flags = segment.flags
         if mine.buffer.segments or other.buffer.segments:
             self.lower.age(segment.time_ns, for_lower)
@@ -372,7 +372,7 @@ class OpenConnection:
         return True
 
     def _take_bytes(self, segment: Segment, mine: HalfStream, out: StreamWriter) -> bool:
-        """Take payload or a FIN; false, and not taken, when they cannot be of this connection."""
+        """Add payload or a FIN; return false, without adding it, if it is out of the window."""
         first = segment.sequence + (1 if segment.flags & SYN else 0)
         if not mine.started:
             mine.start(first, has_syn=False)

@@ -73,7 +73,7 @@ class ConnectionTable:
         )
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         self._serial, opened, half_open, serials, time_wait, idle = fields(state, "ittttT")
         by_serial: dict[int, OpenConnection] = {}
         for each in items(opened, "t"):
@@ -176,7 +176,7 @@ class ConnectionTable:
         return updates
 
     def close_excess(self, shared: Segments) -> list[StreamUpdate]:
-        """Close those that were silent for longest, where there are more than the limits allow."""
+        """Close the connections that were silent for longest, if there are too many."""
         updates = []
         for connection in _excess(self.open, self._limits.connections):
             updates.append(self.close(connection, shared, "limit"))
@@ -209,7 +209,7 @@ class ConnectionTable:
 
 
 def _excess(connections: dict[Pair, _Connection], most: int) -> list[_Connection]:
-    """Return those that were silent for longest, where there are too many: a quarter, and more."""
+    """Return the longest silent ones if there are too many: at least a quarter."""
     if len(connections) <= most:
         return []
     silent = sorted(connections.values(), key=attrgetter("last_time_ns"))

@@ -1,4 +1,4 @@
-"""Writes what is delivered of one direction of a connection.
+"""Writes the chunks and gaps of one direction of a connection.
 
 In: segments in stream order. Out: chunks and gaps, as few as possible. Must not know: why they are
 delivered now.
@@ -145,7 +145,7 @@ class BufferedSegment:
 
     @classmethod
     def from_state(cls, state: object) -> BufferedSegment:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         made = cls(*fields(state, "nnyin"))
         if not 0 < made.length <= LONGEST_SEGMENT_BYTES or len(made.data) > made.length:
             raise ValueError("a buffered segment with other bytes than its length")

@@ -79,7 +79,7 @@ class DuplicateDetector:
         return self._before
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         if state is None:
             return
         before = items(state, "y")

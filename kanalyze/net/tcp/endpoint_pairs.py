@@ -39,7 +39,7 @@ def pair_state(pair: Pair) -> tuple[int | bytes, int | bytes]:
 
 
 def pair_from_state(lower: object, higher: object) -> Pair:
-    """Return a pair of its halves; raises ValueError where they are none."""
+    """Return a pair of its halves; raises ValueError for any other value."""
     pair = from_wide(lower), from_wide(higher)
     for key in pair:
         bits = key.bit_length()

@@ -1,4 +1,4 @@
-"""A connection of which only the SYN was seen: a scan, a flood, a broker that is down.
+"""A connection with nothing but a SYN: a scan, a flood, a broker that is down.
 
 In: the SYN. Out: the connection, once more comes or when it ends. Must not know: other connections.
 
@@ -76,7 +76,7 @@ class HalfOpenConnection:
 
     @classmethod
     def from_state(cls, state: object) -> HalfOpenConnection:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         lower, higher, number, active_step, serial, *syn = fields(state, "**nnnnnninnn")
         sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
         if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:

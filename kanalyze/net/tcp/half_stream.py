@@ -46,7 +46,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class HalfStream(SequenceSpace):
-    """What one end of a connection sent."""
+    """The bytes that one end of a connection sent."""
 
     __slots__ = (
         *("anomalies", "buffer", "fin_acknowledged", "has_last_ack", "last_ack"),
@@ -60,7 +60,7 @@ class HalfStream(SequenceSpace):
         SequenceSpace.__init__(self, connection, index)
         self.anomalies = StreamAnomalies(connection, index, stats)
         self.buffer = ReorderBuffer(limits)
-        """What arrived early: all of it beyond :attr:`stream_offset`."""
+        """Segments that arrived early: all beyond :attr:`stream_offset`."""
         self.timer = PathTimer(connection.path.round_trips[index])
         """Times what this end sends."""
         self.fin_acknowledged = False
@@ -79,7 +79,7 @@ class HalfStream(SequenceSpace):
         )
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         sequences, fin, out_of_window, *rest = fields(state, "tbnbninttt")
         *last_ack, anomalies, buffer, timer = rest
         SequenceSpace.load_state(self, sequences)
@@ -92,7 +92,7 @@ class HalfStream(SequenceSpace):
         self.timer.load_state(timer)
 
     def is_in_order(self) -> bool:
-        """Tell whether there is no hole and no FIN: what comes next may be delivered at once."""
+        """Return true if there is no hole and no FIN: the next bytes can be delivered at once."""
         return not self.buffer.segments and self.fin_offset is None and not self.out_of_window
 
     def furthest(self) -> int:
@@ -105,7 +105,7 @@ class HalfStream(SequenceSpace):
     # -- segments ---------------------------------------------------------------------------------
 
     def add(self, segment: Segment, stream_offset: int, out: StreamWriter) -> None:
-        """Take a segment's payload, which begins at a stream offset."""
+        """Add a segment's payload, which begins at a stream offset."""
         end = stream_offset + segment.length
         buffer = self.buffer
         if stream_offset == self.stream_offset and not buffer.segments:
@@ -150,7 +150,7 @@ class HalfStream(SequenceSpace):
             )
 
     def is_probe(self, segment: Segment, stream_offset: int) -> bool:
-        """Tell a keep-alive probe: one byte or none, just before what comes next.
+        """Return true for a keep-alive probe: at most one byte, just before the next offset.
 
         A retransmission of a message of one byte looks the same.
         """
@@ -169,7 +169,7 @@ class HalfStream(SequenceSpace):
         out: StreamWriter,
         is_probe: bool,
     ) -> int:
-        """Take payload that does not come next; return how much of it had been seen before."""
+        """Add payload out of order; return how much of it had been seen before."""
         repeated = 0
         if stream_offset < self.stream_offset:
             repeated = self._count_old(stream_offset, min(end, self.stream_offset), is_probe)
@@ -209,7 +209,7 @@ class HalfStream(SequenceSpace):
     # -- acknowledgments --------------------------------------------------------------------------
 
     def note_ack(self, acknowledgment: int, has_payload: bool, time_ns: int, packet: int) -> None:
-        """Remember the receiver's last acknowledgment; it may be of what is timed."""
+        """Remember the receiver's last acknowledgment; it may end a timed round trip."""
         if self.timer.is_timed:
             newly = distance(acknowledgment, self.last_ack) if self.has_last_ack else 0
             self.timer.acknowledge(acknowledgment, newly, has_payload, time_ns, packet)
@@ -252,7 +252,7 @@ class HalfStream(SequenceSpace):
             self.give_up(now_ns, out)
 
     def give_up(self, now_ns: int, out: StreamWriter) -> None:
-        """Turn the first hole into a gap and deliver what is contiguous behind it."""
+        """Turn the first hole into a gap and deliver the contiguous bytes behind it."""
         after = self.buffer.segments[0]
         self._lose(after.stream_offset - self.stream_offset, after, out)
         self._drain(now_ns, out)
@@ -273,7 +273,7 @@ class HalfStream(SequenceSpace):
         self.anomalies.limit(self.stream_offset, self.buffer.payload_bytes, first)
 
     def lose_tail(self, out: StreamWriter) -> None:
-        """Report what is missing at the end, once nothing more will come or is buffered.
+        """Report the bytes missing at the end, once nothing more will come or is buffered.
 
         The sender's FIN says where the stream ends. Without it, the receiver's last
         acknowledgment says how far it went; one more than was seen may be a FIN.
@@ -297,7 +297,7 @@ class HalfStream(SequenceSpace):
         self.advance(length)
 
     def _drain(self, now_ns: int, out: StreamWriter) -> None:
-        """Deliver what is buffered and comes next; what is behind it waits at a new hole."""
+        """Deliver the buffered bytes that come next, up to a new hole."""
         pieces = self.buffer.pop_contiguous(self.stream_offset, now_ns)
         if not pieces:
             return

@@ -38,7 +38,7 @@ class IdleTimer:
         return self._began_ns, self.step
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         self._began_ns, self.step = fields(state, "In")
 
     def advance_to(self, now_ns: int) -> bool:

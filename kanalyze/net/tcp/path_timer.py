@@ -1,6 +1,6 @@
 """Times one segment at a time until it is acknowledged: how long the network takes to one end.
 
-In: what one end sends, and the acknowledgments of the other. Out: round trips in a
+In: the segments of one end, and the acknowledgments of the other. Out: round trips in a
 :class:`~kanalyze.model.network_path.RoundTripHistory`. Must not know: streams, batches.
 
 A SYN is answered at once, and a SYN's answer too. Any other acknowledgment may be delayed by the
@@ -43,7 +43,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class PathTimer:
-    """Times what one end sends.
+    """Times the segments of one end.
 
     Attributes:
         is_timed: whether a segment waits for its acknowledgment.
@@ -66,7 +66,7 @@ class PathTimer:
         return self.is_timed, self.has_syn, self.is_syn, self.end, self.sent_ns
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         self.is_timed, self.has_syn, self.is_syn, end, self.sent_ns = fields(state, "bbbni")
         if end > SEQUENCE_MASK:
             raise ValueError("a sequence number of more than 32 bits")
@@ -88,7 +88,7 @@ class PathTimer:
             self.is_timed = False
 
     def cancel(self) -> None:
-        """Give up: bytes were sent again, and there is no telling what is acknowledged."""
+        """Stop timing: bytes were sent again, so an acknowledgment may be of either copy."""
         self.is_timed = False
 
     def acknowledge(

@@ -109,7 +109,7 @@ class Reassembler:
         """Continue from a state, before anything was fed.
 
         Raises:
-            ValueError: it is none; this reassembler cannot be used then.
+            ValueError: it is no such state; this reassembler cannot be used then.
         """
         stats, headers, duplicates, table, self._last_time_ns = fields(state, "t*TtI")
         self._stats.load_state(stats)
@@ -187,7 +187,7 @@ class Reassembler:
     def _feed_pair(
         self, pair: Pair, connection: OpenConnection | None, iterator: SegmentIterator
     ) -> None:
-        """Take what one pair of endpoints sent; None where the pair has no open connection."""
+        """Read the segments of one pair of endpoints; None if it has no open connection."""
         table = self._table
         while not iterator.at_end:
             if connection is None:
@@ -242,7 +242,7 @@ class Reassembler:
             self._active.append(connection)
 
     def _forget_events(self) -> None:
-        """Forget what no request asks about any more, and all of it where it is too much."""
+        """Drop events that no request needs any more; drop all if they are too many."""
         if not self._eventful or self._last_time_ns is None:
             return
         before_ns, total = self._last_time_ns - KEPT_NS, 0
@@ -264,14 +264,14 @@ class Reassembler:
                 connection.meter.drop_timed()
 
     def _note_events(self, tcp: TcpConnection) -> None:
-        """Remember to forget the events of a connection, which closes without being asked."""
+        """Remember to drop the events of a connection that closes."""
         if tcp.end is not None:
             self._eventful.pop(tcp.serial, None)
         elif tcp.path.events:
             self._eventful[tcp.serial] = tcp.path
 
     def _end_batch(self) -> ReassembledBatch:
-        """Return what the batch added, each update once."""
+        """Return the updates of the batch, each once."""
         updates, self._closed = self._closed, []
         for connection in self._active:
             if connection.tcp.path.has_events:

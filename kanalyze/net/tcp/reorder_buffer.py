@@ -95,8 +95,8 @@ class ReorderBuffer:
             segment: with payload.
             stream_offset: where it begins.
             next_offset: of the byte that the stream waits for; bytes before it are left out.
-            source: what the segment points into.
-            anomalies: told of bytes that differ from those buffered.
+            source: the buffer that the segment points into.
+            anomalies: counts bytes that differ from the buffered ones.
         """
         end = stream_offset + segment.length
         at = max(stream_offset, next_offset)
@@ -169,7 +169,7 @@ class ReorderBuffer:
             self.acknowledged_since_ns = now_ns
 
     def count_segment(self) -> bool:
-        """Count a segment; tell whether too many came since the hole was acknowledged."""
+        """Count a segment; return true if too many came since the hole was acknowledged."""
         if not self.acknowledged_segments:
             return False
         self.acknowledged_segments += 1

@@ -98,7 +98,7 @@ class RoundTripTimer:
         )
 
     def load_state(self, state: object) -> None:
-        """Continue from a state, before the first segment; raises ValueError where it is none."""
+        """Continue from a state before the first segment; raises ValueError for any other value."""
         values = fields(state, "bnibibittt")
         self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]
         self.has_acknowledged, self.acknowledged = values[5:7]
@@ -187,7 +187,7 @@ class RoundTripTimer:
             self.reference = end
 
     def _forget(self, start: int, end: int) -> None:
-        """Forget segments of which a byte was sent again: they give no sample."""
+        """Drop segments of which a byte was sent again: they give no sample."""
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
         if first < last:
             del self.starts[first:last], self.ends[first:last], self.times[first:last]

@@ -72,7 +72,7 @@ class SequenceSpace:
         )
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         values = fields(state, "bbnnnN")
         self.started, self.has_syn, self.first_sequence, self.next_sequence = values[:4]
         self.stream_offset, self.fin_offset = values[4:]

@@ -59,7 +59,7 @@ class _SnappedRange:
 
     @classmethod
     def from_state(cls, state: object) -> _SnappedRange:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         *first, packets = fields(state, "nninn")
         made = cls(*first)
         made.packets = packets
@@ -67,7 +67,7 @@ class _SnappedRange:
 
 
 class StreamAnomalies:
-    """Those of what one end sent; ``index`` is the end's in ``connection.endpoints``.
+    """Make those of one end; ``index`` is its index in ``connection.endpoints``.
 
     A snap length cuts nearly every packet: the first cut is reported at once, all others together
     at the end.
@@ -89,7 +89,7 @@ class StreamAnomalies:
         return self._is_cut, None if self._more_cut is None else self._more_cut.state()
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         is_cut, more_cut = fields(state, "bT")
         self._is_cut = is_cut
         self._more_cut = None if more_cut is None else _SnappedRange.from_state(more_cut)
@@ -119,7 +119,7 @@ class StreamAnomalies:
             self._more_cut.packets += 1
 
     def end(self) -> None:
-        """Report what was kept for the end."""
+        """Report the anomalies kept for the end."""
         cut = self._more_cut
         self._more_cut = None
         if cut is not None:

@@ -69,7 +69,7 @@ class Meter:
         )
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         awaited, expected, is_simultaneous, lower, higher = fields(state, "NNbtt")
         self.awaited, self._expected = end_of_two(awaited), expected
         self._is_simultaneous = is_simultaneous
@@ -155,7 +155,7 @@ class Meter:
             measures.syn_retransmissions[index] += 1
 
     def _end_handshake(self, segment: Segment) -> None:
-        """Take the opener's first segment after its SYN, whatever it is."""
+        """Read the opener's first segment after its SYN."""
         self.awaited = None
         flags = segment.flags
         if flags & ACK and not flags & RST and segment.acknowledgment == self._expected:

@@ -51,7 +51,7 @@ class _TimeWaitEntry:
 
     @classmethod
     def from_state(cls, state: object) -> _TimeWaitEntry:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         number, closed_ns, late, lower, higher = fields(state, "ninTT")
         made = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
         made.late = late
@@ -77,7 +77,7 @@ class TimeWaitTable:
         return tuple([(*pair_state(pair), each.state()) for pair, each in self._closed.items()])
 
     def load_state(self, state: object) -> None:
-        """Continue from a state; raises ValueError where it is none."""
+        """Continue from a state; raises ValueError for any other value."""
         for each in items(state, "t"):
             lower, higher, closed = fields(each, "**t")
             self._add(pair_from_state(lower, higher), _TimeWaitEntry.from_state(closed))

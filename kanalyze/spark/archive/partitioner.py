@@ -19,7 +19,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.headers import HeaderReader, read_headers
-from kanalyze.net.ip.fragments import FragmentLimits
+from kanalyze.net.ip.fragments import FragmentLimits, count_lost
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.shard import shards_of
 from kanalyze.runtime.one_pass import count_packets
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.ip.datagram import Datagram
+    from kanalyze.net.ip.fragments import IncompleteDatagram
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.spark.archive.packed_segments import PrunedSegments
     from kanalyze.spark.archive.payload_pruning import PayloadPruner
@@ -108,7 +109,7 @@ class ConnectionPartitioner:
         self._buckets = buckets
         self._pruner = pruner
         self._notes = LayerStats(every_anomaly=True)
-        self._headers = HeaderReader(self._notes, pass_on=self._keep_incomplete)
+        self._headers = HeaderReader(self._notes, return_incomplete=True)
         self._reached_ns: int | None = None
         self._reading: tuple[PacketBatch, NDArray[np.int64]] | None = None
         """The batch whose headers are being read, and the keys of its packets."""
@@ -128,7 +129,9 @@ class ConnectionPartitioner:
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
-        segments = as_arrays(self._headers.read(batch))
+        columns, incomplete = self._headers.read_with_incomplete(batch)
+        segments = as_arrays(columns)
+        self._keep_or_count(incomplete)
         self._copy_open()
         self._reading = None
         if not len(segments):
@@ -146,7 +149,7 @@ class ConnectionPartitioner:
     def finish(self) -> Partitioned:
         """Return the blocks of what is buffered, and the fragments of incomplete datagrams."""
         self._is_ending = True
-        self._headers.finish()
+        self._keep_or_count(self._headers.finish())
         self.quality.count_stages(self._notes.counters, ConnectionCounts())
         fragments = sorted(self._fragments, key=lambda fragment: fragment.packet)
         return Partitioned(self._flush(), self._notes.drain_anomalies(), fragments)
@@ -175,6 +178,12 @@ class ConnectionPartitioner:
         numbers = self._headers.open_fragments
         if numbers or self._open:
             self._open = {number: self._packet(number) for number in numbers}
+
+    def _keep_or_count(self, incomplete: list[IncompleteDatagram]) -> None:
+        """Keep incomplete datagrams for other captures; count those that are not kept as lost."""
+        for each in incomplete:
+            if not self._keep_incomplete(each.datagram):
+                count_lost(each, self._notes)
 
     def _keep_incomplete(self, datagram: Datagram) -> bool:
         """Keep an incomplete datagram if the capture before or after this may have the rest."""

@@ -1,4 +1,4 @@
-"""What an exchange says of the cluster: brokers, leaders of partitions, coordinators.
+"""The facts about the cluster in an exchange: brokers, leaders of partitions, coordinators.
 
 In: the values of the two bodies of an exchange. Out: :class:`MetadataEntry`, only for what is new
 or changed on its connection. This module must not know of packets or rows.
@@ -189,7 +189,7 @@ class SeenMetadata:
         self._connections: dict[Hashable, dict[Hashable, tuple[Any, ...]]] = {}
 
     def changes(self, connection: Hashable, entries: list[KeyedValue]) -> Iterator[MetadataEntry]:
-        """Give what is new or changed on a connection, and remember it."""
+        """Return the entries that are new or changed on a connection, and remember them."""
         known = self._connections.pop(connection, {})
         self._connections[connection] = known  # the latest stands last
         for key, value in entries:
@@ -266,7 +266,7 @@ def _topic_lines(
 ) -> Iterator[MetadataEntry]:
     """Give the partitions of a topic that are not as before.
 
-    The topic itself where it has none, or where something is wrong with it.
+    Returns the topic itself if it has no partitions, or an error.
     """
     code, packed = value
     old = set() if before is None else set(_partitions(before[1]))
@@ -302,5 +302,5 @@ def _partitions(packed: bytes) -> list[tuple[int, ...]]:
 
 
 def _known(number: int) -> int | None:
-    """Return a number; None where it is below 0, which stands for none."""
+    """Return a number; None if it is below 0, which means none."""
     return None if number < 0 else number

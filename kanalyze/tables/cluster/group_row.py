@@ -24,7 +24,7 @@ class AssignedPartition(NamedTuple):
 
 
 class GroupEvent(NamedTuple):
-    """What an exchange tells of a group, without what its row tells already."""
+    """The facts about a group in an exchange, without those in the row of the exchange."""
 
     event: Annotated[
         str,

@@ -1,9 +1,9 @@
-"""What an exchange tells of consumer groups: joins, assignments, ends of sessions, offsets.
+"""The facts about consumer groups in an exchange: joins, assignments, ends of sessions, offsets.
 
 In: the values of the two bodies of an exchange. Out: :class:`GroupEvent`. This module must not know
 of packets or rows, nor remember anything: a line depends on its exchange alone.
 
-A heartbeat tells something where it failed; one of the newer groups (KIP-848 and its like) also
+A heartbeat is a fact if it failed; one of the newer groups (KIP-848 and its like) also
 where the member joins or leaves, where the epoch changes, and where either side names topics or
 partitions, which they do when these have changed.
 """
@@ -102,7 +102,7 @@ _Values: TypeAlias = "dict[str, Any]"
 def group_events(
     api_key: int, request: _Values | None, response: _Values | None
 ) -> Iterator[GroupEvent]:
-    """Give what an exchange tells; a body that was not read is None. Raises nothing."""
+    """Yield the facts in an exchange; a body that was not read is None. Raises nothing."""
     if request is None:
         return
     for event in _EVENTS[api_key](request, response):
@@ -352,8 +352,8 @@ def _subscription(
 def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartition] | None:
     """Return the partitions that a member is given; None for those of other protocols.
 
-    Up to version 4 the messages do not say of which protocol the bytes are: then they are read as
-    those of a consumer where they are that to the last byte.
+    Up to version 4 the messages do not have the protocol of the bytes: these are read as those of a
+    consumer if that takes up every byte.
     """
     if protocol_type not in (None, _CONSUMER) or (protocol_type is None and not data):
         return None
@@ -376,12 +376,12 @@ def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartitio
 
 
 def _topic(topic: _Values) -> tuple[str | None, str | None]:
-    """Return the name and the id of a topic, each None where it is unknown."""
+    """Return the name and the id of a topic, each None if unknown."""
     return topic.get("Name") or None, topic_id_text(topic.get("TopicId") or b"")
 
 
 def _known(number: int | None) -> int | None:
-    """Return a number; None where it is below 0, which stands for none."""
+    """Return a number; None if it is below 0, which means none."""
     return None if number is None or number < 0 else number
 
 

@@ -63,7 +63,7 @@ def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
 
 
 class ClusterReader:
-    """Reads what exchanges say of groups and of the cluster, for some tables."""
+    """Reads the facts about groups and the cluster in exchanges, for some tables."""
 
     def __init__(self, catalog: Catalog, extractors: Extractors, tables: Collection[str]) -> None:
         """Make one; ``extractors`` read the fields of :func:`fields_of`."""
@@ -107,7 +107,7 @@ class ClusterReader:
 
 
 class ClusterLines:
-    """Makes lines of what the exchanges of the selected requests say."""
+    """Makes lines from the exchanges of the selected requests."""
 
     def __init__(self, names: TopicNames) -> None:
         """Begin; ``names`` are those of topics."""
@@ -145,7 +145,7 @@ class ClusterLines:
         return [self._named(entry) for entry in changes]
 
     def _named_event(self, event: GroupEvent) -> GroupEvent:
-        """Return an event with the names of its topics, where they are known."""
+        """Return an event with the known names of its topics."""
         if event.assigned and event.assigned[0].topic is None:
             event = event._replace(assigned=tuple(map(self._named, event.assigned)))
         return self._named(event)

@@ -1,6 +1,7 @@
 """Loops over the numbers of columns: they pick, join, narrow and count values.
 
-In: arrays of :mod:`array`, or whatever lends such memory. Out: new arrays. This module must not
+In: arrays of :mod:`array`, or other objects with the buffer
+    interface. Out: new arrays. This module must not
 know what the columns mean.
 
 Compiled by Cython, with the types in ``arithmetic.pxd``; uncompiled it does the same, slowly.
@@ -151,7 +152,7 @@ def bits_of_longs(values: Longs) -> bytearray:
 
 
 def bits_of_codes(codes: Longs) -> bytearray | None:
-    """Return a bit for each code of 32 bits: whether it is not null, -1. None where none is."""
+    """Return a bit for each code of 32 bits, 0 for null (-1); None if no code is null."""
     count = len(codes)
     made = bytearray((count + 7) // 8)
     out = memoryview(made)

@@ -5,7 +5,7 @@ columns are filled or where they go.
 
 A row of :mod:`kanalyze.tables.row` is some 60 Python objects. Here its numbers lie in memory, one
 column behind the other, and its texts are numbers too: most of them come again and again. ``Row``
-objects are made when somebody asks for :meth:`RowBlock.rows`.
+objects are made only by :meth:`RowBlock.rows`.
 
 Nothing here is changed once made: arrays may be shared. Lists of words may grow.
 """
@@ -65,11 +65,11 @@ class Ints(NamedTuple):
     values: array[int]
     """Type code q; 0 where not valid."""
     valid: bytearray | None
-    """0 where the value is null, else 1; None where no value is null."""
+    """0 for a null value, else 1; None if no value is null."""
 
 
 class Words(NamedTuple):
-    """A column of texts, of which many are the same."""
+    """A column of texts, many of which are equal."""
 
     codes: array[int]
     """Type code i: which of ``words`` each is; -1 is null."""

@@ -3,8 +3,8 @@
 In: numbers and texts, with their places. Out: columns of :mod:`~kanalyze.tables.columns.block`.
 This module must not know what the columns mean.
 
-Whoever fills them makes room first, for many places at a time: what is put where there is none
-raises IndexError. A place where nothing was put is null.
+The writer makes room first, for many values at a time: writing beyond it raises IndexError. A
+position that was not written is null.
 
 Compiled by Cython, with the types in ``buffers.pxd``; uncompiled it does the same, slowly.
 """
@@ -63,13 +63,13 @@ class IntBuffer:
         self.valid[at] = value is not None
 
     def shift(self, count: int, shift: int) -> None:
-        """Add to each of the first so many numbers."""
+        """Add a number to each of the first ``count`` numbers."""
         for at in range(count):
             if self.valid[at]:
                 self.values[at] += shift
 
     def least(self, count: int) -> int:
-        """Return the least of the first so many numbers, none below 0; 2^63 - 1 for none."""
+        """Return the least of the first ``count`` numbers that is not null; 2^63 - 1 if all are."""
         found = 0x7FFFFFFFFFFFFFFF
         for at in range(count):
             if self.valid[at] and self.values[at] < found:
@@ -77,7 +77,7 @@ class IntBuffer:
         return found
 
     def largest(self, count: int) -> int:
-        """Return the largest of the first so many numbers, none below 0; -1 for none."""
+        """Return the largest of the first ``count`` numbers; -1 if none is above."""
         found = -1
         for at in range(count):
             if self.valid[at] and self.values[at] > found:
@@ -85,7 +85,7 @@ class IntBuffer:
         return found
 
     def drain(self, count: int) -> Ints:
-        """Return the first so many, and begin anew without room."""
+        """Return the first ``count`` numbers, and begin anew without room."""
         values, valid = self.numbers[:count], self.is_known[:count]
         self.numbers = array("q")
         self.is_known = bytearray()
@@ -136,12 +136,12 @@ class WordBuffer:
         self.codes[at] = self.code(word)
 
     def fill(self, count: int, code: int) -> None:
-        """Put the text with a number at the first so many places."""
+        """Write the text with a number to the first ``count`` positions."""
         for at in range(count):
             self.codes[at] = code
 
     def drain(self, count: int) -> Words:
-        """Return the first so many, and begin anew without room; numbers go on to hold."""
+        """Return the first ``count`` texts, and begin anew; their numbers stay valid."""
         codes = self.numbers[:count]
         self.numbers = array("i")
         self.codes = memoryview(self.numbers)

@@ -108,7 +108,7 @@ class RecordColumns:
 
         Args:
             cells: in the order of the names given at first.
-            batch: the one that records come from; None where there are to be none.
+            batch: the batch that records come from; None for no records.
             assigned: offset that the broker gave the first record of the message.
             is_assigned: whether offsets count from that, rather than being what the batch says.
         """

@@ -45,7 +45,7 @@ class HeaderItem(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """One record, where it was on the wire and what its batch says of it."""
+    """One record, with its position on the wire and the fields of its batch."""
 
     capture: Annotated[str, CAPTURE]
     connection: Annotated[str, CONNECTION]

@@ -300,8 +300,8 @@ class RecordReader:
             row_filter: only records of its topics and partitions; None for all.
             values_as: how to write keys, values and headers that are no text; None to leave keys,
                 values and headers out.
-            longest_value: cut keys and values to so many bytes; None to keep all.
-            limits: bounds of what may come out of a compressed batch; None for the defaults.
+            longest_value: the length in bytes that keys and values are cut to; None to keep all.
+            limits: bounds of a decompressed batch; None for the defaults.
         """
         self._catalog = catalog
         self._decoders = decoders
@@ -476,7 +476,7 @@ class RecordReader:
             add_problem(made, _message_cells(place, _NO_PARTITION), problem.value)
 
     def _shown(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], _Cells]:
-        """Return what gives the cells from ``key`` to ``headers``, without what nobody may see."""
+        """Return the function that gives the cells from ``key`` to ``headers``, without secrets."""
         show = self._show
         assert show is not None
         is_metadata = part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
@@ -503,7 +503,7 @@ def _by_name(items: list[Any]) -> dict[Any, Any]:
 
 
 def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
-    """Return the message of an exchange that holds records; None where there is none."""
+    """Return the message of an exchange that has records; None if there is none."""
     if exchange.wire != "kafka":
         return _records_message_07(exchange, row)
     if exchange.api_key == PRODUCE and exchange.request is not None:

@@ -51,7 +51,7 @@ class ShownValues:
 
 
 def _cut(data: bytes, length: int) -> bytes:
-    """Return the first bytes; where they are UTF-8, no part of a character."""
+    """Return the first bytes, without an incomplete character of UTF-8."""
     end = length
     while end > length - 3 and data[end] & 0xC0 == 0x80:
         end -= 1
@@ -59,7 +59,7 @@ def _cut(data: bytes, length: int) -> bytes:
 
 
 def _as_text(data: bytes) -> str | None:
-    """Return what is UTF-8 and can be printed, tabs and line ends included; None for all else."""
+    """Return bytes as text if they are printable UTF-8, with tabs and line ends; else None."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -86,7 +86,7 @@ class FetchSession:
 
     @classmethod
     def from_state(cls, state: object) -> FetchSession:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         next_epoch, changes, partitions = fields(state, "nnt")
         made = cls([fields(place, "Syi") for place in items(partitions, "t")])
         made.next_epoch, made.changes = next_epoch, changes
@@ -141,7 +141,7 @@ class FetchSessions:
 
     @classmethod
     def from_state(cls, state: object) -> FetchSessions:
-        """Make them from a state; raises ValueError where that is none."""
+        """Make them from a state; raises ValueError for any other value."""
         made = cls()
         for each in items(state, "t"):
             connection, session_id, known = fields(each, "nit")
@@ -157,7 +157,7 @@ class FetchSessions:
     def follow(self, connection: Hashable, fetch: FetchSessionUpdate) -> FetchSession:
         """Apply a fetch to its session; return the session.
 
-        It is empty for a full fetch, which names all its partitions, and where they are not known.
+        It is empty for a full fetch, which names all its partitions, and if they are not known.
         The result is valid until the next call.
         """
         if fetch.epoch > 0:

@@ -1,7 +1,7 @@
-"""Tells responses that a broker held back on purpose from those that took long.
+"""Distinguishes responses that a broker delayed on purpose from slow ones.
 
-In: requests, in the order of their responses, with what they asked for and got. Out: true if the
-broker held the response back. This module must not know how messages are read.
+In: requests, in the order of their responses, with both bodies. Out: true if the broker delayed the
+response on purpose. This module must not know how messages are read.
 
 Waiting for the members of a group
 ----------------------------------
@@ -119,7 +119,7 @@ def waited_for_members(error_code: int, *, has_assignments: bool | None) -> bool
 
 
 def longest_wait_ms(summary: ExchangeSummary) -> int | None:
-    """Return how long a Fetch or ShareFetch may be held back; None for other requests.
+    """Return how long a Fetch or ShareFetch may be delayed; None for other requests.
 
     0 for a fetch that asks for no wait, for no bytes, or only for the end of its session.
     """
@@ -149,7 +149,7 @@ def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, n
 
 
 class LongPollDetector:
-    """Decides which responses were held back; remembers the log ends in fetch responses."""
+    """Decides which responses were delayed on purpose; remembers log ends."""
 
     __slots__ = ("_emptied", "_ends", "_fetches")
 
@@ -158,7 +158,7 @@ class LongPollDetector:
         """By connection and API: time of a response with all there was; -1 if the last had less."""
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
         self._fetches: dict[Hashable, tuple[int, int]] = {}
-        """By connection: until when a response was held back, and when the last one came."""
+        """By connection: when a delayed response ended, and when the last one came."""
 
     def state(self, connections: Collection[int]) -> State:
         """Return what :meth:`from_state` takes.
@@ -182,7 +182,7 @@ class LongPollDetector:
 
     @classmethod
     def from_state(cls, state: object) -> LongPollDetector:
-        """Make them from a state; raises ValueError where that is none."""
+        """Make them from a state; raises ValueError for any other value."""
         ends, fetches, emptied = fields(state, "ttt")
         made = cls()
         for each in items(ends, "t"):
@@ -218,7 +218,7 @@ class LongPollDetector:
         response_ns: int,
         lost_ns: int | None,
     ) -> bool | None:
-        """Return true if the response to a fetch was held back, and learn the log ends in it.
+        """Return true if the response to a fetch was delayed on purpose; learn its log ends.
 
         Args:
             summary: of the fetch.
@@ -278,7 +278,7 @@ class LongPollDetector:
         got: list[tuple[Hashable, int]],
         lost_ns: int | None = None,
     ) -> bool | None:
-        """Return true if the response to a fetch was held back; None if that is not known.
+        """Return true if the response to a fetch was delayed on purpose; None if unknown.
 
         Args:
             connection: any key; its fetches have to come in the order of their responses.
@@ -317,7 +317,7 @@ class LongPollDetector:
         delivery: Delivery,
         lost_ns: int | None = None,
     ) -> bool | None:
-        """Return true if a ShareFetch or a heartbeat was held back; None if that is not known.
+        """Return true if a ShareFetch or a heartbeat was delayed on purpose; None if unknown.
 
         Args:
             stream: connection and API; its requests have to come in the order of their responses.
@@ -353,7 +353,7 @@ class LongPollDetector:
     ) -> tuple[bool, int | None]:
         """Return true if this fetch waited itself, and the time of the log ends that this rests on.
 
-        The time is None where it rests on none, -1 where a log end is not known.
+        The time is None if it depends on no log end, -1 if a log end is not known.
         """
         if max_wait_ms <= 0 or min_bytes <= 0 or failed:
             return False, None

@@ -101,7 +101,7 @@ class RowAssembler:
             extractors: summarize decoded bodies.
             place: gives, for a packet number over the whole input, the capture it is in and its
                 number there.
-            names: what is known of topic ids already; None begins with nothing.
+            names: the known names of topic ids; None for none.
             are_all_numbered: each packet of the input has the number after that of the one before
                 it, so that no capture can begin between two numbers unseen.
         """
@@ -128,7 +128,7 @@ class RowAssembler:
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
-        """Return what :meth:`load_state` takes: what is known of some connections, by serial.
+        """Return what :meth:`load_state` takes: long polls and fetch sessions of connections.
 
         The names of topics belong to the creator of the assembler.
         """
@@ -136,12 +136,12 @@ class RowAssembler:
 
     @staticmethod
     def known_from_state(state: object) -> tuple[LongPollDetector, FetchSessions]:
-        """Return what is known, of a state; raises ValueError where that is none."""
+        """Return long polls and fetch sessions of a state; raises ValueError for other values."""
         long_polls, sessions = fields(state, "tt")
         return LongPollDetector.from_state(long_polls), FetchSessions.from_state(sessions)
 
     def load_state(self, known: tuple[LongPollDetector, FetchSessions]) -> None:
-        """Go on with what is known, before the first row."""
+        """Continue with long polls and fetch sessions from a state, before the first row."""
         self.long_polls, self._sessions = known
 
     def _name_columns(self) -> None:
@@ -320,7 +320,7 @@ class RowAssembler:
             self._throttle_time_ms.put_any(at, throttle_time_ms)
 
     def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary) -> None:
-        """Put the sums over partitions; none where there are none, or one is not known."""
+        """Put the sums over partitions; null if there are none, or one is not known."""
         known = count = size = 0
         is_counted = True
         parts = summary.parts
@@ -349,7 +349,7 @@ class RowAssembler:
         request: Message,
         response: Message,
     ) -> bool | None:
-        """Return true if the broker held the response back; None if not known, or it never does."""
+        """Return true if the broker delayed the response on purpose; None if unknown, or never."""
         request_ns, response_ns = request.last_ns, response.start_ns
         if api.is_fetch:
             if response.read_as == NO_VERSION:
@@ -428,7 +428,7 @@ class RowAssembler:
             self._capture.put(at, capture)
 
     def _make_row_room(self) -> None:
-        # The block before had so many rows: this one most likely has as many.
+        # This block most likely has as many rows as the one before.
         self._room = max(_LEAST_ROOM, 2 * self._room, self._last_rows)
         for name in self._of_rows:
             self._columns[name].make_room(self._room)
@@ -502,7 +502,7 @@ def _status(exchange: Exchange, failed: bool) -> str:
     if exchange.request is None:
         return "orphan_response"
     if failed:
-        # Its request may not be all there: that the answer has an error code is known.
+        # Even if the request is incomplete, the error code of the response is known.
         return "error"
     if exchange.malformed:
         return "malformed"

@@ -3,7 +3,7 @@
 In: values, and the buffers of their columns. Out: the buffers, filled. This module must not know
 exchanges as a whole, nor how a row is put together.
 
-A text is looked up once, where it comes again with the same peers, API, topic id or fetch session.
+A text that repeats with the same peers, API, topic id or fetch session is looked up once.
 
 Compiled by Cython, with the types in ``row_columns.pxd``; uncompiled it does the same, slowly.
 """
@@ -76,7 +76,7 @@ class RowPeers:
     """What all rows of the same peers have in common: numbers, and texts by number.
 
     Attributes:
-        path: what TCP tells of the network between them.
+        path: measurements of the network between them, from TCP.
         client_side: index of the client in the connection.
         is_one_host: both have the same address.
         capture_point: number of the text, by the round trips ``client_ns`` and ``broker_ns``.
@@ -269,7 +269,7 @@ class ListWriter:
         """Return the place of a new item, for which there is room in the buffers."""
         at = self.count
         if at == self._room:
-            # The block before had so many: this one most likely has as many.
+            # This block most likely has as many as the one before.
             self._room = max(_LEAST_ROOM, 2 * at, self._last_count)
             for buffer in self._fields.values():
                 buffer.make_room(self._room)

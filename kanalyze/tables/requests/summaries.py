@@ -59,7 +59,7 @@ FIELD_NUMBERS = {
 """Fields of :class:`ExchangeSummary` with one value in a body, by number."""
 
 _FEW = 8
-"""Up to so many partitions are compared one by one; more are looked up."""
+"""Up to this number, partitions are compared one by one; more are looked up."""
 
 
 class PartitionSummary(NamedTuple):
@@ -149,7 +149,7 @@ class PartitionColumns:
         return self.cells[at * CELLS + column]
 
     def get(self, at: int, column: int) -> int | None:
-        """Return a value; None where it is not known."""
+        """Return a value; None if it is not known."""
         return self.number(at, column) if self.knows(at, column) else None
 
     def insert(self, at: int, topic: str | None, topic_id: bytes) -> None:
@@ -238,20 +238,20 @@ class PartitionColumns:
 
 
 class Delivery(NamedTuple):
-    """What a request that may be held back until there is anything to send asked for, and got."""
+    """The limits and the result of a request whose response may wait for data."""
 
     max_wait_ms: int | None
     """As :func:`~kanalyze.tables.requests.long_polls.longest_wait_ms` returns it; None where it
     waits without a limit of its own."""
     is_enough: bool
-    """It got what it waited for."""
+    """The response had the data that the request waited for."""
     is_all: bool
-    """It got all there was."""
+    """The response had all data there was."""
     failed: bool
 
 
 class ExchangeSummary:
-    """What a row needs of the bodies of one exchange; None or empty where they have nothing.
+    """The values that a row needs of the bodies of one exchange; None or empty if absent.
 
     Attributes:
         parts: the topics and partitions that the exchange is about.

@@ -12,8 +12,9 @@ from kanalyze.kafka.codec.embedded_protocols import (
 from kanalyze.kafka.codec.interpreter import failure_of, read_message
 from kanalyze.kafka.codec.projection import Projection
 from kanalyze.kafka.codec.trace import trace_message
+from kanalyze.kafka.framing.boundary_search import FrameLocator
 from kanalyze.kafka.framing.frame import Frame
-from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
+from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.framing.headers import parse_request_header, parse_response_header
 from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
 from kanalyze.kafka.wire import WireError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator, SyncLoss
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import FrameCutter, SyncLoss
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.kafka.wire import WireError
@@ -52,7 +53,8 @@ def cut_frames(data: bytes) -> None:
     losses = []
     for item in items:
         cut = cutter.feed([item])
-        cutter.settle()
+        if cutter.partial is not None:
+            cutter.partial.detach()
         frames += cut.frames
         losses += cut.losses
     stream = b"".join(turn.data for turn in turns)

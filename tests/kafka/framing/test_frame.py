@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.framing.frame import Frame, SegmentSpan
-from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.wire import MissingBytes
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
@@ -63,7 +64,8 @@ def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
         some = parts[first : first + at_once]
         segments, there = segments_of(data[offset:], some)
         frames += cutter.feed([Chunk(offset, segments, 0, len(some))]).frames
-        cutter.settle()
+        if cutter.partial is not None:
+            cutter.partial.detach()
         if not frames:
             segments.buffer[:] = b"\xdd" * len(segments.buffer)
         known += there
@@ -125,26 +127,3 @@ def test_a_frame_that_is_detached_outlives_its_buffers(parts, data):
         assert_reads(frame, known, at, 1)
     begin = data.draw(st.integers(0, len(known) - 1))
     assert_reads(frame, known, begin, len(known) - begin)
-
-
-def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked():
-    segments, _ = segments_of(bytes(range(200)), [(10, 10)] * 20)
-    spread = SegmentSpan(segments, 1, 5, 180)
-    assert (len(spread), spread.buffered_bytes, spread.reach) == (180, 180, 180)
-    assert list(spread.view(0, 1)) == list(range(15, 20))
-    assert list(spread.view(3, 10)) == list(range(18, 30))
-    assert list(spread.view(0, 1000)) == list(range(15, 195))
-    assert [bytes(view) for _, views in spread.runs(170, 180) for view in views] == [
-        bytes(range(185, 190)),
-        bytes(range(190, 195)),
-    ]
-
-
-def test_a_hole_in_many_segments_ends_a_view():
-    segments, _ = segments_of(bytes(range(40)), [(10, 10), (10, 4), (10, 0), (10, 2)])
-    spread = SegmentSpan(segments, 0, 5, 35)
-    assert spread.buffered_bytes == 11
-    assert spread.reach == 27
-    assert list(spread.view(0, 100)) == list(range(5, 14))
-    assert len(spread.view(10, 1)) == 0
-    assert [(at, len(views)) for at, views in spread.runs(0, 35)] == [(0, 2), (25, 1)]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
+from kanalyze.kafka.framing.boundary_search import FrameLocator
+from kanalyze.kafka.framing.framer import FrameCutter
 from kanalyze.kafka.wire import MissingBytes, Truncated
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Gap
@@ -107,7 +108,8 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
         columns = (own.start, own.length, own.captured, own.time_ns, own.packet)
         cut_frames = cutter.feed([item._replace(segments=Segments(memoryview(storage), *columns))])
         found += [body_of(frame) for frame in cut_frames.frames]
-        cutter.settle()
+        if cutter.partial is not None:
+            cutter.partial.detach()
         storage[:] = b"\xee" * len(storage)
         at += sum(map(len, some))
     assert found == bodies
@@ -233,7 +235,7 @@ def test_a_window_joins_only_what_is_asked_for() -> None:
     first = len(frame.window(0))
     assert 2048 <= first < 3000
     assert bytes(frame.window(4)) == data[4 : 4 + len(frame.window(4))]
-    frame.narrow(192)
+    frame.window_bytes = 192
     assert 192 <= len(frame.window(0)) < 192 + 500
     assert bytes(frame.read(4, len(data) - 4)) == data[4:]
 

@@ -42,7 +42,7 @@ def test_without_a_loss_a_response_may_be_captured_before_its_request() -> None:
 
 def test_after_a_loss_no_response_answers_a_later_request() -> None:
     correlator = Correlator(from_start=True)
-    correlator.lose_requests()
+    correlator.lost.requests = True
     (late,) = added(correlator, (7, 9))
     assert correlator.match(7, 3) is None
     assert correlator.match(7, 10) is late
@@ -51,9 +51,9 @@ def test_after_a_loss_no_response_answers_a_later_request() -> None:
 def test_an_id_that_comes_once_is_sure_whatever_was_lost() -> None:
     correlator = Correlator(from_start=False)
     first, second = added(correlator, (4, 1), (5, 2))
-    correlator.lose_responses(3)
+    correlator.lost.add_responses(3)
     assert correlator.match(5, 3) is second
-    assert correlator.may_be_lost(first)
+    assert correlator.lost.has_response_to(first)
 
 
 def test_a_client_with_one_id_that_waits_for_each_answer_is_paired_with_its_last_request() -> None:
@@ -61,11 +61,11 @@ def test_a_client_with_one_id_that_waits_for_each_answer_is_paired_with_its_last
     added(correlator, (0, 1))
     assert correlator.match(0, 2) is not None
     unseen, last = added(correlator, (0, 3), (0, 5))
-    correlator.lose_responses(6)
+    correlator.lost.add_responses(6)
     assert correlator.is_ambiguous()
     assert correlator.drop_ambiguous(0, 6) == [unseen]
     assert correlator.match(0, 6) is last
-    assert correlator.may_be_lost(unseen)
+    assert correlator.lost.has_response_to(unseen)
 
 
 def test_a_client_with_one_id_that_does_not_wait_is_not_paired_after_a_lost_answer() -> None:
@@ -74,7 +74,7 @@ def test_a_client_with_one_id_that_does_not_wait_is_not_paired_after_a_lost_answ
     assert correlator.match(0, 3) is not None
     assert correlator.match(0, 4) is not None
     added(correlator, (0, 5), (0, 6))
-    correlator.lose_responses(8)
+    correlator.lost.add_responses(8)
     assert ids_of(correlator.drop_ambiguous(0, 8)) == [0, 0]
     assert correlator.match(0, 8) is None
     # What is asked after the loss is certain again.
@@ -87,7 +87,7 @@ def test_a_lost_request_of_such_a_client_leaves_every_later_answer_open() -> Non
     added(correlator, (0, 1), (0, 2))
     correlator.match(0, 3)
     correlator.match(0, 4)
-    correlator.lose_requests()
+    correlator.lost.requests = True
     added(correlator, (0, 6))
     assert correlator.match(0, 7) is None
 

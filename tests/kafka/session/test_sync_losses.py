@@ -29,7 +29,7 @@ def test_a_loss_is_an_anomaly_and_its_bytes_are_unread_until_a_frame_is_read() -
     losses.add([SyncLoss(0, None, TIME_NS + 5, 3)], CLIENT, events)
     assert [each.kind for each in events.anomalies] == [AnomalyKind.NOT_IN_SYNC]
     assert [(each.stream_offset, each.end) for each in events.token_bytes] == [(0, None)]
-    assert correlator.requests_lost
+    assert correlator.lost.requests
     assert losses.has_open
     assert losses.is_waiting
     losses.end_before(frame_of(k.heartbeat(1)), CLIENT, events)
@@ -50,9 +50,9 @@ def test_after_a_loss_of_responses_earlier_requests_may_have_lost_theirs() -> No
     losses, request = new_losses(correlator), exchange(1, 0)
     losses.add([SyncLoss(0, None, TIME_NS, 1)], BROKER, events)
     assert losses.has_lost_responses()
-    assert not correlator.may_be_lost(request)
+    assert not correlator.lost.has_response_to(request)
     losses.end_before(frame_of(k.heartbeat_answer(1)), BROKER, events)
-    assert correlator.may_be_lost(request)
+    assert correlator.lost.has_response_to(request)
 
 
 def test_a_direction_that_begins_out_of_sync_is_unread_and_no_loss_of_requests() -> None:

@@ -1,0 +1,318 @@
+"""Bytes of one frame that do not lie in one segment: spans of segments, and lists of pieces.
+
+In: bytes at positions of a frame. Out: those bytes again, joined as far as a reader needs. This
+module must not know what a frame is beyond that, nor what is inside one.
+
+Compiled by Cython, with the types in ``frame_pieces.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.kafka.wire import MissingBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.segments import Segments
+
+__all__ = ["FramePieces", "SegmentSpan", "spread_of"]
+
+
+class SegmentSpan:
+    """Consecutive bytes of a stream in segments of a batch, some of them not captured maybe.
+
+    Positions count from its first byte.
+
+    Attributes:
+        length: bytes on the wire.
+        buffered_bytes: those of them that were captured.
+        segments: where they are.
+    """
+
+    __slots__ = (
+        "_at",
+        "_first",
+        "_index",
+        "_last",
+        "_skip",
+        "buffered_bytes",
+        "length",
+        "segments",
+    )
+
+    def __init__(self, segments: Segments, first: int, skip: int, length: int) -> None:
+        """Take ``length`` bytes, at least one, from byte ``skip`` of the segment ``first`` on."""
+        self._begin(segments, first, skip, length)
+
+    def _begin(self, segments: Segments, first: int, skip: int, length: int) -> None:
+        self.segments = segments
+        self._first = self._index = first
+        self._skip = skip
+        self._at = -skip
+        self.length = length
+        self.buffered_bytes = 0
+        self._last = first
+        self._measure()
+
+    def _measure(self) -> None:
+        """Find how much was captured, and the segment after the last."""
+        segments, length = self.segments, self.length
+        at, index, held = -self._skip, self._first, 0
+        while at < length:
+            begin, end = max(at, 0), min(at + segments.captureds[index], length)
+            if end > begin:
+                held += end - begin
+            at += segments.lengths[index]
+            index += 1
+        self.buffered_bytes = held
+        self._last = index
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def reach(self) -> int:
+        """Position after the last byte that was captured; 0 for none."""
+        return self._reach()
+
+    def _reach(self) -> int:
+        reach = 0
+        at = -self._skip
+        for index in range(self._first, self._last):
+            captured = self.segments.captureds[index]
+            if at + captured > 0 and captured > 0:
+                reach = min(at + captured, self.length)
+            at += self.segments.lengths[index]
+        return reach
+
+    def run_end(self, at: int) -> int:
+        """Go to the segment with position ``at``; return up to where its bytes are there.
+
+        Not above ``at`` where that one is not. Places are mostly asked for in rising order.
+        """
+        if at < self._at:
+            self._index, self._at = self._first, -self._skip
+        lengths = self.segments.lengths
+        while self._at + lengths[self._index] <= at and self._index + 1 < self._last:
+            self._at += lengths[self._index]
+            self._index += 1
+        return min(self._at + self.segments.captureds[self._index], self.length)
+
+    def place(self, at: int) -> int:
+        """Return where in the buffer the byte is that :meth:`run_end` was asked for."""
+        return self.segments.starts[self._index] + at - self._at
+
+    def view(self, at: int, least: int) -> memoryview:
+        """Return the bytes from ``at`` on that lie together, if there are any.
+
+        They are joined until there are ``least`` of them.
+        """
+        parts: list[memoryview] = []
+        have = 0
+        while at < self.length and (have < least or not have):
+            end = self.run_end(at)
+            if end <= at:
+                break
+            place = self.place(at)
+            parts.append(self.segments.buffer[place : place + end - at])
+            have += end - at
+            at = end
+        if len(parts) == 1:
+            return parts[0]
+        return memoryview(b"".join(parts))
+
+    def runs(self, begin: int, end: int) -> list[tuple[int, list[memoryview]]]:
+        """List the bytes from position ``begin`` to ``end``, not past the last, that are there.
+
+        Those that lie together are one run, given in pieces and with its position.
+        """
+        runs: list[tuple[int, list[memoryview]]] = []
+        reached = -1
+        at = begin
+        while at < end:
+            stop = min(self.run_end(at), end)
+            if stop > at:
+                if at != reached:
+                    runs.append((at, []))
+                place = self.place(at)
+                runs[-1][1].append(self.segments.buffer[place : place + stop - at])
+                reached = stop
+            at = self._at + self.segments.lengths[self._index]
+        return runs
+
+
+def spread_of(segments: Segments, first: int, skip: int, length: int) -> SegmentSpan:
+    """Make a :class:`SegmentSpan`; fast from compiled modules."""
+    spread = SegmentSpan.__new__(SegmentSpan)
+    spread._begin(segments, first, skip, length)
+    return spread
+
+
+_FramePiece: TypeAlias = "memoryview | SegmentSpan"
+_PieceRun: TypeAlias = "tuple[int, list[memoryview]]"
+"""Bytes that lie together, in pieces, and the frame position of the first of them."""
+
+
+class FramePieces:
+    """The bytes of a frame that are there, as pieces at rising frame positions."""
+
+    __slots__ = ("_at", "_owned", "_pieces")
+    _LEFT_OUT = ("_owned",)
+
+    def __init__(self) -> None:
+        self._at: list[int] = []
+        self._pieces: list[_FramePiece] = []
+        self._owned = 0
+        """How many pieces, from the first on, are copies."""
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; the pieces are copied."""
+        self.detach()
+        return (
+            tuple(self._at),
+            tuple([bytes(piece) for piece in self._pieces]),  # type: ignore[arg-type]
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> FramePieces:
+        """Make one from a state; raises ValueError for any other value."""
+        starts, pieces = fields(state, "tt")
+        made, reached = cls(), 0
+        for at, piece in zip(items(starts, "n"), items(pieces, "y"), strict=True):
+            if at < reached or not piece:
+                raise ValueError("bytes of a frame that overlap")
+            reached = at + len(piece)
+            made.add(at, memoryview(piece))
+        made._owned = len(made._at)
+        return made
+
+    def end(self) -> int:
+        """Return the position after the last byte that is there; 0 for none."""
+        if not self._at:
+            return 0
+        piece = self._pieces[-1]
+        return self._at[-1] + (piece.reach if isinstance(piece, SegmentSpan) else len(piece))
+
+    def buffered_bytes(self) -> int:
+        """Return how many bytes are there."""
+        return sum(
+            piece.buffered_bytes if isinstance(piece, SegmentSpan) else len(piece)
+            for piece in self._pieces
+        )
+
+    def add(self, at: int, piece: _FramePiece) -> None:
+        """Add bytes at frame position ``at``; positions rise."""
+        self._at.append(at)
+        self._pieces.append(piece)
+
+    def only_piece(self) -> memoryview | None:
+        """Return the one piece that there is; None if there are more, or it is a span."""
+        if len(self._pieces) != 1 or isinstance(self._pieces[0], SegmentSpan):
+            return None
+        return self._pieces[0]
+
+    def keep_only(self, ranges: list[tuple[int, int]]) -> None:
+        """Drop the bytes that are in none of ``ranges``, which rise and do not overlap."""
+        kept: list[_PieceRun] = []
+        index = 0
+        for at, piece in zip(self._at, self._pieces, strict=True):
+            end = at + len(piece)
+            while index < len(ranges) and ranges[index][1] <= at:
+                index += 1
+            here = index
+            while here < len(ranges) and ranges[here][0] < end:
+                begin, stop = max(at, ranges[here][0]), min(end, ranges[here][1])
+                if begin < stop:
+                    kept += _runs(at, piece, begin, stop)
+                here += 1
+        # Copies: a part of a piece would keep all of it.
+        self._at, self._pieces = _copied(kept)
+        self._owned = len(self._at)
+
+    def detach(self) -> None:
+        """Copy the pieces, so that they outlive the buffers they came in.
+
+        What was copied before is not copied again: a frame may come in very many batches.
+        """
+        owned = self._owned
+        if owned == len(self._at):
+            return
+        new = zip(self._at[owned:], self._pieces[owned:], strict=True)
+        runs = [run for at, piece in new for run in _runs(at, piece, at, at + len(piece))]
+        self._at[owned:], self._pieces[owned:] = _copied(runs)
+        self._owned = len(self._at)
+
+    def part(self, at: int) -> memoryview:
+        """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
+
+        Raises MissingBytes if the byte at ``at`` is not there.
+        """
+        index = self._index_of(at)
+        piece, begin = self._pieces[index], at - self._at[index]
+        if isinstance(piece, SegmentSpan):
+            spread = piece
+            end = spread.run_end(begin)
+            if end <= begin or begin >= spread.length:
+                raise MissingBytes(f"byte {at} of the frame is not there")
+            place = spread.place(begin)
+            return spread.segments.data[place : place + end - begin]
+        if begin >= len(piece):
+            raise MissingBytes(f"byte {at} of the frame is not there")
+        return piece[begin:]
+
+    def join(self, at: int, least: int) -> memoryview:
+        """Return the bytes from ``at`` on that are contiguous, ``least`` of them if there are.
+
+        Raises MissingBytes if the byte at ``at`` is not there.
+        """
+        index = self._index_of(at)
+        found = _view(self._pieces[index], at - self._at[index], least)
+        if not found:
+            raise MissingBytes(f"byte {at} of the frame is not there")
+        have = len(found)
+        parts = [found]
+        for follower in range(index + 1, len(self._pieces)):
+            if have >= least or self._at[follower] != at + have:
+                break
+            found = _view(self._pieces[follower], 0, least - have)
+            parts.append(found)
+            have += len(found)
+        return memoryview(b"".join(parts)) if len(parts) > 1 else found
+
+    def _index_of(self, at: int) -> int:
+        """Return the number of the last piece that begins at a position or before."""
+        index = bisect_right(self._at, at) - 1
+        if index < 0:
+            raise MissingBytes(f"byte {at} of the frame is not there")
+        return index
+
+
+def _view(piece: _FramePiece, at: int, least: int) -> memoryview:
+    """Return bytes of a piece from ``at`` on, ``least`` of them if there are as many."""
+    return piece.view(at, least) if isinstance(piece, SegmentSpan) else piece[at:]
+
+
+def _runs(at: int, piece: _FramePiece, begin: int, end: int) -> list[_PieceRun]:
+    """List what is there of a piece at ``at`` from frame position ``begin`` to ``end``."""
+    if isinstance(piece, SegmentSpan):
+        return [(at + place, views) for place, views in piece.runs(begin - at, end - at)]
+    return [(begin, [piece[begin - at : end - at]])]
+
+
+def _copied(runs: Iterable[_PieceRun]) -> tuple[list[int], list[_FramePiece]]:
+    """Copy runs, which rise; those that lie together become one piece."""
+    starts: list[int] = []
+    together: list[list[memoryview]] = []
+    reached = -1
+    for at, views in runs:
+        if at != reached:
+            starts.append(at)
+            together.append([])
+        together[-1] += views
+        reached = at + sum(map(len, views))
+    return starts, [memoryview(b"".join(views)) for views in together]

@@ -1,0 +1,78 @@
+"""Spans of segments and lists of pieces give back the bytes that they were made from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.kafka.framing.frame_pieces import FramePieces, SegmentSpan
+from kanalyze.kafka.wire import MissingBytes
+from tests.kafka.framing.test_frame import segments_of
+
+
+def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked():
+    segments, _ = segments_of(bytes(range(200)), [(10, 10)] * 20)
+    spread = SegmentSpan(segments, 1, 5, 180)
+    assert (len(spread), spread.buffered_bytes, spread.reach) == (180, 180, 180)
+    assert list(spread.view(0, 1)) == list(range(15, 20))
+    assert list(spread.view(3, 10)) == list(range(18, 30))
+    assert list(spread.view(0, 1000)) == list(range(15, 195))
+    assert [bytes(view) for _, views in spread.runs(170, 180) for view in views] == [
+        bytes(range(185, 190)),
+        bytes(range(190, 195)),
+    ]
+
+
+def test_a_hole_in_many_segments_ends_a_view():
+    segments, _ = segments_of(bytes(range(40)), [(10, 10), (10, 4), (10, 0), (10, 2)])
+    spread = SegmentSpan(segments, 0, 5, 35)
+    assert spread.buffered_bytes == 11
+    assert spread.reach == 27
+    assert list(spread.view(0, 100)) == list(range(5, 14))
+    assert len(spread.view(10, 1)) == 0
+    assert [(at, len(views)) for at, views in spread.runs(0, 35)] == [(0, 2), (25, 1)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.binary(min_size=1, max_size=9)), max_size=12))
+def test_pieces_give_back_their_bytes_joined_over_neighbours(parts):
+    """Each part is a hole's length, and the bytes after the hole."""
+    pieces, known = FramePieces(), list[int | None]()
+    for hole, data in parts:
+        known += [None] * hole
+        pieces.add(len(known), memoryview(data))
+        known += data
+    assert pieces.end() == len(known)
+    assert pieces.buffered_bytes() == len(known) - known.count(None)
+    for at, byte in enumerate(known):
+        if byte is None:
+            with pytest.raises(MissingBytes):
+                pieces.join(at, 1)
+        else:
+            run = known[at : known.index(None, at) if None in known[at:] else None]
+            assert list(pieces.join(at, len(known))) == run
+
+
+def test_pieces_that_are_detached_or_saved_outlive_their_buffers():
+    buffer = bytearray(b"abcdef")
+    pieces = FramePieces()
+    pieces.add(0, memoryview(buffer)[:3])
+    pieces.add(5, memoryview(buffer)[3:])
+    saved = FramePieces.from_state(pieces.state())
+    buffer[:] = b"......"
+    for each in (pieces, saved):
+        assert (bytes(each.join(0, 3)), bytes(each.join(6, 9))) == (b"abc", b"ef")
+
+
+def test_only_the_selected_ranges_are_kept():
+    pieces = FramePieces()
+    pieces.add(0, memoryview(b"abcdefgh"))
+    pieces.keep_only([(1, 3), (3, 4), (6, 7)])
+    assert pieces.buffered_bytes() == 4
+    assert (bytes(pieces.join(1, 9)), bytes(pieces.join(6, 9))) == (b"bcd", b"g")
+
+
+@pytest.mark.parametrize("state", [((0, 2), (b"abc", b"d")), ((0,), (b"",))])
+def test_a_state_with_other_pieces_is_refused(state):
+    with pytest.raises(ValueError, match="overlap"):
+        FramePieces.from_state(state)
