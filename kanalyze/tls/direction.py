@@ -245,6 +245,8 @@ class TlsDirection:
         negotiation, side = self._negotiation, self._side
         if negotiation.is_13:
             epochs = negotiation.epochs_13(side)
+            if negotiation.is_late:
+                return None if epochs is None else RecordOpener(epochs, APPLICATION, ANY_NUMBER)
             is_early = negotiation.end_of(side) == 0 and negotiation.may_have_early_data
             begin = EARLY if is_early else HANDSHAKE
             return None if epochs is None else RecordOpener(epochs, begin, self._may_be_missing)
@@ -396,7 +398,9 @@ class TlsDirection:
     def _find_late(self, record: TlsRecord) -> None:
         """Look for the session in the key log, where the ClientHello is not in the capture."""
         negotiation = self._negotiation
-        if negotiation.client_random is None and negotiation.server_hello is None:
+        if not negotiation.is_late:
+            return
+        if negotiation.client_random is None:
             if not self._late_records or record.kind != APPLICATION_DATA:
                 return
             self._late_records -= 1
@@ -404,9 +408,7 @@ class TlsDirection:
             if found is None:
                 return
             negotiation.adopt(found.client_random, self._side ^ found.end)
-        epochs = negotiation.epochs_13(self._side) if negotiation.is_13 else None
-        if epochs is not None:
-            self._opener = RecordOpener(epochs, APPLICATION, ANY_NUMBER)
+        self._opener = self._new_opener()
 
     def _popped(self) -> Iterator[TlsRecord | LostRecords]:
         while self._waiting:

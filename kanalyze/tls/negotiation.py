@@ -93,6 +93,11 @@ class Negotiation:
         """Whether the first ClientHello has no ServerHello yet."""
         return self.handshakes == 1 and self.server_hello is None
 
+    @property
+    def is_late(self) -> bool:
+        """Whether no hello was seen: the capture began later, or they are lost."""
+        return self.handshakes == 0 and self.server_hello is None
+
     def end_of(self, side: int) -> int | None:
         """Return 0 for the client's side, 1 for the server's; None where that is not known."""
         client_side = self.facts.client_side
