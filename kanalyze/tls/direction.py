@@ -373,10 +373,14 @@ class TlsDirection:
 
     def _missing_data(self, opener: RecordOpener) -> int | None:
         """Return how many missing records may have had application data; None: not known."""
-        if self._negotiation.is_13:
-            if opener.epoch < APPLICATION:
-                return opener.missing if opener.epoch == EARLY else 0
-            return opener.missing if opener.left_epoch in (None, HANDSHAKE) else None
+        negotiation = self._negotiation
+        if negotiation.is_13:
+            if opener.left_epoch == EARLY and negotiation.facts.accepted_early_data is not False:
+                return None
+            if opener.epoch == HANDSHAKE:
+                return 0
+            is_known = opener.left_epoch is None or opener.left_epoch < APPLICATION
+            return opener.missing if is_known else None
         if opener.left_epoch is not None:
             return None
         # The first record of all has the Finished.
