@@ -48,6 +48,9 @@ if not HAS_PROMETHEUS:
 HAS_CHROMIUM = shutil.which("chromium") is not None
 if not HAS_CHROMIUM:
     collect_ignore_glob.append("*_chromium.py")
+HAS_OPENSSL = shutil.which("openssl") is not None
+if not HAS_OPENSSL:
+    collect_ignore_glob.append("*_openssl.py")
 # Of root by sudo, which others are not.
 if not netns.can_be_made():
     collect_ignore_glob.append("*_sudo.py")
@@ -146,6 +149,9 @@ def pytest_report_header() -> list[str]:
         "chromium: found, it opens the HTML page"
         if HAS_CHROMIUM
         else "chromium: not found, no test_*_chromium.py is collected",
+        "openssl: found, we decrypt what its server sends"
+        if HAS_OPENSSL
+        else "openssl: not found, no test_*_openssl.py is collected",
         "java: found, tests run Spark"
         if HAS_JAVA
         else "java: not found, no test that runs Spark is among those selected",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.fuzz import seeds, shapes
 from tests.fuzz.seed_captures import captures
-from tests.fuzz.targets import capture, messages, net, records, streams, whole
+from tests.fuzz.targets import capture, messages, net, records, streams, tls, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,8 @@ TARGETS = {
     "net": Target(net.reassemble, captures, shapes.CAPTURE, 16 * _KIB, 3),
     "framing": Target(streams.cut_frames, seeds.connections, shapes.TURNS, 8 * _KIB, 10),
     "connection": Target(streams.follow_connection, seeds.connections, shapes.TURNS, 8 * _KIB, 5),
+    "tls": Target(tls.read_tls, tls.tls_turns, shapes.TURNS, 8 * _KIB, 10),
+    "keylog": Target(tls.read_key_log, tls.key_logs, shapes.BYTES, 4 * _KIB, 5),
     "headers": Target(messages.parse_headers, seeds.request_frames, shapes.BYTES, 2 * _KIB, 25),
     "decode": Target(messages.decode_body, _bodies, shapes.BYTES, 4 * _KIB, 20),
     "pieces": Target(messages.decode_in_pieces, _bodies, shapes.BYTES, 4 * _KIB, 10),

@@ -1,0 +1,163 @@
+"""Epochs: which keys a direction uses, one after the other.
+
+In: a key log, what the hellos say. Out: the ciphers of an epoch (:class:`Epochs`). Must not know:
+records, nor when an epoch begins.
+
+TLS 1.3: 0 is early data, 1 the handshake, 2 application data, 3 after the first KeyUpdate, and so
+on. TLS 1.2: 0 are the keys of the first handshake, 1 those of the first renegotiation, and so on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tls.cipher_suites import TLS_1_2, cipher_suite
+from kanalyze.tls.key_schedule import keys_12, keys_13, next_traffic_secret
+from kanalyze.tls.keylog import SecretKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.tls.cipher_suites import CipherSuite
+    from kanalyze.tls.ciphers import RecordCipher
+    from kanalyze.tls.keylog import KeyLog
+
+__all__ = [
+    "APPLICATION",
+    "EARLY",
+    "HANDSHAKE",
+    "Epochs",
+    "Epochs12",
+    "Epochs13",
+    "Handshake12",
+    "has_secrets_13",
+]
+
+EARLY, HANDSHAKE, APPLICATION = 0, 1, 2
+"""Epochs of TLS 1.3."""
+
+_KINDS = (
+    (SecretKind.CLIENT_EARLY, SecretKind.CLIENT_HANDSHAKE, SecretKind.CLIENT_TRAFFIC),
+    (None, SecretKind.SERVER_HANDSHAKE, SecretKind.SERVER_TRAFFIC),
+)
+"""By end (0 client, 1 server) and epoch."""
+_SUITES_BY_SECRET = {32: (0x1301, 0x1303, 0x1304, 0x1305), 48: (0x1302,)}
+"""The suites of TLS 1.3 by the size of their secrets, the usual ones first."""
+_MOST_UPDATES = 4096
+"""Nobody updates keys more often within a capture; each takes a few microseconds."""
+
+
+class Epochs(Protocol):
+    """The keys to what one end sends."""
+
+    def ciphers(self, epoch: int) -> list[RecordCipher]:
+        """Return what may open the records of an epoch; nothing where the log has no secret."""
+        ...
+
+    def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
+        """Return the epochs that may follow without a sign of it.
+
+        ``is_uncertain`` says that records are missing, and the sign may have been in them.
+        """
+        ...
+
+
+def has_secrets_13(log: KeyLog, client_random: bytes) -> bool:
+    """Tell whether a key log has secrets of TLS 1.3 for a session."""
+    kinds = (SecretKind.CLIENT_TRAFFIC, SecretKind.SERVER_TRAFFIC, SecretKind.CLIENT_HANDSHAKE)
+    return any(log.find(client_random, kind) is not None for kind in kinds)
+
+
+class Epochs13:
+    """TLS 1.3."""
+
+    def __init__(self, log: KeyLog, client_random: bytes, end: int, suite: CipherSuite | None):
+        """Begin.
+
+        Args:
+            log: has the secrets.
+            client_random: of the session.
+            end: 0 for what the client sends, 1 for the server.
+            suite: the server's choice; None where it is not known.
+        """
+        self._log = log
+        self._random = client_random
+        self._kinds = _KINDS[end]
+        self._suite = suite
+
+    def ciphers(self, epoch: int) -> list[RecordCipher]:
+        """Return what may open the records of an epoch."""
+        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
+
+        kind = self._kinds[min(epoch, APPLICATION)]
+        secret = None if kind is None else self._log.find(self._random, kind)
+        updates = max(0, epoch - APPLICATION)
+        if secret is None or updates > _MOST_UPDATES:
+            return []
+        made = []
+        for suite in self._suites(secret):
+            current = secret
+            for _ in range(updates):
+                current = next_traffic_secret(suite, current)
+            made.append(record_cipher(suite, keys_13(suite, current)))
+        return made
+
+    def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
+        """Return the epochs that may follow: the handshake may have left no key in the log."""
+        if epoch < APPLICATION:
+            return range(epoch + 1, APPLICATION + 1)
+        return (epoch + 1,) if is_uncertain else ()
+
+    def _suites(self, secret: bytes) -> Iterable[CipherSuite]:
+        if self._suite is not None:
+            return (self._suite,)
+        suites = (cipher_suite(number) for number in _SUITES_BY_SECRET[len(secret)])
+        return (suite for suite in suites if suite is not None)
+
+
+class Handshake12(NamedTuple):
+    """What the keys of TLS 1.2 depend on, besides the master secret."""
+
+    client_random: bytes
+    server_random: bytes
+    session_id: bytes
+    """That the server gave the session; empty where it gave none."""
+    suite: CipherSuite
+    encrypt_then_mac: bool
+
+
+class Epochs12:
+    """TLS 1.2: one handshake, and those that renegotiate."""
+
+    def __init__(self, log: KeyLog, end: int):
+        """Begin; arguments as those of :class:`Epochs13`."""
+        self._log = log
+        self._end = end
+        self._handshakes: dict[int, Handshake12] = {}
+
+    def negotiate(self, epoch: int, handshake: Handshake12) -> None:
+        """Note what the hellos of a handshake say; those of older ones are forgotten."""
+        assert handshake.suite.version == TLS_1_2
+        self._handshakes[epoch] = handshake
+        self._handshakes.pop(epoch - 2, None)
+
+    def ciphers(self, epoch: int) -> list[RecordCipher]:
+        """Return what may open the records of an epoch."""
+        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
+
+        handshake = self._handshakes.get(epoch)
+        if handshake is None:
+            return []
+        client_random, suite = handshake.client_random, handshake.suite
+        secret = self._log.find(client_random, SecretKind.MASTER)
+        if secret is None:
+            secret = self._log.find(handshake.session_id, SecretKind.SESSION)
+        if secret is None:
+            return []
+        keys = keys_12(suite, secret, handshake.server_random, client_random)[self._end]
+        return [record_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
+
+    def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
+        """Return the epochs that may follow: the record that says so may be missing."""
+        return (epoch + 1,) if is_uncertain and epoch + 1 in self._handshakes else ()

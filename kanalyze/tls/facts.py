@@ -1,0 +1,126 @@
+"""What is known of a TLS session: without keys what the handshake shows, with keys the rest.
+
+In: what the stages find. Out: :class:`TlsFacts`. Must not know: how it was found.
+
+Null is what is not known, because it is encrypted or not in the capture.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kanalyze.tls.alerts import TlsAlert
+    from kanalyze.tls.certificates import CertificateFacts
+
+__all__ = ["Decryption", "TlsCounts", "TlsFacts", "version_name"]
+
+_VERSIONS: Final = {
+    0x0300: "SSL 3.0",
+    0x0301: "TLS 1.0",
+    0x0302: "TLS 1.1",
+    0x0303: "TLS 1.2",
+    0x0304: "TLS 1.3",
+}
+MOST_ALERTS: Final = 16
+"""Of one session that are kept."""
+
+
+def version_name(number: int) -> str:
+    """Return the name of a version; the number in hex where it has none."""
+    return _VERSIONS.get(number, f"0x{number:04x}")
+
+
+class Decryption(enum.StrEnum):
+    """What became of the records of a session."""
+
+    DECRYPTED = "decrypted"
+    """Some records at least."""
+    FAILED = "failed"
+    """There is a secret, and no record could be opened with it."""
+    NO_SECRET = "no_secret"  # noqa: S105 - no password
+    """The key log has none of this session."""
+    NO_HELLO = "no_hello"
+    """The capture has not the hellos that say which secret it is, and no secret of the log fits."""
+    UNSUPPORTED = "unsupported"
+    """A version or a suite that is not decrypted."""
+    NOTHING_SEALED = "nothing_sealed"
+    """No encrypted record was seen."""
+
+
+class TlsCounts(NamedTuple):
+    """Sums of one direction."""
+
+    records: int
+    bytes: int
+    """With the headers."""
+    opened_records: int
+    unopened_records: int
+    """Encrypted ones that were captured and could not be decrypted."""
+    plaintext_bytes: int
+    lost_bytes: int
+    """Of records that are not in the capture, or not as a whole."""
+
+
+class TlsFacts:
+    """What is known of a session.
+
+    Attributes:
+        client_side: which end sent the ClientHello, or has the client's keys.
+        offered_versions, offered_alpn, offered_suites, server_name: of the ClientHello.
+        version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
+        resumed: whether a session was resumed, by ticket, session id or pre-shared key.
+        retried: whether the server asked for another ClientHello (HelloRetryRequest).
+        mutual: whether the client showed a certificate.
+        server_certificate, client_certificate: the first of the chain.
+        handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
+            without keys: to the first encrypted record of the client, which mostly has it.
+        offered_early_data, accepted_early_data: 0-RTT.
+        tickets: NewSessionTicket messages.
+        key_updates: of both ends.
+        renegotiations: handshakes of TLS 1.2 after the first.
+        alerts: the first sixteen.
+        alert_count: all.
+    """
+
+    __slots__ = (
+        *("accepted_early_data", "alert_count", "alerts", "alpn", "client_certificate"),
+        *("client_side", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
+        *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
+        *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
+        *("suite", "tickets", "version"),
+    )
+
+    def __init__(self) -> None:
+        self.client_side: int | None = None
+        self.offered_versions: tuple[int, ...] | None = None
+        self.offered_suites: tuple[int, ...] | None = None
+        self.offered_alpn: tuple[str, ...] | None = None
+        self.server_name: str | None = None
+        self.version: int | None = None
+        self.suite: int | None = None
+        self.alpn: str | None = None
+        self.resumed: bool | None = None
+        self.retried = False
+        self.mutual: bool | None = None
+        self.server_certificate: CertificateFacts | None = None
+        self.client_certificate: CertificateFacts | None = None
+        self.handshake_ns: int | None = None
+        self.offered_early_data: bool | None = None
+        self.accepted_early_data: bool | None = None
+        self.tickets = 0
+        self.key_updates = 0
+        self.renegotiations = 0
+        self.alerts: list[TlsAlert] = []
+        self.alert_count = 0
+        self.decryption = Decryption.NOTHING_SEALED
+        self.counts = (TlsCounts(0, 0, 0, 0, 0, 0), TlsCounts(0, 0, 0, 0, 0, 0))
+
+    def add_alert(self, alert: TlsAlert) -> None:
+        """Count an alert, and keep it where there is room."""
+        self.alert_count += 1
+        if len(self.alerts) < MOST_ALERTS:
+            self.alerts.append(alert)

@@ -1,0 +1,307 @@
+"""Handshake messages: put together from records, and read.
+
+In: the content of handshake records of one direction. Out: :class:`HandshakeMessage`, and what the
+hellos say. Must not know: keys, records, or what follows from a message.
+
+TLS 1.3: RFC 8446 section 4. TLS 1.2: RFC 5246 section 7.4. Extensions: IANA's registry "TLS
+ExtensionType Values". A message has at most :data:`MOST_MESSAGE_BYTES`; a larger one is stepped
+over. A field that does not fit is left out, and what follows it too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CERTIFICATE", "CERTIFICATE_REQUEST", "CLIENT_HELLO", "ENCRYPTED_EXTENSIONS"]
+__all__ += ["END_OF_EARLY_DATA", "FINISHED", "KEY_UPDATE", "NEW_SESSION_TICKET", "SERVER_HELLO"]
+__all__ += ["SERVER_HELLO_DONE", "ClientHello", "EncryptedExtensions", "HandshakeMessage"]
+__all__ += ["MessageAssembler", "ServerHello", "certificates_in", "is_hello", "read_client_hello"]
+__all__ += ["read_encrypted_extensions", "read_server_hello"]
+
+CLIENT_HELLO: Final = 1
+SERVER_HELLO: Final = 2
+NEW_SESSION_TICKET: Final = 4
+END_OF_EARLY_DATA: Final = 5
+ENCRYPTED_EXTENSIONS: Final = 8
+CERTIFICATE: Final = 11
+CERTIFICATE_REQUEST: Final = 13
+SERVER_HELLO_DONE: Final = 14
+FINISHED: Final = 20
+KEY_UPDATE: Final = 24
+"""Handshake types."""
+
+MOST_MESSAGE_BYTES: Final = 1 << 17
+"""Java and OpenSSL take 32 and 100 KiB of certificates."""
+_HEADER_BYTES: Final = 4
+_RANDOM_BYTES: Final = 32
+_MOST_VALUES: Final = 64
+"""Of a list that a hello has, such as its suites."""
+_MOST_CERTIFICATES: Final = 16
+_MOST_NAME_BYTES: Final = 255
+
+_SERVER_NAME: Final = 0
+_ALPN: Final = 16
+_ENCRYPT_THEN_MAC: Final = 22
+_SESSION_TICKET: Final = 35
+_PRE_SHARED_KEY: Final = 41
+_EARLY_DATA: Final = 42
+_SUPPORTED_VERSIONS: Final = 43
+_HELLO_RETRY: Final = bytes.fromhex(
+    "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c"
+)
+"""The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
+
+
+class HandshakeMessage(NamedTuple):
+    """A handshake message."""
+
+    kind: int
+    body: bytes
+    """Empty where the message is too large to be held."""
+
+
+class ClientHello(NamedTuple):
+    """What a client offers."""
+
+    random: bytes
+    session_id: bytes
+    versions: tuple[int, ...]
+    """The client's order; of a client that does not know TLS 1.3, the highest one alone."""
+    suites: tuple[int, ...]
+    server_name: str | None
+    alpn: tuple[str, ...]
+    has_ticket: bool
+    """Of TLS 1.2, to resume a session."""
+    has_psk: bool
+    has_early_data: bool
+
+
+class ServerHello(NamedTuple):
+    """What a server chose."""
+
+    random: bytes
+    session_id: bytes
+    version: int
+    suite: int
+    compression: int
+    alpn: str | None
+    """Of TLS 1.2; 1.3 encrypts it."""
+    encrypt_then_mac: bool
+    has_psk: bool
+    is_retry: bool
+    """A HelloRetryRequest: another hello of both ends follows."""
+
+
+class EncryptedExtensions(NamedTuple):
+    """What a server of TLS 1.3 adds to its hello."""
+
+    alpn: str | None
+    takes_early_data: bool
+
+
+class MessageAssembler:
+    """Puts the handshake messages of one direction together."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._skip = 0
+        self._skipped_kind = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held."""
+        return len(self._buffer)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no message is incomplete."""
+        return not self._buffer and not self._skip
+
+    def lose(self) -> None:
+        """Forget the message that bytes are missing of."""
+        self._buffer.clear()
+        self._skip = 0
+
+    def feed(self, content: bytes | memoryview) -> Iterator[HandshakeMessage]:
+        """Yield the messages that the content of a record completes."""
+        skipped = min(self._skip, len(content))
+        if skipped:
+            self._skip -= skipped
+            content = content[skipped:]
+            if not self._skip:
+                yield HandshakeMessage(self._skipped_kind, b"")
+        buffer = self._buffer
+        buffer += content
+        at = 0
+        while len(buffer) - at >= _HEADER_BYTES:
+            size = _HEADER_BYTES + int.from_bytes(buffer[at + 1 : at + 4], "big")
+            left = size - (len(buffer) - at)
+            if left > 0:
+                if size > MOST_MESSAGE_BYTES:
+                    self._skip, self._skipped_kind = left, buffer[at]
+                    at = len(buffer)
+                break
+            yield HandshakeMessage(buffer[at], bytes(buffer[at + _HEADER_BYTES : at + size]))
+            at += size
+        del buffer[:at]
+
+
+class _Fields:
+    """Reads fields one after the other; past the end they are empty, or 0."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self.is_cut = False
+        """Whether a field was not all there."""
+
+    def take(self, count: int) -> bytes:
+        """Return so many bytes."""
+        taken = self._data[self._at : self._at + count]
+        self._at += count
+        if len(taken) < count:
+            self.is_cut = True
+            self._at = len(self._data)
+            return b""
+        return taken
+
+    def number(self, count: int) -> int:
+        """Return a number of so many bytes."""
+        return int.from_bytes(self.take(count), "big")
+
+    def vector(self, length_bytes: int) -> bytes:
+        """Return what stands behind its length."""
+        return self.take(self.number(length_bytes))
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing is left."""
+        return self._at >= len(self._data)
+
+
+def is_hello(content: bytes | memoryview) -> bool:
+    """Tell whether a handshake record has a hello, and the whole of it."""
+    if len(content) < _HEADER_BYTES + _RANDOM_BYTES:
+        return False
+    size = _HEADER_BYTES + int.from_bytes(content[1:_HEADER_BYTES], "big")
+    if content[0] == CLIENT_HELLO:
+        return size == len(content)
+    return content[0] == SERVER_HELLO and size <= len(content)
+
+
+def read_client_hello(body: bytes) -> ClientHello | None:
+    """Read a ClientHello; None if it has no random."""
+    fields = _Fields(body)
+    version = fields.number(2)
+    random = fields.take(_RANDOM_BYTES)
+    if fields.is_cut:
+        return None
+    session_id = fields.vector(1)
+    suites = _numbers(fields.vector(2))
+    fields.vector(1)  # compression
+    extensions = _extensions(fields)
+    versions = _numbers(_Fields(extensions.get(_SUPPORTED_VERSIONS, b"")).vector(1))
+    return ClientHello(
+        random,
+        session_id,
+        versions or (version,),
+        suites,
+        _server_name(extensions.get(_SERVER_NAME, b"")),
+        _protocols(extensions.get(_ALPN, b"")),
+        bool(extensions.get(_SESSION_TICKET)),
+        _PRE_SHARED_KEY in extensions,
+        _EARLY_DATA in extensions,
+    )
+
+
+def read_server_hello(body: bytes) -> ServerHello | None:
+    """Read a ServerHello; None if it does not say the suite."""
+    fields = _Fields(body)
+    version = fields.number(2)
+    random = fields.take(_RANDOM_BYTES)
+    session_id = fields.vector(1)
+    suite = fields.number(2)
+    compression = fields.number(1)
+    if fields.is_cut:
+        return None
+    extensions = _extensions(fields)
+    chosen = extensions.get(_SUPPORTED_VERSIONS, b"")
+    return ServerHello(
+        random,
+        session_id,
+        int.from_bytes(chosen, "big") if len(chosen) == 2 else version,
+        suite,
+        compression,
+        next(iter(_protocols(extensions.get(_ALPN, b""))), None),
+        _ENCRYPT_THEN_MAC in extensions,
+        _PRE_SHARED_KEY in extensions,
+        random == _HELLO_RETRY,
+    )
+
+
+def read_encrypted_extensions(body: bytes) -> EncryptedExtensions:
+    """Read what a server of TLS 1.3 says once it is encrypted."""
+    extensions = _extensions(_Fields(body))
+    protocols = _protocols(extensions.get(_ALPN, b""))
+    return EncryptedExtensions(next(iter(protocols), None), _EARLY_DATA in extensions)
+
+
+def certificates_in(body: bytes, *, is_13: bool) -> list[bytes]:
+    """Return the certificates of a Certificate message, in DER, the sender's own first."""
+    fields = _Fields(body)
+    if is_13:
+        fields.vector(1)
+    entries = _Fields(fields.vector(3))
+    found: list[bytes] = []
+    while not entries.is_at_end and len(found) < _MOST_CERTIFICATES:
+        certificate = entries.vector(3)
+        if is_13:
+            entries.vector(2)  # extensions
+        if certificate:
+            found.append(certificate)
+    return found
+
+
+def _extensions(fields: _Fields) -> dict[int, bytes]:
+    inner = _Fields(fields.vector(2))
+    found: dict[int, bytes] = {}
+    while not inner.is_at_end:
+        kind = inner.number(2)
+        data = inner.vector(2)
+        if inner.is_cut:
+            break
+        found.setdefault(kind, data)
+    return found
+
+
+def _numbers(data: bytes) -> tuple[int, ...]:
+    """Return numbers of two bytes, without those that a client puts in to test (RFC 8701)."""
+    end = len(data) // 2 * 2
+    numbers = (int.from_bytes(data[at : at + 2], "big") for at in range(0, end, 2))
+    return tuple(n for n in numbers if n & 0x0F0F != 0x0A0A or n >> 8 != n & 0xFF)[:_MOST_VALUES]
+
+
+def _server_name(data: bytes) -> str | None:
+    names = _Fields(_Fields(data).vector(2))
+    is_host = names.number(1) == 0
+    name = names.vector(2)
+    return _text(name) if name and is_host else None
+
+
+def _protocols(data: bytes) -> tuple[str, ...]:
+    names = _Fields(_Fields(data).vector(2))
+    found: list[str] = []
+    while not names.is_at_end and len(found) < _MOST_VALUES:
+        name = names.vector(1)
+        if name:
+            found.append(_text(name))
+    return tuple(found)
+
+
+def _text(data: bytes) -> str:
+    return data[:_MOST_NAME_BYTES].decode("ascii", "backslashreplace")

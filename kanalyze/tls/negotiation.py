@@ -1,0 +1,251 @@
+"""What the two ends agree on: reads the handshake messages of both.
+
+In: handshake messages with who sent them and when. Out: what keys depend on (hellos, version,
+suite), and :class:`~kanalyze.tls.facts.TlsFacts`. Must not know: records, ciphers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tls import handshake
+from kanalyze.tls.certificates import certificate_facts
+from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
+from kanalyze.tls.epochs import (
+    APPLICATION,
+    HANDSHAKE,
+    Epochs12,
+    Epochs13,
+    Handshake12,
+    has_secrets_13,
+)
+from kanalyze.tls.facts import TlsFacts
+
+if TYPE_CHECKING:
+    from kanalyze.tls.cipher_suites import CipherSuite
+    from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
+    from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.records import TlsRecord
+
+__all__ = ["MessageOrigin", "Negotiation"]
+
+
+class MessageOrigin(NamedTuple):
+    """Where a handshake message was."""
+
+    side: int
+    """Direction, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
+    is_sealed: bool
+    """In an encrypted record that could be decrypted."""
+    is_gapless: bool
+    """Whether no byte before it is missing."""
+    record: TlsRecord
+    """The last that it was in."""
+
+
+class Negotiation:
+    """The handshake of a session, and those that renegotiate.
+
+    Attributes:
+        facts: what is known so far.
+        handshakes: how many began, by their ClientHello.
+    """
+
+    def __init__(self, log: KeyLog) -> None:
+        self._log = log
+        self.facts = TlsFacts()
+        self.handshakes = 0
+        """How many began."""
+        self.client_hello: ClientHello | None = None
+        self.server_hello: ServerHello | None = None
+        self.client_random: bytes | None = None
+        """Of the ClientHello, or of the session in the key log whose secrets fit."""
+        self._epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
+        """By end: of the client, of the server."""
+        self._begin_ns = 0
+        self._finished_ns: list[int | None] = [None, None]
+        """By side, when its Finished came."""
+        self._was_requested = False
+        """Whether the server asked for the client's certificate."""
+        self.may_have_early_data = False
+
+    # -- what keys depend on ----------------------------------------------------------------------
+
+    @property
+    def suite(self) -> CipherSuite | None:
+        """The suite of the latest ServerHello; None if records of it are not decrypted."""
+        hello = self.server_hello
+        if hello is None or hello.version not in (TLS_1_2, TLS_1_3) or hello.compression:
+            return None
+        suite = cipher_suite(hello.suite)
+        return suite if suite is not None and suite.version == hello.version else None
+
+    @property
+    def is_13(self) -> bool:
+        """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has."""
+        if self.server_hello is not None:
+            return self.server_hello.version == TLS_1_3
+        return self.client_random is not None and has_secrets_13(self._log, self.client_random)
+
+    @property
+    def waits_for_server(self) -> bool:
+        """Whether the first ClientHello has no ServerHello yet."""
+        return self.handshakes == 1 and self.server_hello is None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether no hello was seen: the capture began later, or they are lost."""
+        return self.handshakes == 0 and self.server_hello is None
+
+    def end_of(self, side: int) -> int | None:
+        """Return 0 for the client's side, 1 for the server's; None where that is not known."""
+        client_side = self.facts.client_side
+        return None if client_side is None else int(side != client_side)
+
+    def epochs_12(self, side: int) -> Epochs12 | None:
+        """Return the keys of TLS 1.2 to what a side sends; None where they cannot be known."""
+        end, suite = self.end_of(side), self.suite
+        is_12 = suite is not None and suite.version == TLS_1_2 and self.client_random is not None
+        return self._epochs_12[end] if is_12 and end is not None else None
+
+    def epochs_13(self, side: int) -> Epochs13 | None:
+        """Return the keys of TLS 1.3 to what a side sends; None where they cannot be known."""
+        end = self.end_of(side)
+        if end is None or self.client_random is None:
+            return None
+        if self.server_hello is not None and self.suite is None:
+            return None
+        return Epochs13(self._log, self.client_random, end, self.suite)
+
+    def adopt(self, client_random: bytes, client_side: int) -> None:
+        """Take a session of the key log for this one: its secrets fit, its hellos are missing."""
+        self.client_random = client_random
+        self.facts.client_side = client_side
+        self.facts.version = TLS_1_3
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def read(self, message: HandshakeMessage, origin: MessageOrigin) -> int | None:
+        """Read a message; return the epoch that begins behind it for its sender, if one does.
+
+        Only of TLS 1.3: in 1.2 a record of its own says it.
+        """
+        kind, body, facts = message.kind, message.body, self.facts
+        if kind == handshake.CLIENT_HELLO:
+            self._client_hello(body, origin)
+        elif kind == handshake.SERVER_HELLO:
+            self._server_hello(body, origin)
+        elif kind == handshake.CERTIFICATE:
+            self._certificate(body, origin)
+        elif kind == handshake.CERTIFICATE_REQUEST:
+            self._was_requested = True
+        elif kind == handshake.SERVER_HELLO_DONE:
+            if self.handshakes == 1 and not self._was_requested and origin.is_gapless:
+                facts.mutual = False
+        elif kind == handshake.NEW_SESSION_TICKET:
+            facts.tickets += 1
+        elif origin.is_sealed and self.is_13:
+            return self._sealed_13(kind, body, origin)
+        return None
+
+    def note_sealed(self, side: int, record: TlsRecord) -> None:
+        """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
+
+        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better.
+        """
+        if not self.is_13 or (self.end_of(side) == 0 and not self.may_have_early_data):
+            self._finish(side, record)
+
+    def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
+        hello = handshake.read_client_hello(body)
+        facts = self.facts
+        if hello is None or facts.client_side not in (None, origin.side):
+            return
+        is_retry = facts.retried and self.server_hello is None
+        self.handshakes += not is_retry
+        self.client_hello, self.client_random = hello, hello.random
+        facts.client_side = origin.side
+        if self.handshakes > 1:
+            self.server_hello = None
+            facts.renegotiations = self.handshakes - 1
+            return
+        self.may_have_early_data = hello.has_early_data
+        if is_retry:
+            return
+        self._begin_ns = origin.record.first_time_ns
+        facts.offered_versions, facts.offered_suites = hello.versions, hello.suites
+        facts.offered_alpn, facts.server_name = hello.alpn, hello.server_name
+        facts.offered_early_data = hello.has_early_data
+        if self.server_hello is not None:  # captured before the ClientHello
+            self._agree(self.server_hello)
+
+    def _server_hello(self, body: bytes, origin: MessageOrigin) -> None:
+        hello = handshake.read_server_hello(body)
+        facts = self.facts
+        if hello is None or facts.client_side == origin.side:
+            return
+        if hello.is_retry:
+            facts.retried = True
+        elif self.server_hello is None:
+            facts.client_side = 1 - origin.side
+            self.server_hello = hello
+            self._agree(hello)
+
+    def _agree(self, hello: ServerHello) -> None:
+        """Note what the server chose, once both hellos are there, or all that is."""
+        facts, client = self.facts, self.client_hello
+        if self.handshakes <= 1:
+            facts.version, facts.suite = hello.version, hello.suite
+            if hello.version == TLS_1_3:
+                facts.resumed = hello.has_psk
+            else:
+                facts.alpn = hello.alpn
+                if client is not None:
+                    same = client.session_id == hello.session_id
+                    facts.resumed = bool(hello.session_id) and same
+        suite = self.suite
+        if suite is None or suite.version != TLS_1_2 or self.client_random is None:
+            return
+        agreed = Handshake12(
+            self.client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
+        )
+        for epochs in self._epochs_12:
+            epochs.negotiate(max(0, self.handshakes - 1), agreed)
+
+    def _certificate(self, body: bytes, origin: MessageOrigin) -> None:
+        end = self.end_of(origin.side)
+        chain = handshake.certificates_in(body, is_13=self.is_13)
+        facts = self.facts
+        if end == 0:
+            facts.mutual = bool(chain)
+            if chain and facts.client_certificate is None:
+                facts.client_certificate = certificate_facts(chain[0])
+        elif end == 1 and chain and facts.server_certificate is None:
+            facts.server_certificate = certificate_facts(chain[0])
+
+    def _sealed_13(self, kind: int, body: bytes, origin: MessageOrigin) -> int | None:
+        facts = self.facts
+        if kind == handshake.ENCRYPTED_EXTENSIONS:
+            extensions = handshake.read_encrypted_extensions(body)
+            facts.alpn = extensions.alpn
+            facts.accepted_early_data = extensions.takes_early_data
+        elif kind == handshake.END_OF_EARLY_DATA:
+            return HANDSHAKE
+        elif kind == handshake.FINISHED:
+            is_client = self.end_of(origin.side) == 0
+            if is_client and origin.is_gapless and facts.mutual is None and not facts.resumed:
+                facts.mutual = False
+            self._finish(origin.side, origin.record)
+            return APPLICATION
+        return None
+
+    def _finish(self, side: int, record: TlsRecord) -> None:
+        """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
+        if self.handshakes != 1:
+            return
+        self._finished_ns[side] = record.time_ns
+        is_end = self.end_of(side) == 0 if self.is_13 else None not in self._finished_ns
+        if is_end:
+            times = [time_ns for time_ns in self._finished_ns if time_ns is not None]
+            self.facts.handshake_ns = max(times) - self._begin_ns

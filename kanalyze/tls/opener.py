@@ -1,0 +1,157 @@
+"""Opens the records of one direction, each with the right keys and the right number.
+
+In: sealed records in stream order, and how many are missing between them. Out: what was in them.
+Must not know: what it means.
+
+Records are numbered from 0 in each epoch, and the number is not in the record. So a missing record
+makes the numbers of those behind it uncertain, within bounds; :meth:`RecordOpener.find` finds the
+right one, which the record itself proves. Work that proves nothing is bounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.tls.records import HEADER_BYTES, TrialRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.tls.ciphers import Opened, RecordCipher
+    from kanalyze.tls.epochs import Epochs
+    from kanalyze.tls.records import TlsRecord
+
+__all__ = ["ANY_NUMBER", "RecordOpener"]
+
+ANY_NUMBER: Final = 1 << 48
+"""No connection sends so many records."""
+_MOST_TRIALS: Final = 1 << 16
+_MOST_WORK_BYTES: Final = 64 << 20
+"""Decrypted in vain at once; 20 to 200 ms."""
+_WORK_PER_BYTE: Final = 16
+"""Decrypted in vain for each byte of records that comes, beyond that."""
+_TRIAL_BYTES: Final = 1024
+"""What a trial costs besides, in bytes that could be decrypted meanwhile."""
+
+
+class _RecordPlace(NamedTuple):
+    """Where a record is."""
+
+    epoch: int
+    cipher: RecordCipher
+    number: int
+
+
+class RecordOpener:
+    """Opens the records of one direction.
+
+    Attributes:
+        epoch: of the next record, as :mod:`~kanalyze.tls.epochs` counts them.
+        uncertain: how many records may be missing before the next one.
+        missing: how many were missing before the one that was opened last, in its epoch.
+        first_missing: the number of the first of them.
+        left_epoch: the epoch that ended with missing records before that one; None where none did.
+    """
+
+    def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
+        self._epochs = epochs
+        self._ciphers: list[RecordCipher] | None = None
+        """None where they were not asked for yet."""
+        self._number = 0
+        self._found: _RecordPlace | None = None
+        self._work_left = _MOST_WORK_BYTES
+        self.epoch = epoch
+        self.uncertain = uncertain
+        self.missing = self.first_missing = 0
+        self.left_epoch: int | None = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether there are keys to records of this epoch, or of the next."""
+        if self._current():
+            return True
+        following = self._epochs.after(self.epoch, is_uncertain=self.uncertain > 0)
+        return any(self._epochs.ciphers(epoch) for epoch in following)
+
+    @property
+    def overhead_bytes(self) -> int | None:
+        """What each record has beside its content, with the header; None where that varies."""
+        ciphers = self._current()
+        overhead = ciphers[0].overhead_bytes if ciphers else None
+        return None if overhead is None else overhead + HEADER_BYTES
+
+    @property
+    def least_bytes(self) -> int:
+        """The size of the smallest record, with the header."""
+        ciphers = self._current()
+        return HEADER_BYTES + (ciphers[0].least_bytes if ciphers else 1)
+
+    def begin(self, epoch: int) -> None:
+        """Begin an epoch: the next record is its first."""
+        self.epoch, self.uncertain, self._number = epoch, 0, 0
+        self._ciphers, self._found = None, None
+
+    def refresh(self) -> None:
+        """Ask for keys again: the key log has grown."""
+        if not self._ciphers:
+            self._ciphers = None
+
+    def open(self, record: TlsRecord) -> Opened | None:
+        """Return what is in the next record; None if that cannot be known."""
+        ciphers = self._current()
+        if not self.uncertain and len(ciphers) == 1:
+            opened = ciphers[0].open(record, self._number)
+            if opened is not None:
+                self._number += 1
+                self.missing, self.left_epoch = 0, None
+                return opened
+        if not self.find(record):
+            self.uncertain += 1
+            return None
+        assert self._found is not None
+        place, self._found = self._found, None
+        is_same = place.epoch == self.epoch
+        self.first_missing = self._number if is_same else 0
+        self.missing = place.number - self.first_missing
+        self.left_epoch = None if is_same else self.epoch
+        self.epoch, self._ciphers, self._number = place.epoch, [place.cipher], place.number + 1
+        self.uncertain = 0
+        self._work_left = _MOST_WORK_BYTES
+        return place.cipher.open(record, place.number)
+
+    def find(self, record: TlsRecord, more_missing: int = 0) -> bool:
+        """Tell whether a record is one that may come next, and remember where it is.
+
+        ``more_missing`` is how many may be missing that :attr:`uncertain` does not count yet.
+        """
+        if self._found is None:
+            gained = _WORK_PER_BYTE * len(record.body)
+            self._work_left = min(_MOST_WORK_BYTES, self._work_left + gained)
+            within = self.uncertain + more_missing
+            self._found = next(self._places(record, within), None)
+        return self._found is not None
+
+    def _places(self, record: TlsRecord, missing: int) -> Iterator[_RecordPlace]:
+        yield from self._in_epoch(record, self.epoch, self._current(), (self._number, missing))
+        for epoch in self._epochs.after(self.epoch, is_uncertain=missing > 0):
+            yield from self._in_epoch(record, epoch, self._epochs.ciphers(epoch), (0, missing))
+
+    def _in_epoch(
+        self, record: TlsRecord, epoch: int, ciphers: list[RecordCipher], bounds: tuple[int, int]
+    ) -> Iterator[_RecordPlace]:
+        lowest, missing = bounds
+        cost = len(record.body) + _TRIAL_BYTES
+        for cipher in ciphers:
+            if self._work_left <= 0:
+                return
+            trials = min(_MOST_TRIALS, missing + 1, self._work_left // cost + 1)
+            number = cipher.number(record, TrialRange(lowest, lowest + missing, trials))
+            if number is not None:
+                yield _RecordPlace(epoch, cipher, number)
+            self._work_left -= cost * (trials if cipher.tries_numbers else 1)
+
+    def _current(self) -> list[RecordCipher]:
+        if self._ciphers is None:
+            self._ciphers = self._epochs.ciphers(self.epoch)
+        return self._ciphers

@@ -1,0 +1,297 @@
+"""The record layer: cuts a stream into records, and finds the next one after missing bytes.
+
+In: chunks and gaps of one direction. Out: :class:`TlsRecord` and :class:`LostRecords`, in stream
+order. Must not know: keys, or what is in a record; whoever has keys proves where a record begins.
+
+A record says its length (RFC 8446 section 5.1, RFC 5246 section 6.2.1). A hole within a record
+costs that record. After a hole that is larger, or bytes that are no header, the next place is
+looked for where the bytes look like a header; the record there has to be proven.
+
+At most one record is held, and the header of the next.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.streams import Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kanalyze.model.segments import Segments
+    from kanalyze.model.streams import StreamItem
+
+__all__ = ["ALERT", "APPLICATION_DATA", "CHANGE_CIPHER_SPEC", "HANDSHAKE_RECORD", "HEADER_BYTES"]
+__all__ += ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
+
+CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
+"""Content types."""
+
+HEADER_BYTES = 5
+MOST_BODY_BYTES = (1 << 14) + 2048
+"""Of TLS 1.2; TLS 1.3 allows 256 beyond 2^14."""
+_KINDS = range(20, 24)
+_HEADER = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]")
+"""The beginning of a header; random bytes look so once in 2^23."""
+_HEADER_BEGINNING_BYTES = 4
+
+
+class TlsRecord(NamedTuple):
+    """A record, and the packets that it came in."""
+
+    kind: int
+    """Content type."""
+    header: bytes
+    body: memoryview
+    """Valid until the next record is asked for."""
+    stream_offset: int
+    """Of the header."""
+    first_time_ns: int
+    """Of the packet with the first byte."""
+    first_packet: int
+    time_ns: int
+    """Of the packet with the last byte."""
+    packet: int
+
+
+class TrialRange(NamedTuple):
+    """The numbers that a record may have."""
+
+    lowest: int
+    highest: int
+    """Included."""
+    most_trials: int
+    """How many of them may be tried, where there is no better way."""
+
+
+class LostRecords(NamedTuple):
+    """Bytes of a stream between two records, whose records cannot be read."""
+
+    stream_offset: int
+    length: int
+    records: int | None
+    """How many; None where that is not known."""
+    time_ns: int
+    """Of the packet after which a record may follow."""
+    packet: int
+
+
+Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
+"""Tells of what looks like a record, and of how many bytes before it are in none, whether it is
+one; None where nobody can tell."""
+
+
+class RecordCutter:
+    """Cuts one direction into records."""
+
+    def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
+        """Begin.
+
+        Args:
+            prove: asked of what looks like a record, where the boundaries are not known.
+            stream_offset: of the first byte that will be fed.
+            from_start: whether a record begins there.
+        """
+        self._prove = prove
+        self._buffer = bytearray()
+        self._offset = stream_offset
+        """Of the first byte in the buffer."""
+        self._need = HEADER_BYTES
+        """Bytes without which nothing can be said."""
+        self._is_in_sync = from_start
+        self._search_from = 0
+        """Index in the buffer."""
+        self._lost_from: int | None = None if from_start else stream_offset
+        """Where the bytes begin that are in no record yet."""
+        self._skip = 0
+        """Bytes to come of a record with a hole."""
+        self._first = self._latest = (0, 0)
+        """Time and number of the packet with the first byte in the buffer, and of the latest."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held."""
+        return len(self._buffer)
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether it is known where the next record begins."""
+        return self._is_in_sync
+
+    def feed(self, items: Iterable[StreamItem]) -> Iterator[TlsRecord | LostRecords]:
+        """Yield the records that are complete, and what is lost."""
+        for item in items:
+            if isinstance(item, Gap):
+                self._latest = (item.time_ns, item.packet)
+                yield from self._miss(item.length)
+                continue
+            yield from self._feed_segments(item.segments, item.first, item.last)
+
+    def _feed_segments(
+        self, segments: Segments, first: int, last: int
+    ) -> Iterator[TlsRecord | LostRecords]:
+        data, buffer = segments.buffer, self._buffer
+        starts, lengths, captureds = segments.start, segments.length, segments.captured
+        times, packets = segments.time_ns, segments.packet
+        for index in range(first, last):
+            start, captured = starts[index], captureds[index]
+            if buffer and not self._skip:
+                buffer += data[start : start + captured]
+                if len(buffer) >= self._need:
+                    self._latest = (times[index], packets[index])
+                    yield from self._cut()
+            else:
+                self._latest = (times[index], packets[index])
+                yield from self._take(data[start : start + captured])
+            if captured < lengths[index]:
+                self._latest = (times[index], packets[index])
+                yield from self._miss(lengths[index] - captured)
+
+    # -- in sync ----------------------------------------------------------------------------------
+
+    def _take(self, view: memoryview) -> Iterator[TlsRecord | LostRecords]:
+        """Take bytes where a record begins, or was cut by a hole."""
+        if self._skip:
+            skipped = min(self._skip, len(view))
+            self._offset += skipped
+            self._skip -= skipped
+            view = view[skipped:]
+            if not self._skip:
+                yield self._lost(1)
+        if len(view):
+            self._first = self._latest
+            self._buffer += view
+            yield from self._cut()
+
+    def _cut(self) -> Iterator[TlsRecord | LostRecords]:
+        """Yield the records in the buffer; the latest packet brought its end."""
+        if not self._is_in_sync:
+            yield from self._search()
+            if not self._is_in_sync:
+                return
+        buffer, at = self._buffer, 0
+        view = memoryview(buffer)
+        try:
+            while True:
+                if len(buffer) - at < HEADER_BYTES:
+                    self._need = HEADER_BYTES
+                    break
+                size = _record_bytes(buffer, at)
+                if size is None:
+                    self._is_in_sync = False
+                    break
+                if at + size > len(buffer):
+                    self._need = size
+                    break
+                record = self._record(view, at, size)
+                yield record
+                record.body.release()
+                at += size
+                self._first = self._latest
+        finally:
+            view.release()
+        del buffer[:at]
+        self._offset += at
+        if not self._is_in_sync:
+            self._lost_from = self._offset
+            self._search_from = 1
+            yield from self._cut()
+
+    def _record(self, view: memoryview, at: int, size: int) -> TlsRecord:
+        header = bytes(view[at : at + HEADER_BYTES])
+        body = view[at + HEADER_BYTES : at + size]
+        return TlsRecord(header[0], header, body, self._offset + at, *self._first, *self._latest)
+
+    # -- missing bytes ----------------------------------------------------------------------------
+
+    def _miss(self, length: int) -> Iterator[LostRecords]:
+        """Note missing bytes behind what is in the buffer."""
+        held = len(self._buffer)
+        if self._lost_from is None:
+            self._lost_from = self._offset
+        if self._skip:
+            left = self._skip - length
+        elif self._is_in_sync and held >= HEADER_BYTES:
+            left = self._need - held - length
+        else:
+            left = -1
+        self._offset += held + length
+        self._buffer.clear()
+        self._search_from = 0
+        self._need = HEADER_BYTES
+        self._skip = max(0, left)
+        self._is_in_sync = left >= 0
+        if left == 0:
+            yield self._lost(1)
+
+    def _lost(self, count: int | None) -> LostRecords:
+        """Return what was lost up to the first byte in the buffer; a record begins there."""
+        assert self._lost_from is not None
+        begin, self._lost_from = self._lost_from, None
+        return LostRecords(begin, self._offset - begin, count, *self._latest)
+
+    def _search(self) -> Iterator[LostRecords]:
+        """Look for a record in the buffer; in sync at its first byte once there is one."""
+        buffer = self._buffer
+        while True:
+            match = _HEADER.search(buffer, self._search_from)
+            if match is None:
+                self._drop(max(0, len(buffer) - (_HEADER_BEGINNING_BYTES - 1)))
+                self._need = HEADER_BYTES
+                return
+            at = match.start()
+            self._drop(at)
+            if len(buffer) < HEADER_BYTES:
+                self._need = HEADER_BYTES
+                return
+            size = _record_bytes(buffer, 0)
+            if size is None or size == HEADER_BYTES:
+                self._search_from = 1
+                continue
+            if len(buffer) < size:
+                self._need = size
+                return
+            proven = self._is_record(size)
+            if proven is None:
+                self._need = size + HEADER_BYTES
+                return
+            if proven:
+                break
+            self._search_from = 1
+        self._search_from = 0
+        self._is_in_sync = True
+        if self._offset == self._lost_from:
+            self._lost_from = None
+        else:
+            yield self._lost(None)
+
+    def _is_record(self, size: int) -> bool | None:
+        """Tell whether the buffer begins with a record; None where the next header has to say."""
+        view = memoryview(self._buffer)
+        record = self._record(view, 0, size)
+        assert self._lost_from is not None
+        proven = self._prove(record, self._offset - self._lost_from)
+        record.body.release()
+        view.release()
+        if proven is None and len(self._buffer) >= size + HEADER_BYTES:
+            return _record_bytes(self._buffer, size) is not None
+        return proven
+
+    def _drop(self, count: int) -> None:
+        """Drop bytes in which no record begins."""
+        if count:
+            del self._buffer[:count]
+            self._offset += count
+            self._first = self._latest
+        self._search_from = 0
+
+
+def _record_bytes(data: bytearray, at: int) -> int | None:
+    """Return the size of a record by its header, which it includes; None where it is none."""
+    length = data[at + 3] << 8 | data[at + 4]
+    if data[at] not in _KINDS or data[at + 1] != 3 or data[at + 2] > 4 or length > MOST_BODY_BYTES:
+        return None
+    return HEADER_BYTES + length

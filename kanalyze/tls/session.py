@@ -1,0 +1,119 @@
+"""One TCP connection with TLS: two streams in, two plaintext streams out.
+
+In: what was added to both streams of a connection; a key log. Out: :class:`TlsEvents`. Must not
+know: which connection it is, or what the plaintext says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.tls.direction import TlsDirection
+from kanalyze.tls.facts import Decryption, TlsFacts
+from kanalyze.tls.negotiation import Negotiation
+
+if TYPE_CHECKING:
+    from kanalyze.model.streams import StreamItem
+    from kanalyze.tls.alerts import TlsAlert
+    from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.late_start import LateStarts
+
+__all__ = ["TlsEvents", "TlsSession"]
+
+
+class TlsEvents:
+    """What a step of a session brought."""
+
+    __slots__ = ("alerts", "items")
+
+    def __init__(
+        self, items: tuple[list[StreamItem], list[StreamItem]], alerts: list[TlsAlert]
+    ) -> None:
+        self.items = items
+        """Plaintext by direction, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
+        self.alerts = alerts
+
+
+class TlsSession:
+    """Follows one TCP connection."""
+
+    def __init__(
+        self,
+        log: KeyLog,
+        late_starts: LateStarts,
+        from_start: tuple[bool, bool],
+        *,
+        keys_may_come: bool = False,
+    ) -> None:
+        """Begin.
+
+        Args:
+            log: the secrets; may be empty.
+            late_starts: finds sessions that began before the capture; of the same log.
+            from_start: by direction, whether the first byte that will be fed is the first that was
+                sent.
+            keys_may_come: whether the log grows, so that records without keys wait for a while.
+        """
+        self._log = log
+        self._log_version = log.version
+        self._negotiation = Negotiation(log)
+        first, second = (
+            TlsDirection(
+                side,
+                self._negotiation,
+                late_starts,
+                from_start=from_start[side],
+                keys_may_come=keys_may_come,
+            )
+            for side in (0, 1)
+        )
+        self._directions = (first, second)
+
+    @property
+    def facts(self) -> TlsFacts:
+        """What is known so far."""
+        facts = self._negotiation.facts
+        first, second = self._directions
+        facts.counts = (first.counts, second.counts)
+        found = {first.decryption, second.decryption}
+        facts.decryption = next(each for each in Decryption if each in found)
+        return facts
+
+    @property
+    def client_side(self) -> int | None:
+        """Which end is the client; None where that is not known."""
+        return self._negotiation.facts.client_side
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held: less than 1 MiB."""
+        return sum(direction.buffered_bytes for direction in self._directions)
+
+    def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> TlsEvents:
+        """Take in what was added to both streams."""
+        return self._step(items, is_last=False)
+
+    def close(self) -> TlsEvents:
+        """End: what waited for keys is given up."""
+        return self._step(([], []), is_last=True)
+
+    def _step(
+        self, items: tuple[list[StreamItem], list[StreamItem]], *, is_last: bool
+    ) -> TlsEvents:
+        if self._log.version != self._log_version:
+            self._log_version = self._log.version
+            for direction in self._directions:
+                direction.keys_came()
+        for direction, added in zip(self._directions, items, strict=True):
+            direction.add(added)
+        # What one end says the other may have waited for.
+        first, second = self._directions
+        while first.run() | second.run():
+            pass
+        for direction in self._directions:
+            direction.end_step(is_last=is_last)
+        alerts = sorted(
+            [alert for direction in self._directions for alert in direction.take_alerts()],
+            key=lambda alert: (alert.time_ns, alert.packet),
+        )
+        return TlsEvents((first.take_plaintext(), second.take_plaintext()), alerts)

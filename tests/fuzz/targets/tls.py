@@ -1,0 +1,107 @@
+"""TLS: records, handshakes and key logs, whatever is in them."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from kanalyze.model.streams import Gap
+from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.late_start import LateStarts
+from kanalyze.tls.session import TlsSession
+from tests.fuzz.invariant import holds
+from tests.fuzz.turns import items_of, turns_in, turns_of
+from tests.support import tls_made as made
+
+if TYPE_CHECKING:
+    from kanalyze.model.streams import StreamItem
+
+__all__ = ["key_logs", "read_key_log", "read_tls", "tls_turns"]
+
+_CONTENTS = [(0, b"request " * 9), (1, b"response " * 40), (0, b"x"), (1, bytes(700)), (0, b"end")]
+_MOST_HELD_BYTES = 1 << 20
+_MOST_TRIALS = 4096
+
+
+@functools.cache
+def _conversations() -> tuple[made.Made, ...]:
+    return tuple(made.conversation(suite, _CONTENTS) for suite in (made.SUITE_13, made.SUITE_12))
+
+
+def tls_turns() -> list[bytes]:
+    """Return whole conversations, some that begin late, and some with a lost record."""
+    inputs = []
+    for each in _conversations():
+        parts = each.parts
+        inputs += [turns_of(parts), turns_of(parts[8:]), turns_of(parts[:4])]
+        for lost in range(5, len(parts), 2):
+            torn = [(side + 2 * (n == lost), data) for n, (side, data) in enumerate(parts)]
+            inputs.append(turns_of(torn, b"\x01\x05\x02\xff"))
+    return inputs
+
+
+def read_tls(data: bytes) -> None:
+    """Follow a session with its keys; nothing but what was said comes out of it."""
+    log = KeyLog()
+    log.feed(made.KEYS)
+    turns = turns_in(data)
+    from_start = data[:1] != b"\x01"
+    late_starts = LateStarts(log, _MOST_TRIALS)
+    session = TlsSession(log, late_starts, (from_start, from_start), keys_may_come=data[1:2] > b"@")
+    said = {content for _, content in _CONTENTS}
+    ends = [0, 0]
+    for side, item in items_of(turns, data[:4]):
+        both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
+        both[side].append(item)
+        _check(session.feed(both).items, ends, said)
+        holds(session.buffered_bytes < _MOST_HELD_BYTES, "more held than is allowed")
+    _check(session.close().items, ends, said)
+    sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
+    counts = session.facts.counts
+    holds(sum(each.bytes for each in counts) <= sent, "more bytes in records than were sent")
+    for each in counts:
+        holds(each.opened_records + each.unopened_records <= each.records, "more than there are")
+        holds(each.plaintext_bytes <= each.bytes, "more plaintext than ciphertext")
+
+
+def _check(
+    items: tuple[list[StreamItem], list[StreamItem]], ends: list[int], said: set[bytes]
+) -> None:
+    for side in (0, 1):
+        for item in items[side]:
+            holds(item.stream_offset == ends[side], "streams that do not go on where they ended")
+            if isinstance(item, Gap):
+                holds(item.length > 0, "an empty gap")
+                ends[side] += item.length
+                continue
+            segments = item.segments
+            ends[side] += sum(segments.length[item.first : item.last])
+            rest = bytes(segments.buffer)
+            while rest:
+                found = [content for content in said if rest.startswith(content)]
+                holds(found, "plaintext that nobody sent")
+                rest = rest[max(map(len, found)) :]
+
+
+def key_logs() -> list[bytes]:
+    """Return a key log, with what else may be in one."""
+    agent = b"RSA Session-ID:" + b"ab" * 32 + b" Master-Key:" + b"cd" * 48 + b"\n"
+    return [made.KEYS, b"# comment\r\n" + agent + b"RSA 0011 2233\n" + made.KEYS]
+
+
+def read_key_log(data: bytes) -> None:
+    """Read a key log in pieces and at once: the same."""
+    whole, pieces = KeyLog(8), KeyLog(8)
+    whole.feed(data)
+    step = 1 + data[0] if data else 1
+    for at in range(0, len(data), step):
+        pieces.feed(data[at : at + step])
+    for log in (whole, pieces):
+        log.end()
+        holds(len(log) <= 8, "more secrets than are allowed")
+        holds(log.other_lines + log.wrong_lines <= log.lines, "more lines than there are")
+    same = ("lines", "other_lines", "wrong_lines", "version", "dropped_secrets")
+    holds(
+        all(getattr(whole, name) == getattr(pieces, name) for name in same),
+        "a log that depends on its pieces",
+    )

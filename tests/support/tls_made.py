@@ -1,0 +1,120 @@
+"""TLS records made by hand, the same in each run: hellos, and what fixed secrets encrypt."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from kanalyze.tls.cipher_suites import cipher_suite
+from kanalyze.tls.key_schedule import DirectionKeys, keys_12, keys_13
+
+CLIENT_RANDOM, SERVER_RANDOM = bytes(range(32)), bytes(range(32, 64))
+SESSION_ID = bytes(range(64, 96))
+MASTER = bytes(range(48))
+TRAFFIC = (bytes(range(100, 132)), bytes(range(132, 164)))
+HANDSHAKE = (bytes(range(164, 196)), bytes(range(196, 228)))
+SUITE_13, SUITE_12 = 0x1301, 0xC02F
+CHANGE = b"\x14\x03\x03\x00\x01\x01"
+FINISHED = b"\x14\x00\x00\x0cfinished    "
+
+
+def record(kind: int, body: bytes) -> bytes:
+    return bytes((kind, 3, 3)) + len(body).to_bytes(2, "big") + body
+
+
+def message(kind: int, body: bytes) -> bytes:
+    return bytes((kind,)) + len(body).to_bytes(3, "big") + body
+
+
+def vector(size: int, data: bytes) -> bytes:
+    return len(data).to_bytes(size, "big") + data
+
+
+def extension(kind: int, data: bytes) -> bytes:
+    return kind.to_bytes(2, "big") + vector(2, data)
+
+
+def client_hello() -> bytes:
+    names = extension(0, vector(2, b"\0" + vector(2, b"broker.example")))
+    versions = extension(43, vector(1, b"\x7a\x7a\x03\x04\x03\x03"))
+    protocols = extension(16, vector(2, vector(1, b"kafka")))
+    suites = b"\x3a\x3a" + SUITE_13.to_bytes(2, "big") + SUITE_12.to_bytes(2, "big")
+    body = b"\x03\x03" + CLIENT_RANDOM + vector(1, SESSION_ID) + vector(2, suites) + b"\x01\0"
+    return record(22, message(1, body + vector(2, names + versions + protocols)))
+
+
+def server_hello(suite: int) -> bytes:
+    is_13 = suite == SUITE_13
+    chosen = extension(43, b"\x03\x04") if is_13 else b""
+    given = SESSION_ID if is_13 else SESSION_ID[::-1]
+    body = b"\x03\x03" + SERVER_RANDOM + vector(1, given) + suite.to_bytes(2, "big") + b"\0"
+    return record(22, message(2, body + vector(2, chosen)))
+
+
+class Sealer:
+    """Encrypts records of AES-GCM, as one end would."""
+
+    def __init__(self, keys: DirectionKeys, *, is_13: bool) -> None:
+        self._aead, self._iv, self._is_13 = AESGCM(keys.key), keys.iv, is_13
+        self.number = 0
+
+    def seal(self, kind: int, content: bytes) -> bytes:
+        number, self.number = self.number, self.number + 1
+        if not self._is_13:
+            nonce = (1000 + number).to_bytes(8, "big")
+            protected = number.to_bytes(8, "big") + record(kind, content)[:5]
+            return record(kind, nonce + self._aead.encrypt(self._iv + nonce, content, protected))
+        inner = content + bytes((kind,)) + bytes(number % 3)  # some padding
+        header = b"\x17\x03\x03" + (len(inner) + 16).to_bytes(2, "big")
+        nonce = (int.from_bytes(self._iv, "big") ^ number).to_bytes(12, "big")
+        return header + self._aead.encrypt(nonce, inner, header)
+
+
+class Made(NamedTuple):
+    """A conversation as records, one a part."""
+
+    parts: list[tuple[int, bytes]]
+    """(side, record); the client is 0."""
+    keys: bytes
+    contents: tuple[list[bytes], list[bytes]]
+    """Application data by side, one a record."""
+
+
+def conversation(suite_number: int, contents: list[tuple[int, bytes]]) -> Made:
+    suite = cipher_suite(suite_number)
+    assert suite is not None
+    parts = [(0, client_hello()), (1, server_hello(suite_number))]
+    if suite_number == SUITE_13:
+        for end in (1, 0):
+            sealer = Sealer(keys_13(suite, HANDSHAKE[end]), is_13=True)
+            text = message(8, b"\0\0") + FINISHED if end else FINISHED
+            parts += [(end, CHANGE), (end, sealer.seal(22, text))]
+        sealers = [Sealer(keys_13(suite, TRAFFIC[end]), is_13=True) for end in (0, 1)]
+    else:
+        both = keys_12(suite, MASTER, SERVER_RANDOM, CLIENT_RANDOM)
+        sealers = [Sealer(keys, is_13=False) for keys in both]
+        parts.append((1, record(22, message(14, b""))))
+        for end in (0, 1):
+            parts += [(end, CHANGE), (end, sealers[end].seal(22, FINISHED))]
+    said: tuple[list[bytes], list[bytes]] = ([], [])
+    for side, content in contents:
+        parts.append((side, sealers[side].seal(23, content)))
+        said[side].append(content)
+    parts += [(side, sealers[side].seal(21, b"\x01\0")) for side in (0, 1)]
+    return Made(parts, KEYS, said)
+
+
+def _line(label: str, secret: bytes) -> str:
+    return f"{label} {CLIENT_RANDOM.hex()} {secret.hex()}\n"
+
+
+KEYS = "".join(
+    [
+        _line("CLIENT_RANDOM", MASTER),
+        _line("CLIENT_HANDSHAKE_TRAFFIC_SECRET", HANDSHAKE[0]),
+        _line("SERVER_HANDSHAKE_TRAFFIC_SECRET", HANDSHAKE[1]),
+        _line("CLIENT_TRAFFIC_SECRET_0", TRAFFIC[0]),
+        _line("SERVER_TRAFFIC_SECRET_0", TRAFFIC[1]),
+    ]
+).encode()

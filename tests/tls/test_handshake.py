@@ -1,0 +1,105 @@
+"""Handshake messages: in any pieces, too large, cut, and made of nothing sensible."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kanalyze.tls.alerts import read_alert
+from kanalyze.tls.certificates import certificate_facts
+from kanalyze.tls.handshake import (
+    MOST_MESSAGE_BYTES,
+    HandshakeMessage,
+    MessageAssembler,
+    certificates_in,
+    read_client_hello,
+    read_encrypted_extensions,
+    read_server_hello,
+)
+from tests.support import tls_made as made
+
+CLIENT_HELLO, SERVER_HELLO = made.client_hello()[9:], made.server_hello(made.SUITE_12)[9:]
+
+
+def test_a_client_hello() -> None:
+    hello = read_client_hello(CLIENT_HELLO)
+    assert hello is not None
+    assert (hello.random, hello.session_id) == (made.CLIENT_RANDOM, made.SESSION_ID)
+    assert hello.versions == (0x0304, 0x0303)  # without the one that is made up
+    assert hello.suites == (made.SUITE_13, made.SUITE_12)
+    assert (hello.server_name, hello.alpn) == ("broker.example", ("kafka",))
+    assert (hello.has_psk, hello.has_early_data, hello.has_ticket) == (False, False, False)
+
+
+def test_a_server_hello() -> None:
+    hello = read_server_hello(SERVER_HELLO)
+    assert hello is not None
+    assert (hello.version, hello.suite, hello.random) == (0x0303, 0xC02F, made.SERVER_RANDOM)
+    assert (hello.alpn, hello.encrypt_then_mac, hello.is_retry) == (None, False, False)
+    retry = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+    again = read_server_hello(SERVER_HELLO.replace(made.SERVER_RANDOM, retry))
+    assert again is not None
+    assert again.is_retry
+
+
+def test_a_name_is_kept_as_it_is_for_whoever_shows_it_to_escape() -> None:
+    odd = CLIENT_HELLO.replace(b"broker.example", b"broker\xff\x1b[2Jxxx")
+    hello = read_client_hello(odd)
+    assert hello is not None
+    assert hello.server_name == "broker\\xff\x1b[2Jxxx"
+
+
+@given(st.sampled_from([CLIENT_HELLO, SERVER_HELLO]), st.integers(0, 1 << 32))
+def test_what_is_cut_or_changed_raises_nothing(body: bytes, seed: int) -> None:
+    chosen = random.Random(seed)
+    changed = bytearray(body[: chosen.randrange(len(body) + 1)])
+    for _ in range(min(4, len(changed))):
+        changed[chosen.randrange(len(changed))] = chosen.randrange(256)
+    for is_13 in (False, True):
+        assert len(certificates_in(bytes(changed), is_13=is_13)) <= 16
+    read_encrypted_extensions(bytes(changed))
+    hello = read_client_hello(bytes(changed))
+    assert hello is None or len(hello.suites) <= 64
+    answer = read_server_hello(bytes(changed))
+    assert answer is None or answer.suite <= 0xFFFF
+
+
+@given(st.lists(st.integers(1, 200)))
+def test_messages_in_any_pieces(sizes: list[int]) -> None:
+    stream = made.message(1, CLIENT_HELLO) + made.message(14, b"") + made.message(11, bytes(300))
+    assembler, found, at = MessageAssembler(), [], 0
+    for size in [*sizes, len(stream)]:
+        found += list(assembler.feed(stream[at : at + size]))
+        at += size
+    assert found == [
+        HandshakeMessage(1, CLIENT_HELLO),
+        HandshakeMessage(14, b""),
+        HandshakeMessage(11, bytes(300)),
+    ]
+
+
+def test_a_message_that_is_too_large_is_stepped_over() -> None:
+    assembler = MessageAssembler()
+    stream = made.message(11, bytes(MOST_MESSAGE_BYTES)) + made.message(14, b"")
+    found = []
+    for at in range(0, len(stream), 16384):
+        found += list(assembler.feed(stream[at : at + 16384]))
+        assert assembler.buffered_bytes <= 16384
+    assert found == [HandshakeMessage(11, b""), HandshakeMessage(14, b"")]
+
+
+def test_alerts_have_names() -> None:
+    alert = read_alert(b"\x02\x30", 1, 5, 7)
+    assert alert is not None
+    assert (alert.level, alert.description, alert.is_close) == ("fatal", "unknown_ca", False)
+    odd = read_alert(b"\x07\xfe", 0, 5, 7)
+    assert odd is not None
+    assert (odd.level, odd.description) == ("7", "254")
+    assert read_alert(b"\x02", 0, 5, 7) is None
+
+
+def test_what_is_no_certificate_is_none() -> None:
+    for data in (b"", b"\x30\x82", bytes(100), bytes(1 << 20)):
+        assert certificate_facts(data) is None
