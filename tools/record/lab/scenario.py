@@ -14,6 +14,7 @@ from lab.namespace import Namespace
 from lab.oldbroker import OldBroker
 from lab.processes import run
 from lab.sniffer import Recording
+from lab.tlsbroker import TlsBroker
 from lab.way import Line, Way
 
 Result = dict[str, Any]
@@ -63,6 +64,17 @@ class Lab:
             raise ValueError("this scenario has no cluster")
         return self.nodes
 
+    @property
+    def tls_broker(self) -> TlsBroker:
+        """The broker of a scenario about TLS."""
+        if not isinstance(self._broker, TlsBroker):
+            raise ValueError("this scenario is not about TLS")
+        return self._broker
+
+    def keylog(self, client: str) -> Path:
+        """Return the file for the secrets that a client writes down itself."""
+        return self.folder / f"{client}.keys"
+
     def worker(self, library: str, op: str, timeout: float = 120, **job: Any) -> Result:
         """Let a Python client do a job in a process of its own, and keep what it counted."""
         job.setdefault("bootstrap", address("PLAINTEXT"))
@@ -83,11 +95,16 @@ class Lab:
         return result
 
     def java_worker(
-        self, steps: list[Result], *, listener: str = "PLAINTEXT", timeout: float = 120
+        self,
+        steps: list[Result],
+        *,
+        listener: str = "PLAINTEXT",
+        options: tuple[str, ...] = (),
+        timeout: float = 120,
     ) -> None:
         """Let Kafka's own client do jobs, one after the other, in one process."""
         script = str(HERE / "clients" / "JavaWorker.java")
-        command = self.namespace.command(self.tools.java(script))
+        command = self.namespace.command(self.tools.java(script, options=options))
         job = json.dumps({"bootstrap": address(listener), "steps": steps})
         told = run(command, timeout=timeout, stdin=job)
         self.clients.extend(json.loads(told.stdout.splitlines()[-1])["clients"])
@@ -195,7 +212,8 @@ class Scenario:
     and of its Scala. With ``nodes`` there is a cluster of so many, recorded on all their ports from
     before they start. ``broker_version`` is that of a KRaft broker before 4.0 and of its Scala.
     ``fault`` is the finding that the capture was made for. ``uncounted``: the broker cannot tell
-    all, because it gets requests that it cannot read, or loses part of its log.
+    all, because it gets requests that it cannot read, or loses part of its log. ``tls``: the
+    capture is about TLS, and is kept with its secrets in a folder of such captures.
     """
 
     name: str
@@ -219,3 +237,4 @@ class Scenario:
     provoked: Mapping[str, float] = field(default_factory=dict)
     whole: bool = True
     uncounted: bool = False
+    tls: bool = False

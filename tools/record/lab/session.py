@@ -25,6 +25,8 @@ from lab.processes import run
 from lab.requestlog import Exchange, exchanges
 from lab.scenario import Lab, Scenario
 from lab.sniffer import Sniffer, Taken, version
+from lab.tlsbroker import TlsBroker
+from lab.tlsfiles import add_secrets
 from lab.truth import REFUSED, Observed, broker_truth, client_truth, consumed_records, mock_truth
 from lab.way import Way
 
@@ -169,7 +171,8 @@ class _Session:
 
     def _broker(self) -> Broker:
         version_ = self.scenario.broker_version
-        return Broker(
+        kind = TlsBroker if self.scenario.tls else Broker
+        return kind(
             self.tools,
             self.network if self.beyond is None else self.beyond,
             self.work / "broker",
@@ -221,11 +224,11 @@ class _Session:
         if self.scenario.recording.file_format == "pcapng":
             self.file.write_bytes(without_machine(self.file.read_bytes()))
         self._clean()
-        name = self.scenario.name
+        scenario, name = self.scenario, self.scenario.name
         shutil.copyfile(self.file, out / self.file.name)
         records = consumed_records(lab.clients)
         counted = client_truth(lab.clients)
-        if self.scenario.nodes:
+        if scenario.nodes:
             # Of all that was fetched it is only a part: replicas fetch the same (client_listeners).
             del counted["client_consumed"]
         whole = self._about(taken) | truth | counted | {"clients": lab.clients}
@@ -233,6 +236,8 @@ class _Session:
         (out / f"{name}.truth.json").write_text(_with_records(text, records))
         if log:
             _write_lines(out / f"{name}.broker.jsonl.gz", log)
+        if scenario.tls:
+            add_secrets(out, name, self.work, log)
         size = self.file.stat().st_size
         return f"{taken.packets} packets, {size} bytes, {len(log)} exchanges logged"
 
