@@ -123,7 +123,9 @@ def tls_context(wanted: Job) -> ssl.SSLContext:
     if "ciphers" in wanted:
         context.set_ciphers(wanted["ciphers"])
     if "version" in wanted:
-        context.minimum_version = context.maximum_version = ssl.TLSVersion[wanted["version"]]
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[
+            wanted["version"].replace(".", "_")
+        ]
     return context
 
 

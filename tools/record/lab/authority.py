@@ -40,9 +40,10 @@ class Authority:
         _openssl("req", *_new_key(self._key), *itself)
 
     def keystore(self, name: str, *, expired: bool = False) -> Path:
-        """Return a file with a new key, its certificate and the authority's, as Kafka reads it."""
+        """Return a file with a new key and its certificate, as Kafka and most clients read them."""
         key, asked, signed = (self.folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
-        _openssl("req", *_new_key(key), "-subj", f"/CN={name}", "-addext", NAMES, "-out", str(asked))
+        about = ["-subj", f"/CN={name}", "-addext", NAMES]
+        _openssl("req", *_new_key(key), *about, "-out", str(asked))
         begin, end = (-10 * DAY, -DAY) if expired else (-DAY, 30 * DAY)
         dates = ["-startdate", _asn1_time(begin), "-enddate", _asn1_time(end)]
         words = ["-batch", "-notext", "-config", str(self._config), *dates]
@@ -50,8 +51,7 @@ class Authority:
         itself = ["-cert", str(self.certificate), "-keyfile", str(self._key)]
         _openssl("ca", *words, *itself, *files)
         whole = self.folder / f"{name}.keystore.pem"
-        parts = (key, signed, self.certificate)
-        whole.write_text("".join(part.read_text() for part in parts))
+        whole.write_text(key.read_text() + signed.read_text())
         return whole
 
 

@@ -76,6 +76,16 @@ def agent() -> Path:
     return file
 
 
+def keylog_library() -> Path:
+    """The library that makes a program with OpenSSL write a key log, built here."""
+    need("cc")
+    source = HERE / "clients" / "keylog.c"
+    library = cache_folder() / f"keylog-{_digest(source)}.so"
+    if not library.exists():
+        run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source), "-ldl"], timeout=60)
+    return library
+
+
 def old_clients() -> Path:
     """The Python of an environment with older clients."""
     return _environment("requirements-old.txt")

@@ -42,6 +42,8 @@ class Lab:
         self.way: Way | None = None
         self.clients: list[Result] = []
         self.rejected: dict[str, int] = {}
+        self.behind: dict[str, str] = {}
+        """Clients by the address that the broker sees, where there is a proxy before it."""
 
     @property
     def broker(self) -> Broker:
@@ -68,19 +70,31 @@ class Lab:
     def tls_broker(self) -> TlsBroker:
         """The broker of a scenario about TLS."""
         if not isinstance(self._broker, TlsBroker):
-            raise ValueError("this scenario is not about TLS")
+            raise TypeError("this scenario is not about TLS")
         return self._broker
 
     def keylog(self, client: str) -> Path:
         """Return the file for the secrets that a client writes down itself."""
         return self.folder / f"{client}.keys"
 
-    def worker(self, library: str, op: str, timeout: float = 120, **job: Any) -> Result:
+    def java_options(self) -> tuple[str, ...]:
+        """Return options of a JVM that writes its secrets, as the broker's does."""
+        return self.tls_broker.secret_options(self.keylog("java"))
+
+    def worker(
+        self,
+        library: str,
+        op: str,
+        timeout: float = 120,
+        environment: tuple[str, ...] = (),
+        **job: Any,
+    ) -> Result:
         """Let a Python client do a job in a process of its own, and keep what it counted."""
         job.setdefault("bootstrap", address("PLAINTEXT"))
         job.setdefault("client_id", f"{library.replace('_', '-')}-{op}")
         script = str(HERE / "clients" / f"{library}_worker.py")
-        return self._do([str(self.tools.python), "-W", "ignore", script], timeout, op, job)
+        command = ["env", *environment, str(self.tools.python), "-W", "ignore", script]
+        return self._do(command, timeout, op, job)
 
     def foreign_worker(self, program: list[str], op: str, timeout: float = 60, **job: Any) -> None:
         """Let a client of another language do a job, and keep what it counted."""
@@ -213,7 +227,8 @@ class Scenario:
     before they start. ``broker_version`` is that of a KRaft broker before 4.0 and of its Scala.
     ``fault`` is the finding that the capture was made for. ``uncounted``: the broker cannot tell
     all, because it gets requests that it cannot read, or loses part of its log. ``tls``: the
-    capture is about TLS, and is kept with its secrets in a folder of such captures.
+    capture is about TLS, and is kept with its secrets in a folder of such captures; its broker may
+    have ``security``, properties of Java's for both ends.
     """
 
     name: str
@@ -238,3 +253,4 @@ class Scenario:
     whole: bool = True
     uncounted: bool = False
     tls: bool = False
+    security: str = ""

@@ -3,16 +3,21 @@
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from lab.errors import RecorderError
 from lab.processes import need, run
 
+ENCRYPT_THEN_MAC = "22"
 CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, KEY_UPDATE = 1, 2, 11, 24
+SERVER_NAME = "tls.handshake.extensions_server_name"
+PSK = "tls.handshake.extensions.psk.identity.selected"
+EXTENSION = "tls.handshake.extension.type"
 KEY, VERSION = "kafka.api_key", "kafka.api_version"
 VERSIONS = {"0x0301": "1.0", "0x0302": "1.1", "0x0303": "1.2", "0x0304": "1.3"}
-FIELDS = "client correlation_id api_key api_version request_bytes response_bytes".split()
+SIDES = ("src", "dst")
 
 
 @dataclass
@@ -37,6 +42,7 @@ class Connection:
     suite: str | None = None
     server_name: str | None = None
     resumed: bool | None = None
+    encrypt_then_mac: bool = False
     client_certificate: bool = False
     key_updates: int = 0
     alerts: list[dict[str, str]] = field(default_factory=list)
@@ -61,7 +67,8 @@ def read(capture: Path, keylog: Path | None, ports: Collection[int]) -> Reading:
     ``ports`` are those that speak TLS. A request without a response has none in the file.
     """
     need("tshark")
-    words = ["tshark", "-r", str(capture), "-2", "-T", "pdml", "-Y", "kafka or tls or tcp.flags.syn"]
+    words = ["tshark", "-r", str(capture), "-2", "-T", "pdml"]
+    words += ["-Y", "kafka or tls or tcp.flags.syn"]
     for port in ports:
         words += ["-d", f"tcp.port=={port},tls", "-d", f"tls.port=={port},kafka"]
     if keylog is not None:
@@ -86,11 +93,9 @@ def by_version(requests: Iterable[Request]) -> dict[str, dict[str, int]]:
 
 def lines(requests: Iterable[Request]) -> str:
     """Return the requests as lines of values between tabs, their names on the first."""
-    rows = [FIELDS]
-    for one in requests:
-        values = (getattr(one, name) for name in FIELDS)
-        rows.append(["" if value is None else str(value) for value in values])
-    return "".join("\t".join(row) + "\n" for row in rows)
+    rows: list[Iterable[object]] = [[one.name for one in fields(Request)]]
+    rows += [("" if value is None else value for value in astuple(one)) for one in requests]
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
 
 
 class _Reader:
@@ -111,9 +116,8 @@ class _Reader:
         """Take a packet: what stands in it in the clear, and what tshark decrypted."""
         layers = {proto.get("name"): proto for proto in packet.findall("proto")}
         ip, tcp = layers["ip"], layers["tcp"]
-        ends = [
-            f"{_shown(ip, f'ip.{side}')}:{_shown(tcp, f'tcp.{side}port')}" for side in ("src", "dst")
-        ]
+        sides = ((_shown(ip, f"ip.{side}"), _shown(tcp, f"tcp.{side}port")) for side in SIDES)
+        ends = [f"{host}:{port}" for host, port in sides]
         from_client = _shown(tcp, "tcp.dstport") in self._ports
         client, server = ends if from_client else reversed(ends)
         connection = self._connections.setdefault(client, Connection(client, server))
@@ -137,11 +141,12 @@ class _Reader:
 
 
 def _take_record(connection: Connection, record: ET.Element, *, from_client: bool) -> None:
+    """Take the messages of a record; one that could not be decrypted has no type."""
     for message in record.iter("field"):
         name = message.get("name")
-        if name == "tls.handshake":
+        if name == "tls.handshake" and _values(message, "tls.handshake.type"):
             _take_handshake(connection, message, from_client=from_client)
-        elif name == "tls.alert_message":
+        elif name == "tls.alert_message" and _values(message, "tls.alert_message.desc"):
             by = "client" if from_client else "broker"
             level, what = (_name(message, f"tls.alert_message.{one}") for one in ("level", "desc"))
             connection.alerts.append({"by": by, "level": level, "description": what})
@@ -152,17 +157,17 @@ def _take_handshake(connection: Connection, message: ET.Element, *, from_client:
     session = _shown(message, "tls.handshake.session_id", "")
     if kind == CLIENT_HELLO:
         connection.offered_session = session
-        connection.server_name = _shown(message, "tls.handshake.extensions_server_name", None)
+        connection.server_name = _shown(message, SERVER_NAME, "") or None
     elif kind == SERVER_HELLO:
         legacy = _shown(message, "tls.handshake.version")
         version = _shown(message, "tls.handshake.extensions.supported_version", legacy)
         connection.version = VERSIONS.get(version, version)
         connection.suite = _name(message, "tls.handshake.ciphersuite")
+        connection.encrypt_then_mac = ENCRYPT_THEN_MAC in _values(message, EXTENSION)
         if version == legacy:
             connection.resumed = session != "" and session == connection.offered_session
         else:
-            psk = "tls.handshake.extensions.psk.identity.selected"
-            connection.resumed = _shown(message, psk, None) is not None
+            connection.resumed = bool(_values(message, PSK))
     elif kind == CERTIFICATE and from_client:
         listed = _shown(message, "tls.handshake.certificates_length")
         connection.client_certificate = listed != "0"
@@ -170,10 +175,19 @@ def _take_handshake(connection: Connection, message: ET.Element, *, from_client:
         connection.key_updates += 1
 
 
-def _shown(layer: ET.Element, name: str, *default: Any) -> Any:
-    """Return the first value of a field, as tshark shows it."""
-    values = (one.get("show") for one in layer.iter("field") if one.get("name") == name)
-    return next(values, *default)
+def _values(layer: ET.Element, name: str) -> list[str]:
+    """Return the values of a field, as tshark shows them."""
+    return [one.get("show", "") for one in layer.iter("field") if one.get("name") == name]
+
+
+def _shown(layer: ET.Element, name: str, default: str | None = None) -> str:
+    """Return the first value of a field that must be there if there is no default."""
+    found = _values(layer, name)
+    if found:
+        return found[0]
+    if default is None:
+        raise RecorderError(f"tshark shows no {name}")
+    return default
 
 
 def _name(layer: ET.Element, name: str) -> str:
