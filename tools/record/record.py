@@ -23,6 +23,8 @@ from lab.session import record
 from scenarios import ALL
 
 CAPTURES = Path(__file__).resolve().parents[2] / "captures"
+TLS = "tls"
+"""The folder of captures about TLS, in that of all."""
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -56,13 +58,14 @@ def main(words: Sequence[str]) -> int:
         wanted = chosen(given.scenario)
         need_root()
         need("java", "mvn", "tcpdump", "dumpcap", "capinfos", "ip", "ss", "ethtool", "openssl")
-        given.out.mkdir(parents=True, exist_ok=True)
         tools = fetch()
         for scenario in wanted:
             print(f"{scenario.name}: recording", flush=True)
-            told = record(scenario, tools, given.out, keep=given.keep)
+            folder = given.out / TLS if scenario.tls else given.out
+            folder.mkdir(parents=True, exist_ok=True)
+            told = record(scenario, tools, folder, keep=given.keep)
+            write_provenance(folder)
             print(f"{scenario.name}: {told}", flush=True)
-        write_provenance(given.out)
     except KeyboardInterrupt:
         print("record.py: stopped", file=sys.stderr)
         return 130

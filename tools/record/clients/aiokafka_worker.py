@@ -10,7 +10,7 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from common import Job, Result, Tally, main, messages
+from common import Job, Result, Tally, main, messages, tls_context
 
 
 def settings(job: Job, **more: Any) -> dict[str, Any]:
@@ -24,6 +24,8 @@ def settings(job: Job, **more: Any) -> dict[str, Any]:
     trusted = config.pop("cafile", None)
     if trusted is not None:
         config["ssl_context"] = ssl.create_default_context(cafile=trusted)
+    if "tls" in job:
+        config["ssl_context"] = tls_context(job["tls"])
     return config
 
 

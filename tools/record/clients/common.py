@@ -6,6 +6,7 @@ one client library, and writes one JSON object of what that library counted to s
 
 import base64
 import json
+import ssl
 import sys
 import time
 from collections import Counter
@@ -107,6 +108,25 @@ def messages(job: Job) -> Iterator[Message]:
             text = (label * (size // len(label) + 1))[:size]
             yield Message(topic, partition, f"key-{number}".encode(), text.encode(), [])
             time.sleep(float(send.get("pause", 0)))
+
+
+def tls_context(wanted: Job) -> ssl.SSLContext:
+    """Return a context with the settings that a job has for TLS.
+
+    ``ssl.create_default_context`` writes a key log of its own accord where SSLKEYLOGFILE is set.
+    """
+    context = ssl.create_default_context(cafile=wanted["ca"])
+    if "keylog" in wanted:
+        context.keylog_filename = wanted["keylog"]
+    if "keystore" in wanted:
+        context.load_cert_chain(wanted["keystore"])
+    if "ciphers" in wanted:
+        context.set_ciphers(wanted["ciphers"])
+    if "version" in wanted:
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[
+            wanted["version"].replace(".", "_")
+        ]
+    return context
 
 
 def main(operations: dict[str, Callable[[Job], Result]]) -> None:

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -50,6 +53,18 @@ type send struct {
 	Records   []record `json:"records"`
 }
 
+type security struct {
+	CA       string `json:"ca"`
+	Keylog   string `json:"keylog"`
+	Keystore string `json:"keystore"`
+	Resume   bool   `json:"resume"`
+}
+
+type login struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
 type job struct {
 	Op        string   `json:"op"`
 	Bootstrap string   `json:"bootstrap"`
@@ -59,6 +74,9 @@ type job struct {
 	Group     string   `json:"group"`
 	Topics    []string `json:"topics"`
 	Count     int      `json:"count"`
+
+	TLS  *security `json:"tls"`
+	SASL *login    `json:"sasl"`
 }
 
 type counts map[string]map[string]int
@@ -81,8 +99,44 @@ func version() string {
 	return "unknown"
 }
 
+// The secrets of all connections are written to KeyLogWriter.
+func (s *security) config() (*tls.Config, error) {
+	trusted, err := os.ReadFile(s.CA)
+	if err != nil {
+		return nil, err
+	}
+	keylog, err := os.OpenFile(s.Keylog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), KeyLogWriter: keylog}
+	config.RootCAs.AppendCertsFromPEM(trusted)
+	if s.Resume {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
+	if s.Keystore != "" {
+		own, err := tls.LoadX509KeyPair(s.Keystore, s.Keystore)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
+
 func client(task job, more ...kgo.Opt) (*kgo.Client, error) {
 	options := []kgo.Opt{kgo.SeedBrokers(task.Bootstrap), kgo.ClientID(task.ClientID)}
+	if task.TLS != nil {
+		config, err := task.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(config))
+	}
+	if task.SASL != nil {
+		who := scram.Auth{User: task.SASL.Username, Pass: task.SASL.Password}
+		options = append(options, kgo.SASL(who.AsSha256Mechanism()))
+	}
 	return kgo.NewClient(append(options, more...)...)
 }
 

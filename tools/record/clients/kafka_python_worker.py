@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from common import Job, Result, Tally, main, messages
+from common import Job, Result, Tally, main, messages, tls_context
 
 
 def settings(job: Job, **more: Any) -> dict[str, Any]:
@@ -20,6 +20,8 @@ def settings(job: Job, **more: Any) -> dict[str, Any]:
         **more,
         **job.get("config", {}),
     }
+    if "tls" in job:
+        config["ssl_context"] = tls_context(job["tls"])
     if "api_version" in config:
         config["api_version"] = tuple(config["api_version"])
     return config

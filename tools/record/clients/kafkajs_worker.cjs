@@ -92,12 +92,21 @@ async function group(kafka, job) {
   return { consumed, assignments, records };
 }
 
+// Node itself writes the key log: node --tls-keylog=FILE.
+function tlsOf({ ca, keystore, ciphers, version }) {
+  const own = keystore && fs.readFileSync(keystore);
+  const versions = version && { minVersion: version, maxVersion: version };
+  return { ca: [fs.readFileSync(ca)], key: own, cert: own, ciphers, ...versions };
+}
+
 async function main() {
   const job = JSON.parse(fs.readFileSync(0, "utf8"));
   const kafka = new Kafka({
     clientId: job.client_id,
     brokers: [job.bootstrap],
     logLevel: logLevel.ERROR,
+    ssl: job.tls && tlsOf(job.tls),
+    sasl: job.sasl,
   });
   const about = { library: "kafkajs", version, client_id: job.client_id };
   const counted = await { produce, group }[job.op](kafka, job);

@@ -23,13 +23,14 @@ PORTS = {
     "IPV6": 9095,
     "INTERNAL": 9096,
     "SASL": 9097,
+    "SASL_SSL": 9098,
 }
 PROTOCOLS = (
     "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,IPV6:PLAINTEXT,INTERNAL:PLAINTEXT,"
-    "SASL:SASL_PLAINTEXT"
+    "SASL:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 )
-CLIENT_LISTENERS = ("PLAINTEXT", "SSL", "IPV6", "SASL")
-# Of the SASL listener of a broker that lives for a minute in a namespace of its own.
+CLIENT_LISTENERS = ("PLAINTEXT", "SSL", "IPV6", "SASL", "SASL_SSL")
+# Of the SASL listeners of a broker that lives for a minute in a namespace of its own.
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
 SASL_MODULE = "org.apache.kafka.common.security"
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -218,9 +219,6 @@ class Broker:
         listeners = ",".join(f"{name}://{address(name)}" for name in PORTS)
         told = (*CLIENT_LISTENERS, "INTERNAL")
         public = ",".join(f"{name}://{address(name)}" for name in told)
-        users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
-        sasl = "listener.name.sasl"
-        scram = f"{SASL_MODULE}.scram.ScramLoginModule required;"
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -232,12 +230,8 @@ class Broker:
             "listener.security.protocol.map": PROTOCOLS,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.folder / "keystore.pem"),
-            f"{sasl}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-            f"{sasl}.plain.sasl.jaas.config": (
-                f"{SASL_MODULE}.plain.PlainLoginModule required {users};"
-            ),
-            f"{sasl}.scram-sha-256.sasl.jaas.config": scram,
-            f"{sasl}.scram-sha-512.sasl.jaas.config": scram,
+            **_sasl("listener.name.sasl"),
+            **_sasl("listener.name.sasl_ssl"),
             "log.dirs": str(self.data),
             "num.network.threads": "2",
             "num.io.threads": "4",
@@ -255,3 +249,16 @@ class Broker:
             "log.cleaner.enable": "false",
             **{key: value.format(folder=self.folder) for key, value in self.settings.items()},
         }
+
+
+def _sasl(listener: str) -> dict[str, str]:
+    """Settings of a listener with SASL."""
+    users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
+    scram = f"{SASL_MODULE}.scram.ScramLoginModule required;"
+    plain = f"{SASL_MODULE}.plain.PlainLoginModule required {users};"
+    return {
+        f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        f"{listener}.plain.sasl.jaas.config": plain,
+        f"{listener}.scram-sha-256.sasl.jaas.config": scram,
+        f"{listener}.scram-sha-512.sasl.jaas.config": scram,
+    }

@@ -12,6 +12,7 @@ from lab.processes import need, run
 
 HERE = Path(__file__).resolve().parent.parent
 FETCH_TIMEOUT = 900.0
+AGENT = "name.neykov:extract-tls-secrets:4.0.0"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,27 @@ def jars() -> Path:
         )
         (folder / ".complete").touch()
     return folder
+
+
+def agent() -> Path:
+    """The agent that makes a JVM write a key log, fetched when missing."""
+    need("mvn")
+    _, name, version = AGENT.split(":")
+    file = cache_folder() / f"{name}-{version}.jar"
+    if not file.exists():
+        goal = ["dependency:copy", f"-Dartifact={AGENT}", f"-DoutputDirectory={cache_folder()}"]
+        run(["mvn", "-q", "-B", *goal], timeout=FETCH_TIMEOUT)
+    return file
+
+
+def keylog_library() -> Path:
+    """The library that makes a program with OpenSSL write a key log, built here."""
+    need("cc")
+    source = HERE / "clients" / "keylog.c"
+    library = cache_folder() / f"keylog-{_digest(source)}.so"
+    if not library.exists():
+        run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source), "-ldl"], timeout=60)
+    return library
 
 
 def old_clients() -> Path:

@@ -20,6 +20,9 @@ PACKAGES = {
     "openssl": "openssl",
     "dumpcap": "tshark",
     "capinfos": "tshark",
+    "editcap": "tshark",
+    "tshark": "tshark",
+    "cc": "gcc",
     "node": "nodejs",
     "go": "golang-go",
 }

@@ -13,8 +13,8 @@ HEAD = """\
 Real Kafka clients talked to a real Apache Kafka broker (or to librdkafka's mock cluster) on the
 loopback of a network namespace made for it, while tcpdump or dumpcap listened. No packet was
 edited; only the options that name the machine's hardware and operating system were taken out of
-pcapng files. Of TLS neither keys nor key logs are kept. This page is written by
-`tools/record/record.py` from the `*.truth.json` files.
+pcapng files. Of TLS neither keys nor key logs are kept here; captures of TLS with their key logs
+are in `tls/`. This page is written by `tools/record/record.py` from the `*.truth.json` files.
 
 Beside each `NAME.pcap` or `NAME.pcapng`:
 
@@ -23,6 +23,42 @@ Beside each `NAME.pcap` or `NAME.pcapng`:
 - `NAME.broker.jsonl.gz`: the broker's request log (KIP-673), one JSON object for each exchange in
   the order of completion, of the recorded listeners only. Added to what Kafka wrote: `completedMs`
   (Unix time in ms of the log line), `client` and `broker` (addresses, taken from `connection`).
+
+"""
+
+TLS_HEAD = """\
+# Where these captures of TLS come from
+
+Real Kafka clients talked TLS to a real Apache Kafka broker on the loopback of a network namespace
+made for it, while tcpdump listened. This page is written by `tools/record/record.py` from the
+`*.truth.json` files.
+
+The secrets here open nothing but these files. The authority, the certificates, the keys, the
+password and the sessions were made for one recording of a minute and thrown away with it; no
+private key is kept. Captures and key logs are under the licence of the project.
+
+Beside each `NAME.pcap` or `NAME.pcapng`:
+
+- `NAME.keys`: the secrets of its connections, as lines of an NSS key log: those that an agent in
+  the broker's JVM wrote, and of those that the clients wrote the ones that are not among them. The
+  agent's lines of TLS 1.2 are `RSA Session-ID:ID Master-Key:SECRET`, with the session id of the
+  server's hello; the clients' are `CLIENT_RANDOM RANDOM SECRET`.
+- `NAME.CLIENT.keys`: what that client wrote of its own connections; `proxy` ends TLS in front of
+  the broker.
+- `NAME.truth.json`: what the broker and the clients **counted** while it was recorded; the keys are
+  those of `../PROVENANCE.md`.
+- `NAME.broker.jsonl.gz`: the broker's request log (see `../PROVENANCE.md`). Behind a proxy,
+  `client` is the address at the proxy, `connection` what the broker saw.
+- `NAME.tshark.json`, `NAME.tshark.tsv`: what tshark reads with `NAME.keys`: connections (version,
+  suite, session resumed, alerts, ...), requests by API key and version, and the requests one by one
+  with the sizes that stand before request and response. The recorder stops where the broker's log
+  has other requests than tshark, but for resumed sessions that tshark does not decrypt
+  (`tls12-resumed`): Go writes no secret of those, and the agent writes the id of the first session.
+
+Files made from others by `tools/record/cut_tls.py` name theirs in `cut_from`: `*-late` begins in
+the midst of a connection, `*-lost` lacks packets, `left_out` says which (numbers of packets in the
+source); the keys, the request log and the requests are the source's. `*-embedded` has the secrets
+inside.
 
 """
 
@@ -152,6 +188,8 @@ def page(folder: Path) -> str:
     table = "".join(_row(folder, truth) for truth in truths)
     head = "| capture | bytes | packets | link type | MTU | must contain |\n" + "|---" * 6 + "|\n"
     sections = "".join(_section(truth) for truth in truths)
+    if folder.name == "tls":
+        return TLS_HEAD + head + table + "\n" + sections.rstrip() + "\n"
     return HEAD + head + table + "\n" + KEYS + sections + AGAIN
 
 

@@ -14,6 +14,7 @@ from lab.namespace import Namespace
 from lab.oldbroker import OldBroker
 from lab.processes import run
 from lab.sniffer import Recording
+from lab.tlsbroker import TlsBroker
 from lab.way import Line, Way
 
 Result = dict[str, Any]
@@ -41,6 +42,8 @@ class Lab:
         self.way: Way | None = None
         self.clients: list[Result] = []
         self.rejected: dict[str, int] = {}
+        self.behind: dict[str, str] = {}
+        """Clients by the address that the broker sees, where there is a proxy before it."""
 
     @property
     def broker(self) -> Broker:
@@ -63,12 +66,35 @@ class Lab:
             raise ValueError("this scenario has no cluster")
         return self.nodes
 
-    def worker(self, library: str, op: str, timeout: float = 120, **job: Any) -> Result:
+    @property
+    def tls_broker(self) -> TlsBroker:
+        """The broker of a scenario about TLS."""
+        if not isinstance(self._broker, TlsBroker):
+            raise TypeError("this scenario is not about TLS")
+        return self._broker
+
+    def keylog(self, client: str) -> Path:
+        """Return the file for the secrets that a client writes down itself."""
+        return self.folder / f"{client}.keys"
+
+    def java_options(self) -> tuple[str, ...]:
+        """Return options of a JVM that writes its secrets, as the broker's does."""
+        return self.tls_broker.secret_options(self.keylog("java"))
+
+    def worker(
+        self,
+        library: str,
+        op: str,
+        timeout: float = 120,
+        environment: tuple[str, ...] = (),
+        **job: Any,
+    ) -> Result:
         """Let a Python client do a job in a process of its own, and keep what it counted."""
         job.setdefault("bootstrap", address("PLAINTEXT"))
         job.setdefault("client_id", f"{library.replace('_', '-')}-{op}")
         script = str(HERE / "clients" / f"{library}_worker.py")
-        return self._do([str(self.tools.python), "-W", "ignore", script], timeout, op, job)
+        command = ["env", *environment, str(self.tools.python), "-W", "ignore", script]
+        return self._do(command, timeout, op, job)
 
     def foreign_worker(self, program: list[str], op: str, timeout: float = 60, **job: Any) -> None:
         """Let a client of another language do a job, and keep what it counted."""
@@ -83,11 +109,16 @@ class Lab:
         return result
 
     def java_worker(
-        self, steps: list[Result], *, listener: str = "PLAINTEXT", timeout: float = 120
+        self,
+        steps: list[Result],
+        *,
+        listener: str = "PLAINTEXT",
+        options: tuple[str, ...] = (),
+        timeout: float = 120,
     ) -> None:
         """Let Kafka's own client do jobs, one after the other, in one process."""
         script = str(HERE / "clients" / "JavaWorker.java")
-        command = self.namespace.command(self.tools.java(script))
+        command = self.namespace.command(self.tools.java(script, options=options))
         job = json.dumps({"bootstrap": address(listener), "steps": steps})
         told = run(command, timeout=timeout, stdin=job)
         self.clients.extend(json.loads(told.stdout.splitlines()[-1])["clients"])
@@ -195,7 +226,9 @@ class Scenario:
     and of its Scala. With ``nodes`` there is a cluster of so many, recorded on all their ports from
     before they start. ``broker_version`` is that of a KRaft broker before 4.0 and of its Scala.
     ``fault`` is the finding that the capture was made for. ``uncounted``: the broker cannot tell
-    all, because it gets requests that it cannot read, or loses part of its log.
+    all, because it gets requests that it cannot read, or loses part of its log. ``tls``: the
+    capture is about TLS, and is kept with its secrets in a folder of such captures; its broker may
+    have ``security``, properties of Java's for both ends.
     """
 
     name: str
@@ -219,3 +252,5 @@ class Scenario:
     provoked: Mapping[str, float] = field(default_factory=dict)
     whole: bool = True
     uncounted: bool = False
+    tls: bool = False
+    security: str = ""

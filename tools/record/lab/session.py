@@ -10,12 +10,12 @@ import shutil
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lab import cluster, segments
-from lab.broker import PORTS, Broker
+from lab.broker import PORTS, Broker, address
 from lab.cache import Tools, old_clients
 from lab.errors import RecorderError
 from lab.namespace import Namespace
@@ -25,6 +25,8 @@ from lab.processes import run
 from lab.requestlog import Exchange, exchanges
 from lab.scenario import Lab, Scenario
 from lab.sniffer import Sniffer, Taken, version
+from lab.tlsbroker import TlsBroker
+from lab.tlsfiles import add_secrets
 from lab.truth import REFUSED, Observed, broker_truth, client_truth, consumed_records, mock_truth
 from lab.way import Way
 
@@ -104,7 +106,7 @@ class _Session:
         seen = Observed(
             before=before,
             after=after,
-            exchanges=exchanges(lines),
+            exchanges=[_before(lab.behind, one) for one in exchanges(lines)],
             topic_ids=_named(broker.topic_ids()),
             batches=segments.dump(broker),
             listeners=self.scenario.listeners,
@@ -168,14 +170,12 @@ class _Session:
         return lab, taken, broker_truth(seen), seen.recorded
 
     def _broker(self) -> Broker:
+        where = self.network if self.beyond is None else self.beyond
+        folder, settings = self.work / "broker", self.scenario.settings
+        if self.scenario.tls:
+            return TlsBroker(self.tools, where, folder, settings, self.scenario.security)
         version_ = self.scenario.broker_version
-        return Broker(
-            self.tools,
-            self.network if self.beyond is None else self.beyond,
-            self.work / "broker",
-            self.scenario.settings,
-            jars(*version_) if version_ else None,
-        )
+        return Broker(self.tools, where, folder, settings, jars(*version_) if version_ else None)
 
     def _way(self, at_end: contextlib.ExitStack) -> Way | None:
         """Make the way to the broker, where the scenario wants one, and what is beyond it."""
@@ -221,11 +221,11 @@ class _Session:
         if self.scenario.recording.file_format == "pcapng":
             self.file.write_bytes(without_machine(self.file.read_bytes()))
         self._clean()
-        name = self.scenario.name
+        scenario, name = self.scenario, self.scenario.name
         shutil.copyfile(self.file, out / self.file.name)
         records = consumed_records(lab.clients)
         counted = client_truth(lab.clients)
-        if self.scenario.nodes:
+        if scenario.nodes:
             # Of all that was fetched it is only a part: replicas fetch the same (client_listeners).
             del counted["client_consumed"]
         whole = self._about(taken) | truth | counted | {"clients": lab.clients}
@@ -233,6 +233,8 @@ class _Session:
         (out / f"{name}.truth.json").write_text(_with_records(text, records))
         if log:
             _write_lines(out / f"{name}.broker.jsonl.gz", log)
+        if scenario.tls:
+            add_secrets(out, name, self.work, log)
         size = self.file.stat().st_size
         return f"{taken.packets} packets, {size} bytes, {len(log)} exchanges logged"
 
@@ -276,6 +278,14 @@ class _Session:
         for word in {socket.gethostname(), str(Path.home())}:
             if len(word) > 4 and word.encode() in content:
                 raise RecorderError(f"the capture {self.file.name} holds this machine's {word}")
+
+
+def _before(behind: Mapping[str, str], one: Exchange) -> Exchange:
+    """An exchange with the addresses of its client and of the proxy, if there is one between."""
+    seen = one["client"]
+    if seen not in behind:
+        return one
+    return one | {"client": behind[seen], "broker": address(one["listener"])}
 
 
 def link_type(file: Path) -> str:

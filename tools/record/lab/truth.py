@@ -77,7 +77,7 @@ def broker_truth(seen: Observed) -> dict[str, Any]:
         if requestlog.api(exchange) == "Fetch":
             fetched.add(exchange)
     of_requests: dict[str, Any] = {"broker_requests": requestlog.by_version(recorded)}
-    if "SASL" in seen.listeners:
+    if any("SASL" in name for name in seen.listeners):
         # Not all requests on the wire, so not under the name that says so.
         of_requests = {
             "authenticated_requests": of_requests["broker_requests"],
@@ -99,7 +99,7 @@ def broker_truth(seen: Observed) -> dict[str, Any]:
         "requests_without_response": sum(
             table["requests"] - table["responses"] for table in sockets.values()
         ),
-        "encrypted_listeners": [name for name in seen.listeners if name == "SSL"],
+        "encrypted_listeners": [name for name in seen.listeners if "SSL" in name],
         "tls_connections": _tls(sockets, seen.warnings),
         "produce_requests_by_acks": requestlog.acks(recorded),
         "requests_by_client_id": requestlog.client_ids(recorded),
@@ -212,9 +212,8 @@ def _final(sockets: Mapping[str, Mapping[str, int]], seen: Observed) -> dict[str
 
 def _tls(sockets: Mapping[str, Mapping[str, int]], warnings: Mapping[str, int]) -> dict[str, int]:
     """Connections that spoke TLS: all of the TLS listener's, and those refused elsewhere."""
-    if "SSL" not in sockets:
-        return {}
-    return {"SSL": sockets["SSL"]["connections"], "PLAINTEXT": warnings.get(REFUSED, 0)}
+    encrypted = {name: told["connections"] for name, told in sockets.items() if "SSL" in name}
+    return encrypted and encrypted | {"PLAINTEXT": warnings.get(REFUSED, 0)}
 
 
 def _complete(seen: Observed, sockets: Mapping[str, Mapping[str, int]]) -> None:

@@ -19,6 +19,7 @@ from scenarios import (
     sasl,
     small,
     tls,
+    tls_keys,
     transactions,
     waits,
 )
@@ -31,6 +32,7 @@ ALL: tuple[Scenario, ...] = (
     admin.SCENARIO,
     errors.SCENARIO,
     tls.SCENARIO,
+    *tls_keys.SCENARIOS,
     *small.SCENARIOS,
     mock.SCENARIO,
     codecs.SCENARIO,
