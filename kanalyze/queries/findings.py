@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
 
-__all__ = ["Finding", "FindingKind", "finding_kinds", "findings_of", "kind_of_finding"]
+__all__ = [
+    "Finding",
+    "FindingKind",
+    "check_thresholds",
+    "finding_kinds",
+    "findings_of",
+    "kind_of_finding",
+]
 
 MOST_OF_A_KIND = 20
 """Findings of one kind that are given; those of less weight are left out."""
@@ -122,18 +129,25 @@ def findings_of(
         UsageError: there is no such threshold.
     """
     found: list[Finding] = []
-    given = dict(thresholds or {})
+    kinds, given = list(kinds), thresholds or {}
+    check_thresholds(kinds, given)
     for kind in kinds:
         values = {
-            name: float(given.pop(f"{kind.query.name}.{name}", value))
+            name: float(given.get(f"{kind.query.name}.{name}", value))
             for name, value in kind.thresholds.items()
         }
         if kind.tables <= database.tables:
             lines = database.answer(kind.query, values)
             found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
-    if given:
-        raise UsageError(f"unknown threshold: {next(iter(given))!r}")
     return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+
+
+def check_thresholds(kinds: Iterable[FindingKind], thresholds: Mapping[str, float]) -> None:
+    """Raise UsageError for a threshold, as :func:`findings_of` takes them, that no kind has."""
+    known = {f"{kind.query.name}.{name}" for kind in kinds for name in kind.thresholds}
+    for name in thresholds:
+        if name not in known:
+            raise UsageError(f"unknown threshold: {name!r}")
 
 
 def finding_kinds(*folders: Path) -> list[FindingKind]:

@@ -13,7 +13,7 @@ from kanalyze.queries.findings import finding_kinds
 from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
-from kanalyze.spark.report import report_on
+from kanalyze.spark.report import ReportOptions, report_on
 from tests.support.captures import NAMES, path
 from tests.support.packets import pcap_file
 from tests.support.spark_tables import tables_of
@@ -47,7 +47,7 @@ def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
             expected = report_of_one(analysis, database, finding_kinds())
             quality, conditions = analysis.quality, {"errors": True}
         tables = tables_of(spark, database)
-        found = report_on(spark, tables, quality, conditions, make_page)
+        found = report_on(spark, tables, quality, conditions, ReportOptions(make_page=make_page))
         assert found == {**expected, "filter": conditions}
         assert cubes == [cube_of(database, expected)]
     return found
