@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 BY_DEFAULT = "errors"
 
 
+def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Spark answer queries, however few rows there are."""
+    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+
+
 @pytest.fixture(params=["spark", "driver"])
 def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer queries on Spark, however few rows there are, or where the driver is."""
     if request.param == "spark":
-        monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+        on_spark(monkeypatch)
 
 
 def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
@@ -65,11 +70,18 @@ def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None
     check(spark, path(name))
 
 
-@pytest.mark.usefixtures("_where")
 def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))
     assert check(spark, file)["totals"]["rows"] == 0
+
+
+@pytest.mark.long
+def test_so_it_is_on_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_spark(monkeypatch)
+    test_of_nothing_there_are_no_lines_and_no_figures(spark, tmp_path)
 
 
 def test_findings_that_ask_for_a_table_that_is_not_there_are_named(spark: SparkSession) -> None:

@@ -211,6 +211,7 @@ def test_the_report_is_that_of_one_process(once, expected):
     assert found == expected.report
 
 
+@pytest.mark.long
 def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
     run, growing, tmp_path, monkeypatch
 ):
