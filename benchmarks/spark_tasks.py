@@ -29,7 +29,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import Job, read_splits, rebuild
+from kanalyze.spark.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
 from kanalyze.spark.batch.run_plan import Settings
 from kanalyze.spark.source.readers import make_plan
 
@@ -64,7 +64,7 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
     Raises:
         BenchmarkError: a part of a capture begins at another place than was thought.
     """
-    job = Job(make_plan({}), buckets, prunes_payload=True, with_anomalies=True)
+    job = Job(make_plan({}), buckets, prunes_payload=True, others=OTHER_TABLES)
     splits = [split for capture in captures for split in _splits(capture)]
     began = time.perf_counter()
     sent = list(_sent(job, splits))

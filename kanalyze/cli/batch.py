@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.spark.batch.run_plan import Settings
-    from kanalyze.spark.report import MakePage
+    from kanalyze.spark.report import ReportOptions
     from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = ["batch"]
@@ -30,39 +32,45 @@ def batch(arguments: argparse.Namespace) -> None:
     """Turn captures into tables and a report; raises KanalyzeError and OSError."""
     check_packages()
     # Wrong arguments are reported before Spark is started, which takes seconds.
-    plan, settings = _plan(arguments), _settings(arguments)
-    if arguments.html is None:
-        write_report(arguments.json, lambda: _run(arguments, plan, settings))
-    else:
-        write_report(arguments.json, lambda: _run_with_page(arguments, plan, settings))
+    plan, settings, options = _plan(arguments), _settings(arguments), _report_options(arguments)
+    with ExitStack() as stack:
+        if arguments.html is not None:
+            page = stack.enter_context(OutputFile(arguments.html))
+            options = options._replace(make_page=partial(_write_page, page.file))
+        write_report(arguments.json, lambda: _run(arguments, plan, settings, options))
 
 
 def _run(
-    arguments: argparse.Namespace,
-    plan: ReadPlan,
-    settings: Settings,
-    make_page: MakePage | None = None,
+    arguments: argparse.Namespace, plan: ReadPlan, settings: Settings, options: ReportOptions
 ) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
 
     _report_phase("starting Spark")
     with _session(arguments) as spark:
-        told = {"warn": print_message, "report_phase": _report_phase}
-        return run_batch(spark, plan, settings, **told, make_page=make_page)
+        functions = {"warn": print_message, "report_phase": _report_phase}
+        return run_batch(spark, plan, settings, **functions, options=options)
 
 
-def _run_with_page(
-    arguments: argparse.Namespace, plan: ReadPlan, settings: Settings
-) -> dict[str, Any]:
+def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
     from kanalyze.queries.page import cube_of
     from kanalyze.render.html import html_page
 
-    with OutputFile(arguments.html) as output:
+    file.write(html_page(report, cube_of(engine, report)).encode("utf-8"))
 
-        def write_page(report: dict[str, Any], engine: QueryEngine) -> None:
-            output.file.write(html_page(report, cube_of(engine, report)).encode("utf-8"))
 
-        return _run(arguments, plan, settings, write_page)
+def _report_options(arguments: argparse.Namespace) -> ReportOptions:
+    from kanalyze.queries.findings import finding_kinds, with_thresholds
+    from kanalyze.spark.dialect import asked_tables
+    from kanalyze.spark.report import ReportOptions
+
+    if not arguments.threshold and arguments.queries is None:
+        return ReportOptions()
+    folders = [] if arguments.queries is None else [Path(arguments.queries)]
+    kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
+    with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
+    for kind in kinds:
+        asked_tables(kind.query)  # raises UsageError for what is no SQL
+    return ReportOptions(kinds, thresholds)
 
 
 def _plan(arguments: argparse.Namespace) -> ReadPlan:

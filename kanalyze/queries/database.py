@@ -9,7 +9,8 @@ write them costs several times as much for each row. They are committed then, fo
 while it runs would undo what is not. The file and all that queries write is in a folder of its own,
 which is removed in the end.
 
-Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows;
+Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows, unless it
+has one;
 ``partitions`` and ``errors`` name their request by it. Rows stand in the schema ``stored``; the
 views that are asked have timestamps (``TIMESTAMP_NS``, in UTC) beside each point in time, made when
 they are asked for.
@@ -102,6 +103,7 @@ class Database:
         self._waiting: dict[str, _Waiting] = {}
         self._derived: dict[str, str] = {}
         """What there is of ``sql/tables/``: TABLE or VIEW."""
+        self._numbers_requests = False
         self._requests = 0
         self.headers: list[dict[str, Any]] = []
         """Of the saved files whose tables these are."""
@@ -144,7 +146,8 @@ class Database:
         """Make an empty table, with the columns of a schema."""
         import pyarrow as pa
 
-        if table == "requests":
+        if table == "requests" and REQUEST_ID not in schema.names:
+            self._numbers_requests = True
             schema = schema.insert(0, pa.field(REQUEST_ID, pa.int64(), nullable=False))
         self._schemas[table] = schema
         self._waiting[table] = _Waiting()
@@ -161,7 +164,7 @@ class Database:
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; a batch has the columns that it was created with."""
-        if table == "requests":
+        if table == "requests" and self._numbers_requests:
             batch = self._numbered(batch)
         self._forget_derived()
         waiting = self._waiting[table]

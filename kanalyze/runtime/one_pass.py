@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from kanalyze.common.int_columns import bounds, total
 from kanalyze.model.anomalies import NET_ANOMALIES
 from kanalyze.model.packets import PacketBatch
-from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.net.shard import Shard
     from kanalyze.runtime.stages import BatchEvents, Captures, Stages
+    from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["count_packets", "quality_of_end", "read_steps"]
+__all__ = ["close_connections", "count_packets", "read_steps"]
 
 
 def read_steps(
@@ -52,16 +52,16 @@ def read_steps(
     quality.count_stages(stages.net, stages.counts)
 
 
-def quality_of_end(stages: Stages) -> CaptureQuality:
-    """Close all open connections; return what that adds to the counts of connections."""
+def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
+    """Close all open connections; ``quality`` gets what that adds to the counts of connections."""
     stages.count_anew()
-    quality = CaptureQuality()
-    for tcp in stages.finish().closed_connections:
+    events = stages.finish()
+    for tcp in events.closed_connections:
         quality.count_connection(tcp)
     quality.count_stages(stages.net, stages.counts)
     # The missing bytes of a connection that continues may still come.
     quality.anomalies.clear()
-    return quality
+    return events
 
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:

@@ -282,13 +282,32 @@ class Analysis:
 
         return AnomalyRun(self._context).batches()
 
-    def resumable(self, saved_state: bytes | None, *, keeps_open: bool = False) -> ResumableRun:
+    def resumable(
+        self,
+        saved_state: bytes | None,
+        *,
+        keeps_open: bool = False,
+        more: Collection[str] = (),
+        others: bool = False,
+        first_id: int | None = None,
+    ) -> ResumableRun:
         """Return a run that continues from a saved state, and can save its own.
 
         Args:
-            saved_state: of a run over earlier captures; None where there was none.
+            saved_state: of a run over earlier captures, of the same tables; None where there was
+                none.
             keeps_open: connections stay open at the end, and their state is saved.
+            more: as for :meth:`table_rows`, but for ``records``.
+            others: likewise.
+            first_id: number of the first row of requests; None for that of the shard.
         """
         from kanalyze.runtime.resumable_run import ResumableRun  # only where captures go on
+        from kanalyze.runtime.table_run import Tables  # as above
 
-        return ResumableRun(self._context, saved_state, keeps_open=keeps_open)
+        return ResumableRun(
+            self._context,
+            Tables(others, frozenset(more)),
+            saved_state,
+            keeps_open=keeps_open,
+            first_id=first_id,
+        )

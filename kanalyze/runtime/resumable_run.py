@@ -1,67 +1,85 @@
 """The run that begins where one over earlier captures stopped, and saves its own state.
 
-In: the context of an analysis, and the saved state of a run before. Out: rows, anomalies, and the
-state of the connections that are open at the end. This module must not know where states are kept.
+In: the context of an analysis, and the saved state of a run before. Out: rows of every table, and
+the state of the connections that are open at the end. This module must not know where states are
+kept.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.runtime.anomaly_run import anomaly_rows
-from kanalyze.runtime.one_pass import quality_of_end
-from kanalyze.runtime.request_runs import step_blocks
+from kanalyze.runtime.connection_run import row_of_connection
+from kanalyze.runtime.one_pass import close_connections
 from kanalyze.runtime.state import load_state, save_state
+from kanalyze.runtime.table_run import SelectedRows, StepRows
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kanalyze.runtime.run_context import RunContext
-    from kanalyze.runtime.stages import Stages
-    from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.runtime.stages import Captures, Stages
+    from kanalyze.runtime.table_run import TableRows, Tables
+    from kanalyze.tables.connections import ConnectionRow
 
 __all__ = ["ResumableRun"]
 
 
 class ResumableRun:
-    """Rows of requests with the anomalies, of captures that others came before or come after."""
+    """Rows of captures that others came before or come after."""
 
     def __init__(
-        self, context: RunContext, saved_state: bytes | None, *, keeps_open: bool = False
+        self,
+        context: RunContext,
+        tables: Tables,
+        saved_state: bytes | None,
+        *,
+        keeps_open: bool = False,
+        first_id: int | None = None,
     ) -> None:
         """Arguments as those of :meth:`.Analysis.resumable`."""
+        context.settings = context.settings.with_tables(tables.more)
         self._context = context
+        self._tables = tables
         self._loaded = saved_state
         self._keeps_open = keeps_open
-        self._open: Stages | None = None
+        self._first_id = first_id
+        self._open: tuple[Stages, Captures] | None = None
         self.saved_state = b""
         """The state of the connections that are open at the end; known once all rows were given."""
 
-    def batches(self) -> Iterator[tuple[list[RowBlock], list[AnomalyRow]]]:
-        """Give rows and anomalies as they are found, once; those of captures are left out.
+    def rows(self) -> Iterator[TableRows]:
+        """Give the rows that pass the filter, once; anomalies of captures are left out.
 
         Raises:
             StateError: the state is not one of an analysis with the same settings.
         """
-        context = self._context
-        captures = context.open()
+        context, tables = self._context, self._tables
+        settings, captures = context.settings, context.open()
         assembler = context.row_assembler(captures)
-        stages = context.settings.stages(every_anomaly=True)
+        stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
+        step_rows = StepRows(settings, tables, stages, captures, assembler)
+        selected = SelectedRows(context, tables, self._first_id)
         if self._loaded is not None:
-            load_state(self._loaded, stages, assembler)
+            load_state(self._loaded, stages, assembler, selected.cluster_lines)
             stages.count_anew()
         for step in context.steps(stages, captures, ends=not self._keeps_open):
-            for block in context.matching(step_blocks(step, assembler)):
-                yield [block], []
-            anomalies = anomaly_rows(step.anomalies, context.settings, captures, stages.client_side)
-            yield [], [row for row in anomalies if context.row_filter.matches_anomaly(row)]
+            for rows in step_rows.of(step):
+                yield selected.of(rows)
         if self._keeps_open:
-            self.saved_state = save_state(stages, assembler)
-            self._open = stages
+            self.saved_state = save_state(stages, assembler, selected.cluster_lines)
+            self._open = stages, captures
 
-    def close_open(self) -> CaptureQuality:
-        """Close the connections that are open; return what that adds to the quality. Once."""
-        stages, self._open = self._open, None
-        return CaptureQuality() if stages is None else quality_of_end(stages)
+    def close_open(self) -> tuple[CaptureQuality, list[ConnectionRow]]:
+        """Close the connections that are open, once; return what that adds: counts, and rows.
+
+        Rows are those of the connections, as far as they are known now.
+        """
+        quality = CaptureQuality()
+        if self._open is None:
+            return quality, []
+        (stages, captures), self._open = self._open, None
+        summaries = close_connections(stages, quality).summaries
+        rows = [row_of_connection(each, captures) for each in summaries]
+        return quality, list(filter(self._context.row_filter.matches_connection, rows))

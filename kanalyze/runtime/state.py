@@ -27,10 +27,12 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.common.plain_values import State
+    from kanalyze.model.tcp import TcpConnection
     from kanalyze.runtime.stages import Stages
+    from kanalyze.tables.cluster.reader import ClusterLines
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
 __all__ = ["StateError", "load_state", "save_state"]
@@ -52,12 +54,15 @@ class StateError(KanalyzeError):
     """Bytes that are not the saved state of a run like this one."""
 
 
-def save_state(stages: Stages, assembler: RowAssembler | None = None) -> bytes:
+def save_state(
+    stages: Stages, assembler: RowAssembler | None = None, lines: ClusterLines | None = None
+) -> bytes:
     """Return the state of a run between two batches.
 
     Args:
         stages: fed with a batch, of which all rows were made.
         assembler: made the rows of all that the stages returned; None where there are no rows.
+        lines: made the lines of groups and metadata of these rows; None where there are none.
 
     Returns:
         Bytes for :func:`load_state`. They leave out what the assembler knows of connections that
@@ -65,12 +70,29 @@ def save_state(stages: Stages, assembler: RowAssembler | None = None) -> bytes:
         twice up to 35 kB.
     """
     with _garbage_collection_off():
-        still_open = {tcp.serial for tcp in stages.open_tcp()}
-        of_rows = None if assembler is None else assembler.state(still_open)
-        return _sealed(to_bytes((_settings(stages), stages.state(), of_rows)))
+        still_open = list(stages.open_tcp())
+        serials = {tcp.serial for tcp in still_open}
+        of_rows = None if assembler is None else assembler.state(serials)
+        of_lines = None if lines is None else lines.state(_names_of(still_open))
+        return _sealed(to_bytes((_settings(stages), stages.state(), of_rows, of_lines)))
 
 
-def load_state(data: bytes, stages: Stages, assembler: RowAssembler | None = None) -> None:
+def _names_of(connections: Iterable[TcpConnection]) -> set[tuple[str, int]]:
+    """Return what rows call connections, whichever end is the client."""
+    names = set()
+    for tcp in connections:
+        one, other = tcp.endpoints
+        names |= {(f"{one}>{other}", tcp.connection_number)}
+        names |= {(f"{other}>{one}", tcp.connection_number)}
+    return names
+
+
+def load_state(
+    data: bytes,
+    stages: Stages,
+    assembler: RowAssembler | None = None,
+    lines: ClusterLines | None = None,
+) -> None:
     """Load a saved state into new stages and a new row assembler.
 
     Args:
@@ -79,6 +101,7 @@ def load_state(data: bytes, stages: Stages, assembler: RowAssembler | None = Non
             theirs.
         assembler: has made no row; None where none was saved. Its names of topics are to be those
             of the one that was saved.
+        lines: has made no line; None where none was saved.
 
     Raises:
         StateError: the bytes are no state, are damaged, are by another version, or by a run with
@@ -87,18 +110,21 @@ def load_state(data: bytes, stages: Stages, assembler: RowAssembler | None = Non
     plain = _opened(data)
     try:
         with _garbage_collection_off():
-            settings, state, of_rows = fields(from_bytes(plain), "ttT")
+            settings, state, of_rows, of_lines = fields(from_bytes(plain), "ttTT")
             if settings != _settings(stages):
                 raise StateError("the state is that of a run with other settings: run without it")
-            if (assembler is None) != (of_rows is None):
+            if (assembler is None, lines is None) != (of_rows is None, of_lines is None):
                 raise StateError("the state is that of a run with other rows: run without it")
             parts = stages.parts_from_state(state)
             known = None if assembler is None else assembler.known_from_state(of_rows)
+            seen = None if lines is None else lines.seen_from_state(of_lines)
     except _NO_STATE as error:
         raise _damaged() from error
     stages.load_state(parts)
     if assembler is not None and known is not None:
         assembler.load_state(known)
+    if lines is not None and seen is not None:
+        lines.load_state(seen)
 
 
 def _settings(stages: Stages) -> State:

@@ -34,13 +34,34 @@ if TYPE_CHECKING:
     from kanalyze.tables.cluster.reader import ClusterFacts
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.records.rows import RecordReader
+    from kanalyze.tables.requests.row_assembler import RowAssembler
     from kanalyze.tables.row import AnyRow, Column
 
-__all__ = ["RECORDS", "OtherRows", "SelectedRows", "TableRows", "TableRun", "Tables"]
+__all__ = [
+    "RECORDS",
+    "OtherRows",
+    "SelectedRows",
+    "StepRows",
+    "TableRows",
+    "TableRun",
+    "Tables",
+    "first_request_id",
+]
 
 
 RECORDS = "records"
 """The table of records, for which messages keep their bytes."""
+
+
+_IDS_OF_A_PART = 1 << 33
+
+
+def first_request_id(part: int) -> int:
+    """Return the number of the first request of one of the parts that connections are divided into.
+
+    The number of a request (``request_id``) is no other request's, in whatever part it is.
+    """
+    return part * _IDS_OF_A_PART + 1
 
 
 class Tables(NamedTuple):
@@ -64,6 +85,8 @@ class TableRows(NamedTuple):
     """Of the requests, of which there is one block then; their records become lines."""
     lines: Sequence[tuple[str, RowBlock]] = ()
     """Rows of other tables, by name."""
+    first_id: int = 0
+    """Number of the first of the requests, where they were selected."""
 
     def blocks(self) -> Iterator[tuple[str, RowBlock]]:
         """Give the rows by column, each block with the name of its table; none is empty."""
@@ -98,23 +121,44 @@ class TableRun:
         """Give all rows, once; those of files that are left out are not among them."""
         context, captures, tables = self._context, self._captures, self._tables
         settings = context.settings
-        assembler = context.row_assembler(captures)
-        reader = settings.cluster_reader(tables.more)
         stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
-        others = OtherRows(settings, stages, captures, settings.shard) if tables.others else None
+        step_rows = StepRows(settings, tables, stages, captures, context.row_assembler(captures))
         self._monitor.begin(stages)
         for step in context.steps(stages, captures):
-            first = 0
             if self._on_tokens is not None and step.token_bytes:
                 self._on_tokens(step.token_bytes)
-            for block in step_blocks(step, assembler):
-                exchanges = step.exchanges[first : first + len(block)]
-                first += len(block)
-                kept = exchanges if RECORDS in tables.more else ()
-                yield TableRows([block], [], [], reader.read(exchanges, block), kept)
-            if others is not None:
-                yield TableRows([], *others.of(step))
+            yield from step_rows.of(step)
         self._monitor.end()
+
+
+class StepRows:
+    """Makes the rows of every table, step by step, before any filter."""
+
+    def __init__(
+        self,
+        settings: AnalysisSettings,
+        tables: Tables,
+        stages: Stages,
+        captures: Captures,
+        assembler: RowAssembler,
+    ) -> None:
+        self._assembler = assembler
+        self._reader = settings.cluster_reader(tables.more)
+        self._keeps_exchanges = RECORDS in tables.more
+        self._others: OtherRows | None = None
+        if tables.others:
+            self._others = OtherRows(settings, stages, captures, settings.shard)
+
+    def of(self, step: BatchEvents) -> Iterator[TableRows]:
+        """Give the rows of a step: of requests block by block, then the others."""
+        first = 0
+        for block in step_blocks(step, self._assembler):
+            exchanges = step.exchanges[first : first + len(block)]
+            first += len(block)
+            kept = exchanges if self._keeps_exchanges else ()
+            yield TableRows([block], [], [], self._reader.read(exchanges, block), kept)
+        if self._others is not None:
+            yield TableRows([], *self._others.of(step))
 
 
 class OtherRows:
@@ -144,17 +188,20 @@ class OtherRows:
 class SelectedRows:
     """The rows that pass the filter of an analysis, with the lines that belong to them."""
 
-    def __init__(self, context: RunContext, tables: Tables) -> None:
+    def __init__(self, context: RunContext, tables: Tables, first_id: int | None = None) -> None:
+        """``first_id`` is the number of the first row of requests; None for that of the shard."""
         self._context = context
-        self._makes = ClusterLines(context.names)
+        self.cluster_lines = ClusterLines(context.names)
         self._records: RecordReader | None = None
         if RECORDS in tables.more:
             self._records = _record_reader(context)
-        self._next_id = 1
+        shard = context.settings.shard
+        self._next_id = first_request_id(shard.index) if first_id is None else first_id
 
     def of(self, rows: TableRows) -> TableRows:
         """Return those of some rows; blocks of requests come in the order of their numbers."""
         row_filter = self._context.row_filter
+        first_id = self._next_id
         blocks: list[RowBlock] = []
         lines: list[tuple[str, RowBlock]] = []
         for block in rows.requests:
@@ -172,6 +219,7 @@ class SelectedRows:
             [row for row in rows.connections if row_filter.matches_connection(row)],
             [row for row in rows.anomalies if row_filter.matches_anomaly(row)],
             lines=lines,
+            first_id=first_id,
         )
 
     def _lines(
@@ -182,7 +230,7 @@ class SelectedRows:
             places = {number: place for place, number in enumerate(numbers)}
             facts = [each._replace(row=places[each.row]) for each in facts if each.row in places]
         if facts:
-            yield from self._makes.blocks(selected, facts, self._next_id)
+            yield from self.cluster_lines.blocks(selected, facts, self._next_id)
         if self._records is not None and rows.exchanges:
             exchanges = [rows.exchanges[number] for number in numbers]
             for block in self._records.blocks(exchanges, selected):

@@ -14,7 +14,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.errors import UsageError
 from kanalyze.queries.files import built_in
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -31,8 +33,8 @@ _STEPS = 150
 0.4 % (``exp(1 / 300)`` and a half)."""
 _DECIMAL = re.compile(r"\d*\.\d+")
 _USUAL_SHARES = ("0.5", "0.9", "0.99")
-_NUMBERED = "SELECT *, monotonically_increasing_id() AS request_id FROM requests"
-"""Spark's rows have no order, and no number of their own."""
+_NUMBER = "MONOTONICALLY_INCREASING_ID() AS request_id"
+"""Spark's rows have no order, and most tables of them no numbers."""
 
 
 def spark_sql(
@@ -47,7 +49,7 @@ def spark_sql(
         query: the query.
         sources: the view that each table is, and each that is derived of others and was kept;
             ``requests`` with numbers of rows (``request_id``). None where each has its own name,
-            and ``requests`` no such column.
+            and ``requests`` may have no such column.
         has_exact_quantiles: whether quantiles are exact, which takes memory for each value that
             there is; or else within :data:`QUANTILE_ERROR`, for any number of rows.
     """
@@ -56,7 +58,7 @@ def spark_sql(
     tree = _tree(query)
     views = _views_of(tree, sources or ())
     own = tree.args.get("with_") or exp.With(expressions=[])
-    named = _sources(tree, views) if sources is None else _renamed(tree, views, sources)
+    named = _sources(query, tree, views) if sources is None else _renamed(tree, views, sources)
     tree.set("with_", exp.With(expressions=[*named, *views.values(), *own.expressions]))
     return str(tree.sql(dialect=_dialect(is_exact=has_exact_quantiles), pretty=True))
 
@@ -85,7 +87,10 @@ def asked_names(query: Query) -> frozenset[str]:
 def _tree(query: Query) -> Any:
     import sqlglot
 
-    tree = sqlglot.parse_one(query.sql, read="duckdb")
+    try:
+        tree = sqlglot.parse_one(query.sql, read="duckdb")
+    except sqlglot.errors.SqlglotError as error:
+        raise UsageError(f"query {query.name!r}: {str(error).partition(chr(10))[0]}") from None
     tree.comments = None
     return tree
 
@@ -133,13 +138,15 @@ def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def _sources(tree: Any, views: Mapping[str, Any]) -> list[Any]:
-    """Return ``requests`` with numbers, where views ask for them."""
-    import sqlglot
+def _sources(query: Query, tree: Any, views: Mapping[str, Any]) -> list[Any]:
+    """Return ``requests`` with numbers, where views ask for them, and with the columns asked."""
+    from sqlglot import exp
 
     if "requests" not in _tables(tree, views) or not views:
         return []
-    return [_part("requests", sqlglot.parse_one(_NUMBERED, read="spark"))]
+    names = asked_names(query)
+    asked = [column.name for column in COLUMNS if column.name in names]
+    return [_part("requests", exp.select(*asked, _NUMBER, dialect="spark").from_("requests"))]
 
 
 def _renamed(tree: Any, views: Mapping[str, Any], sources: Mapping[str, str]) -> list[Any]:

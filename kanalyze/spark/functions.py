@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,12 +20,11 @@ from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
 from kanalyze.spark.archive.division import buckets_for, tasks_for
-from kanalyze.spark.archive.tasks import Job
+from kanalyze.spark.archive.tasks import OTHER_TABLES, Job
 from kanalyze.spark.batch.inventory import find_files
 from kanalyze.spark.report import report_on
 from kanalyze.spark.source.packets import PACKET_COLUMNS
 from kanalyze.spark.source.readers import make_plan
-from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -35,12 +33,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
-    from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = [
     "Archive",
     "anomalies",
     "connections",
+    "groups",
+    "metadata",
     "open_archive",
     "open_packets",
     "records",
@@ -117,26 +116,43 @@ class Archive:
         Captures that were left out are among it, as ``capture_unreadable``.
         """
         plan = make_plan(self._texts("anomalies", options))
-        found = self._rebuilt("requests", {}, with_anomalies=True)
+        found = self._rebuilt("requests", {}, others=frozenset({"anomalies"}))
         table = anomaly_table(self._spark, self._captured, found, [], plan.row_filter)
         return table.select(*(column.name for column in plan.columns))
+
+    def groups(self, **options: Any) -> DataFrame:
+        """Return what happened to groups, as the table ``groups`` of ``kanalyze sql``.
+
+        Otherwise as :meth:`requests`.
+        """
+        return self._cluster_table("groups", options)
+
+    def metadata(self, **options: Any) -> DataFrame:
+        """Return brokers and leaders as they were named, as ``metadata`` of ``kanalyze sql``.
+
+        Otherwise as :meth:`requests`.
+        """
+        return self._cluster_table("metadata", options)
+
+    def tables(self, **options: Any) -> dict[str, DataFrame]:
+        """Return ``requests connections anomalies groups metadata`` by name, made in one pass.
+
+        Requests have numbers, ``request_id``, which ``groups`` and ``metadata`` name them by. Of
+        the filters, those on clients, brokers and times hold for connections and anomalies.
+        """
+        return self._tables_of(self._rebuilt("requests", options, others=OTHER_TABLES))
 
     def report(self, **options: Any) -> dict[str, Any]:
         """Return the report that ``kanalyze report --json`` writes, over all captures.
 
         Findings are at its head: ``findings``.
         """
-        found = self._rebuilt("requests", options, with_anomalies=True)
+        found = self._rebuilt("requests", options, others=OTHER_TABLES)
         quality = CaptureQuality()
         quality.merge(self._captured.read_summary.quality)
         quality.merge(found.quality)
-        row_filter = found.job.plan.row_filter
-        tables = {
-            "requests": found.rows,
-            "connections": self._connections_of(found).rows,
-            "anomalies": anomaly_table(self._spark, self._captured, found, [], row_filter),
-        }
-        return report_on(self._spark, tables, quality, row_filter.conditions)
+        conditions = found.job.plan.row_filter.conditions
+        return report_on(self._spark, self._tables_of(found), quality, conditions)
 
     def close(self) -> None:
         """Remove all from Spark's cache; DataFrames from here cannot be used after that."""
@@ -145,25 +161,33 @@ class Archive:
         self._rebuilt_tables.clear()
         self._captured.close()
 
-    def _connections_of(self, found: RebuiltConnections) -> RebuiltConnections:
-        """Rebuild the rows of connections that pass the filter of requests."""
-        plan = found.job.plan
-        options = plan.options._replace(table="connections")
-        return self._kept(replace(plan, options=options, columns=CONNECTION_COLUMNS), None)
+    def _tables_of(self, found: RebuiltConnections) -> dict[str, DataFrame]:
+        """Return all tables of a pass that made them."""
+        row_filter = found.job.plan.row_filter
+        return {
+            "requests": found.rows,
+            **{name: found.table(name) for name in ("connections", "groups", "metadata")},
+            "anomalies": anomaly_table(self._spark, self._captured, found, [], row_filter),
+        }
+
+    def _cluster_table(self, table: str, options: dict[str, Any]) -> DataFrame:
+        """Return a table whose lines belong to requests."""
+        names = [column.name for column in make_plan(self._texts(table, options)).columns]
+        filters = {name: value for name, value in options.items() if name != "columns"}
+        found = self._rebuilt("requests", filters, others=frozenset({table}))
+        return found.table(table).select(*names)
 
     def _rebuilt(
         self,
         table: str,
         options: dict[str, Any],
         names: dict[bytes, str] | None = None,
-        **flags: Any,
+        *,
+        others: frozenset[str] = frozenset(),
     ) -> RebuiltConnections:
-        return self._kept(make_plan(self._texts(table, options)), names, **flags)
-
-    def _kept(
-        self, plan: ReadPlan, names: dict[bytes, str] | None, **flags: Any
-    ) -> RebuiltConnections:
-        found = self._captured.rebuild(self._captured.job._replace(plan=plan, **flags), None, names)
+        plan = make_plan(self._texts(table, options))
+        job = self._captured.job._replace(plan=plan, others=others)
+        found = self._captured.rebuild(job, None, names)
         self._rebuilt_tables.append(found)
         return found
 
@@ -263,6 +287,18 @@ def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return what is missing or wrong in captures; otherwise as :func:`requests`."""
     archive, others = _opened(spark, paths, options)
     return archive.anomalies(**others)
+
+
+def groups(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return what happened to groups; otherwise as :func:`requests`."""
+    archive, others = _opened(spark, paths, options)
+    return archive.groups(**others)
+
+
+def metadata(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return brokers and leaders as they were named; otherwise as :func:`requests`."""
+    archive, others = _opened(spark, paths, options)
+    return archive.metadata(**others)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:

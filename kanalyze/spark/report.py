@@ -1,7 +1,7 @@
 """A report over tables on Spark, by the queries that make it on one machine.
 
-In: DataFrames of requests, connections, anomalies, and the quality of the captures. Out: the
-report, its findings too. This module must not know where the tables come from.
+In: DataFrames of requests and of other tables, and the quality of the captures. Out: the report,
+its findings too. This module must not know where the tables come from.
 
 Spark takes a second to plan each of the queries, of which there are dozens: what is small goes to
 the driver, where DuckDB answers them all in that time.
@@ -10,14 +10,16 @@ the driver, where DuckDB answers them all in that time.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.types import ArrayType, StringType
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import finding_kinds, findings_of
+from kanalyze.queries.findings import finding_kinds, findings_of, unfiltered_only, with_thresholds
 from kanalyze.queries.report import report_of
 from kanalyze.spark.dialect import asked_names, asked_tables
 from kanalyze.spark.schema import spark_schema
@@ -25,14 +27,15 @@ from kanalyze.spark.tables import SparkTables
 from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS, quality_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MakePage", "report_on"]
+__all__ = ["MakePage", "ReportOptions", "report_on"]
 
 MOST_ROWS_HERE = 1_000_000
 """Of all tables together, which are brought to the driver."""
@@ -47,12 +50,23 @@ MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
 """Makes something of a report, and of what answers queries on the same tables."""
 
 
+class ReportOptions(NamedTuple):
+    """What a report looks for, and what else is made of it."""
+
+    kinds: Sequence[FindingKind] | None = None
+    """Findings to look for; None for the built-in ones."""
+    thresholds: Mapping[str, float] = MappingProxyType({})
+    """As :func:`kanalyze.queries.findings.findings_of` takes them."""
+    make_page: MakePage | None = None
+    """Is called with the report, and with what answers queries on the tables."""
+
+
 def report_on(
     spark: SparkSession,
     tables: Mapping[str, DataFrame],
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None = None,
-    make_page: MakePage | None = None,
+    options: ReportOptions | None = None,
 ) -> dict[str, Any]:
     """Return the report on tables, of which ``requests`` is one.
 
@@ -64,19 +78,27 @@ def report_on(
         tables: the tables by name.
         quality: that of the captures.
         conditions: what rows were filtered by.
-        make_page: is called with the report, and with what answers queries on the tables.
+        options: what is looked for; None for the built-in findings.
+
+    Raises:
+        UsageError: a finding of a user cannot be answered, or there is no such threshold.
     """
-    tables = {**_needed(tables), QUALITY: _quality_table(spark, quality)}
-    kinds = finding_kinds()
-    asked = [kind for kind in kinds if asked_tables(kind.query) <= tables.keys()]
-    left_out = sorted(kind.query.name for kind in kinds if kind not in asked)
+    options = ReportOptions() if options is None else options
+    kinds = with_thresholds(
+        finding_kinds() if options.kinds is None else options.kinds, options.thresholds
+    )
+    kinds = [kind for kind in kinds if not unfiltered_only(kind, conditions or {})]
+    tables = {**_needed(tables, kinds), QUALITY: _quality_table(spark, quality)}
+    left_out = [kind for kind in kinds if not asked_tables(kind.query) <= tables.keys()]
+    asked = [kind for kind in kinds if kind not in left_out]
     with _engine(spark, tables) as database:
         report = report_of(database, quality, conditions)
-        report["findings"] = [found.to_dict() for found in findings_of(database, asked)]
+        found = findings_of(database, asked)
+        report["findings"] = [each.to_dict() for each in found]
         if left_out:
-            report["findings_left_out"] = left_out
-        if make_page is not None:
-            make_page(report, database)
+            report["findings_left_out"] = sorted(kind.query.name for kind in left_out)
+        if options.make_page is not None:
+            options.make_page(report, database)
     return report
 
 
@@ -122,11 +144,18 @@ def _bytes(table: DataFrame) -> int:
     return found[0] or 0
 
 
-def _needed(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Return tables with the columns that are named anywhere in the queries."""
+def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> dict[str, DataFrame]:
+    """Return tables with the columns that are named anywhere in the queries.
+
+    Those that a user's query asks have all columns: it may name them by a ``*``.
+    """
     queries = [query for kind in _KINDS for query in built_in(kind).values()]
     named = frozenset[str]().union(*map(asked_names, queries))
+    of_users = (kind.query for kind in kinds if kind.query not in queries)
+    whole = frozenset[str]().union(*map(asked_tables, of_users))
     return {
-        name: table.select(*(column for column in table.columns if column in named))
+        name: table
+        if name in whole
+        else table.select(*(each for each in table.columns if each in named))
         for name, table in tables.items()
     }

@@ -39,15 +39,17 @@ class SparkTables:
     def __init__(self, spark: SparkSession, tables: Mapping[str, DataFrame]) -> None:
         """Name the tables; ``requests`` is among them.
 
-        Rows are numbered, in no order, so they must come in the same order at each reading, as
-        those of files and of what is cached do.
+        Its rows are numbered (``request_id``), in no order, where they are not yet; these must come
+        in the same order at each reading, as those of files and of what is cached do.
         """
         self._spark = spark
         self._mark = f"kanalyze_{uuid.uuid4().hex}"
         self._views: dict[str, str] = {}
         self._kept: dict[str, DataFrame] = {}
         self._made = frozenset(tables)
-        numbered = tables["requests"].withColumn("request_id", F.monotonically_increasing_id())
+        numbered = tables["requests"]
+        if "request_id" not in numbered.columns:
+            numbered = numbered.withColumn("request_id", F.monotonically_increasing_id())
         for name, table in {**tables, "requests": numbered}.items():
             self._name(name, self._keep(name, table))
         self.has_exact_quantiles = numbered.count() <= MOST_EXACT_ROWS

@@ -67,11 +67,20 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["--since", "soon"], "soon"),
         (["--topic-ids", "no/such/file"], "no/such/file"),
         (["--definitions", "no/such/folder"], "no/such/folder"),
+        (["--threshold", "nothing.least=1"], "unknown threshold: 'nothing.least'"),
+        (["--queries", "no/such/folder"], "no/such/folder"),
+        (["--queries", "."], "query 'wrong': "),
         (["--master", "nowhere"], "not a Spark master: 'nowhere'"),
         (["--json", "no/such/folder/report.json"], "no/such/folder"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_line_before_spark_is_started(more, told, capsys):
+def test_what_makes_no_sense_is_told_in_one_line_before_spark_is_started(
+    more, told, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.sql").write_text(
+        "-- Wrong.\n--\n-- severity: 1\n-- sure: yes\n-- why: -\n-- repair: -\nSELECT FROM (\n"
+    )
     assert main([*GIVEN, *more]) == 2
     err = capsys.readouterr().err
     assert err.startswith("kanalyze: ")

@@ -47,6 +47,24 @@ def test_rows_may_come_between_questions(database: Database) -> None:
         }
 
 
+def test_requests_that_have_numbers_keep_them() -> None:
+    rows = kanalyze.requests(str(path("any"))).to_arrow()
+    ids = pa.array(range(10**12, 10**12 + len(rows)), pa.int64())
+    numbered = rows.add_column(0, pa.field("request_id", pa.int64(), nullable=False), ids)
+    with Database(max_memory_bytes=64 << 20, threads=1) as database:
+        database.create("requests", numbered.schema)
+        for each in numbered.to_batches():
+            database.insert("requests", each)
+        found = database.ask("SELECT request_id, request_packet FROM requests")
+        assert found.column("request_id").to_pylist() == ids.to_pylist()
+        assert found.column("request_packet").to_pylist() == rows["request_packet"].to_pylist()
+        (sums,) = database.ask(
+            "SELECT count(*) AS lines, count(requests.request_id) AS known"
+            " FROM partitions LEFT JOIN requests USING (request_id)"
+        ).to_pylist()
+        assert sums["lines"] == sums["known"] > 0
+
+
 def test_parameters_are_values_and_no_sql(database: Database) -> None:
     database.insert("things", batch(0, 1, "it's; DROP TABLE things"))
     sql = "SELECT number FROM things WHERE text = $text"

@@ -14,8 +14,8 @@ import kanalyze
 import kanalyze.spark
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError, UsageError
-from kanalyze.queries.findings import finding_kinds
 from kanalyze.spark.functions import _texts
+from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
 from tests.support.archives import cut
 from tests.support.captures import path
 from tests.support.spark_tables import without_timestamps
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+GROUP_NAMES = [column.name for column in GROUP_COLUMNS]
 CAPTURE = str(path("waits"))
 
 
@@ -35,13 +36,11 @@ def counted(table: pa.Table, names: list[str] | None = None) -> Counter[str]:
 
 
 def report(folder: Path, *arguments: str) -> dict[str, Any]:
-    """The report of one process, without findings that ask for what Spark does not make."""
+    """The report of one process."""
     assert main(["report", *arguments, "--json", str(folder / "report.json")]) == 0
     found: dict[str, Any] = json.loads((folder / "report.json").read_text())
     del found["kanalyze_version"]
-    told = {kind.query.name for kind in finding_kinds() if kind.tables & {"groups", "metadata"}}
-    findings = [each for each in found["findings"] if each["name"] not in told]
-    return {**found, "findings": findings, "findings_left_out": sorted(told)}
+    return found
 
 
 def same(found: DataFrame, expected: Any) -> None:
@@ -60,6 +59,11 @@ def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_pat
         same(archive.connections(), kanalyze.connections(*files))
         same(archive.anomalies(), kanalyze.anomalies(*files))
         assert archive.report(errors=True) == report(tmp_path, *files, "--errors")
+        tables = archive.tables(api="Metadata")
+        lines = tables["metadata"].select("request_id").join(tables["requests"], "request_id")
+        names = [row.api_name for row in lines.select("api_name").collect()]
+        assert names == ["Metadata"] * tables["metadata"].count() != []
+        assert sorted(tables) == ["anomalies", "connections", "groups", "metadata", "requests"]
         same(archive.records(), kanalyze.records(*files))
         assert archive.unreadable == {}
 
@@ -69,6 +73,19 @@ def test_columns_are_left_out(spark: SparkSession) -> None:
     assert rows.columns == ["partitions", "api_name"]
     names = ["partitions", "api_name"]
     assert counted(rows.toArrow()) == counted(kanalyze.requests(CAPTURE).to_arrow(), names)
+
+
+def test_groups_and_metadata_are_those_of_the_library(spark: SparkSession) -> None:
+    capture = str(path("next-groups"))
+    names = [name for name in GROUP_NAMES if name != "request_id"]
+    with kanalyze.spark.open_archive(spark, capture, buckets=2) as archive:
+        rows = archive.groups(columns=names, api="ConsumerGroupHeartbeat")
+        expected = kanalyze.groups(capture, api="ConsumerGroupHeartbeat").to_arrow()
+        assert rows.columns == names
+        assert counted(rows.toArrow()) == counted(expected, names)
+        found = archive.metadata().toArrow()
+        names = [name for name in found.column_names if name != "request_id"]
+        assert counted(found, names) == counted(kanalyze.metadata(capture).to_arrow(), names)
 
 
 def test_paths_are_those_of_the_driver(

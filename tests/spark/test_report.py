@@ -13,7 +13,7 @@ from kanalyze.queries.findings import finding_kinds
 from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
-from kanalyze.spark.report import report_on
+from kanalyze.spark.report import ReportOptions, report_on
 from tests.support.captures import NAMES, path
 from tests.support.packets import pcap_file
 from tests.support.spark_tables import tables_of
@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 BY_DEFAULT = "errors"
 
 
+def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Spark answer queries, however few rows there are."""
+    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+
+
 @pytest.fixture(params=["spark", "driver"])
 def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer queries on Spark, however few rows there are, or where the driver is."""
     if request.param == "spark":
-        monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
+        on_spark(monkeypatch)
 
 
 def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
@@ -47,7 +52,7 @@ def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
             expected = report_of_one(analysis, database, finding_kinds())
             quality, conditions = analysis.quality, {"errors": True}
         tables = tables_of(spark, database)
-        found = report_on(spark, tables, quality, conditions, make_page)
+        found = report_on(spark, tables, quality, conditions, ReportOptions(make_page=make_page))
         assert found == {**expected, "filter": conditions}
         assert cubes == [cube_of(database, expected)]
     return found
@@ -65,11 +70,18 @@ def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None
     check(spark, path(name))
 
 
-@pytest.mark.usefixtures("_where")
 def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))
     assert check(spark, file)["totals"]["rows"] == 0
+
+
+@pytest.mark.long
+def test_so_it_is_on_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_spark(monkeypatch)
+    test_of_nothing_there_are_no_lines_and_no_figures(spark, tmp_path)
 
 
 def test_findings_that_ask_for_a_table_that_is_not_there_are_named(spark: SparkSession) -> None:

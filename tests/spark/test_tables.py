@@ -85,7 +85,9 @@ def asked() -> Iterator[Any]:
     others = {"most_keys": 20, "most": 10, "bucket_ns": 10**9, "connection": CONNECTION}
     for query in built_in("findings").values():
         thresholds = kind_of_finding(query).thresholds
-        yield pytest.param(query, thresholds, id=query.name)
+        # The thresholds of a query are numbers in it: those that almost all pass tell more.
+        marks = () if query.name in HIDDEN else pytest.mark.long
+        yield pytest.param(query, thresholds, id=query.name, marks=marks)
         yield pytest.param(query, anything(thresholds), id=f"{query.name}{ANYTHING}")
     for kind in ("report", "questions"):
         for query in built_in(kind).values():
@@ -126,11 +128,20 @@ def sorted_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted((dict(sorted(line.items())) for line in alike), key=repr)
 
 
+@pytest.mark.long
 def test_the_sums_of_the_page_are_those_of_one_machine(
     database: Database, tables: SparkTables
 ) -> None:
     report = report_of(database, CaptureQuality())
     assert cube_of(tables, report) == cube_of(database, report)
+
+
+def test_requests_that_have_numbers_keep_them(spark: SparkSession) -> None:
+    requests = spark.createDataFrame([(7, 1), (5, 2)], "request_id bigint, latency_ns bigint")
+    query = Query("", "", "", (), "SELECT request_id, latency_ns FROM requests ORDER BY 2")
+    with SparkTables(spark, {"requests": requests}) as tables:
+        found = tables.answer(query, {})
+    assert [line["request_id"] for line in found] == [7, 5]
 
 
 def test_nothing_is_left_behind(spark: SparkSession) -> None:
@@ -222,7 +233,8 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
         for place, share in enumerate((0.5, 0.9, 0.99, 0.25))
     )
     query = Query("", "", "", (), f"SELECT client_id, {sql} FROM measured GROUP BY ALL ORDER BY 1")
-    with SparkTables(spark, tables_of(spark, database)) as tables:
+    rows = {"requests": tables_of(spark, database, "requests")["requests"]}
+    with SparkTables(spark, rows) as tables:
         assert not tables.has_exact_quantiles
         expected, found = database.answer(query, {}), tables.answer(query, {})
     differ = 0

@@ -24,7 +24,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import Job, read_splits, rebuild
+from kanalyze.spark.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.quality import CaptureQuality
@@ -101,14 +101,21 @@ class Rebuilt(NamedTuple):
     states: list[ShuffleRow]
     """What is left open, where the job keeps_open."""
     names: dict[bytes, str]
+    tables: dict[str, list[dict[str, object]]]
+    """Lines of other tables, and of connections that are left open, by the kind of control rows."""
+    request_ids: list[int]
 
 
 def a_job(
-    buckets: int = 4, *, prunes_payload: bool = True, keeps_open: bool = False, **options: str
+    buckets: int = 4,
+    *,
+    prunes_payload: bool = True,
+    keeps_open: bool = False,
+    run: int = 0,
+    **options: str,
 ) -> Job:
-    return Job(
-        make_plan(options), buckets, prunes_payload, with_anomalies=True, keeps_open=keeps_open
-    )
+    plan = make_plan(options)
+    return Job(plan, buckets, prunes_payload, OTHER_TABLES, run=run, keeps_open=keeps_open)
 
 
 def read_all(
@@ -196,22 +203,28 @@ def _rebuilt(
     rows: list[Row] = []
     anomalies: list[AnomalyRow] = []
     states: list[ShuffleRow] = []
+    tables: dict[str, list[dict[str, object]]] = {}
+    request_ids: list[int] = []
     quality, names, unnamed = CaptureQuality(), {}, set()
     for _, group in groupby(sorted(blocks, key=_order), key=attrgetter("bucket")):
         for batch in rebuild(job, read_summary.packets_before, known, [shuffle_batch(list(group))]):
             kind, bucket, data = (batch.column(field.name)[0].as_py() for field in CONTROL_FIELDS)
             if kind is None:
                 rows += rows_of(batch)
+                request_ids += batch.column("request_id").to_pylist()
             elif kind == "anomalies":
                 anomalies += _anomaly_rows(data)
             elif kind == "state":
                 states.append(ShuffleRow(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
+            elif kind != "report":
+                of_table = tables.setdefault(kind, [])
+                of_table += [row for sent in from_arrow_stream(data) for row in sent.to_pylist()]
             else:
                 report = load_report(data)
                 quality.merge(report.quality)
                 names.update(report.topic_names)
                 unnamed |= report.unresolved_ids
-    found = Rebuilt(rows, anomalies, quality, [], states, names)
+    found = Rebuilt(rows, anomalies, quality, [], states, names, tables, request_ids)
     return _Run(found, quality, names, unnamed)
 
 

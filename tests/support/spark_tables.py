@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _TABLES = "SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal AND NOT temporary"
 
 
-def tables_of(spark: SparkSession, database: Database) -> dict[str, DataFrame]:
-    """Return all tables; requests without their numbers, which are those of a database."""
-    names = database.ask(_TABLES).column("name").to_pylist()
+def tables_of(spark: SparkSession, database: Database, *some: str) -> dict[str, DataFrame]:
+    """Return some tables, or all; requests without their numbers, which are those of a database."""
+    names = some or database.ask(_TABLES).column("name").to_pylist()
     found = {name: _frame(spark, database.ask(f"FROM {name}")) for name in names}
     found["requests"] = found["requests"].drop("request_id")
     return found

@@ -50,7 +50,7 @@ def anomaly_table(
     of_packets = partial(_of_packets, captured.read_summary.packets_before, selected)
     sent = captured.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
     table = sent.select("capture", "part", "data").mapInArrow(of_packets, schema)
-    table = table.unionAll(found.anomalies.mapInArrow(_of_connections, schema))
+    table = table.unionAll(found.table("anomalies"))
     rows = [*captured.read_summary.anomaly_rows, *more]
     if rows:
         batches = as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)
@@ -72,13 +72,6 @@ def _of_packets(
                 continue
             for rows in from_arrow_stream(data.as_buffer()):
                 yield from as_spark(_filtered(_shifted(rows, first), row_filter), ANOMALY_COLUMNS)
-
-
-def _of_connections(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for data in batch.column(0):
-            for rows in from_arrow_stream(data.as_buffer()):
-                yield from as_spark(rows, ANOMALY_COLUMNS)
 
 
 def _shifted(rows: pa.RecordBatch, packets: int) -> pa.RecordBatch:

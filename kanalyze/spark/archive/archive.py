@@ -28,12 +28,14 @@ from kanalyze.spark.archive.shuffle_schema import (
     FIRST_KEY_NS,
     REPORT_BUCKET,
     SHUFFLE_SCHEMA,
+    from_arrow_stream,
     load_report,
     shuffle_batch,
 )
 from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild
-from kanalyze.spark.schema import arrow_schema
+from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
     from kanalyze.spark.archive.tasks import Job
+    from kanalyze.tables.row import Column
 
 __all__ = ["ArchiveSegments", "RebuiltConnections", "read_captures", "read_packets"]
 
@@ -126,7 +129,7 @@ class RebuiltConnections:
         self._names = dict(names)
         while True:
             run = partial(rebuild, job, before, self._names)
-            schema = _nullable(pa.schema([*arrow_schema(job.plan.columns), *CONTROL_FIELDS]))
+            schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
             self._rows_and_reports = segments.mapInArrow(run, from_arrow_schema(schema)).persist(
                 _STORED
             )
@@ -169,14 +172,18 @@ class RebuiltConnections:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows."""
-        names = [column.name for column in self.job.plan.columns]
+        """The rows; with their numbers, ``request_id``, where the job makes other tables too."""
+        names = [column.name for column in self.job.columns]
         return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
 
-    @property
-    def anomalies(self) -> DataFrame:
-        """Column ``_data``: rows of anomalies of connections, as Arrow streams."""
-        return self._rows_and_reports.where("_kind = 'anomalies'").select("_data")
+    def table(self, name: str, kind: str | None = None) -> DataFrame:
+        """Return the rows of another table that the job makes.
+
+        ``kind`` is that of the control rows that they are in; None where it is named as the table.
+        """
+        columns = TABLES[name].columns
+        streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
+        return streams.mapInArrow(partial(_from_streams, columns), spark_schema(columns))
 
     @property
     def quality(self) -> CaptureQuality:
@@ -197,6 +204,16 @@ class RebuiltConnections:
     def close(self) -> None:
         """Remove the rows from Spark's cache."""
         self._rows_and_reports.unpersist()
+
+
+def _from_streams(
+    columns: Sequence[Column], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are in Arrow streams, in the first column."""
+    for batch in batches:
+        for data in batch.column(0):
+            for rows in from_arrow_stream(data.as_buffer()):
+                yield from as_spark(rows, columns)
 
 
 def _as_shuffle_rows(states: DataFrame) -> DataFrame:

@@ -28,6 +28,8 @@ from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 from kanalyze.spark.archive.packed_segments import Holes, no_holes, select_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from kanalyze.kafka.codec.byte_ranges_read import Ranges
@@ -198,7 +200,22 @@ class PayloadPruner:
             return
         for side, unread in ((client_side, requests), (1 - client_side, responses)):
             if unread:
-                _add_ranges(sorted(unread), update.items[side], buffer, found)
+                _add_ranges(_merged(unread), update.items[side], buffer, found)
+
+
+def _merged(unread: Iterable[_UnreadRange]) -> list[_UnreadRange]:
+    """Return ranges in order, none of which overlaps another.
+
+    After a loss a batch is read in steps, and a frame that goes on in the next step is looked at in
+    each.
+    """
+    merged: list[_UnreadRange] = []
+    for begin, end in sorted(unread):
+        if merged and begin <= merged[-1].end:
+            merged[-1] = _UnreadRange(merged[-1].begin, max(end, merged[-1].end))
+        else:
+            merged.append(_UnreadRange(begin, end))
+    return merged
 
 
 def _add_ranges(

@@ -164,12 +164,13 @@ def _with_control_fields(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*fields, *CONTROL_FIELDS])
 
 
-def to_arrow_stream(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as an Arrow stream, compressed."""
+def to_arrow_stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Return batches of one schema, at least one, as an Arrow stream, compressed."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-        writer.write_batch(batch)
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
     return bytes(sink.getvalue())
 
 

@@ -8,6 +8,7 @@ it again.
 from __future__ import annotations
 
 import os
+from array import array
 from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
@@ -28,6 +29,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.runtime.settings import broker_side
+from kanalyze.runtime.table_run import TableRows, first_request_id
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
@@ -51,7 +53,11 @@ from kanalyze.spark.archive.shuffle_schema import (
 from kanalyze.spark.schema import arrow_schema, as_spark
 from kanalyze.spark.source.readers import TablePartition, read_partition
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
+from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
+from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.registry import TABLES
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
@@ -62,14 +68,25 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.partitioner import SegmentBlock
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.row import Column
 
-__all__ = ["Job", "partition_packets", "read_splits", "rebuild"]
+__all__ = ["OPEN_CONNECTIONS", "OTHER_TABLES", "Job", "partition_packets", "read_splits", "rebuild"]
+
+
+OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
+"""Tables that can be made in the same pass as requests."""
+OPEN_CONNECTIONS = "open_connections"
+"""Kind of the control rows with connections that go on in later captures, as far as they are known
+now."""
+_PENDING_BYTES = 1 << 20
+"""Rows of another table that wait for more, before they become a control row."""
 
 
 class Job(NamedTuple):
     """The parameters of all tasks; can be pickled.
 
-    ``with_anomalies`` and ``keeps_open`` are for the table of requests alone.
+    ``others``, ``run`` and ``keeps_open`` are for the table of requests alone.
     """
 
     plan: ReadPlan
@@ -77,12 +94,20 @@ class Job(NamedTuple):
     """Into how many parts connections are divided."""
     prunes_payload: bool
     """Do not shuffle payload that no row needs."""
-    with_anomalies: bool = False
-    """Return the anomalies of connections too."""
+    others: frozenset[str] = frozenset()
+    """Those of :data:`OTHER_TABLES` that are to be made in the same pass; where there are any,
+    requests are numbered."""
+    run: int = 0
+    """Number of the run: no two requests of an archive have the same number."""
     keeps_open: bool = False
     """Save the state of open connections at the end, for a job over later captures."""
     folder: str = ""
     """The base of relative paths; tasks run in other folders."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those of the rows."""
+        return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
 
     def pruner(self) -> PayloadPruner | None:
         """Return what finds the payload that need not be shuffled; None if all is shuffled."""
@@ -92,7 +117,8 @@ class Job(NamedTuple):
         return PayloadPruner(
             plan.catalog,
             Decoders(plan.catalog),
-            Extractors(plan.catalog).wanted_fields,
+            # Which tables are made of what was shuffled may be known later.
+            Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).wanted_fields,
             broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
         )
 
@@ -231,7 +257,46 @@ class _CapturePartitioning:
 
 
 def _anomaly_stream(rows: list[AnomalyRow]) -> bytes:
-    return to_arrow_stream(BatchMaker(ANOMALY_COLUMNS).of_rows(rows))
+    return to_arrow_stream([BatchMaker(ANOMALY_COLUMNS).of_rows(rows)])
+
+
+class _ControlRows:
+    """Makes the control rows of a bucket; rows of other tables are in them, many at once."""
+
+    def __init__(self, job: Job, bucket: int) -> None:
+        self._schema = arrow_schema(job.columns)
+        self._bucket = bucket
+        self._makers = {name: BatchMaker(TABLES[name].columns) for name in sorted(job.others)}
+        self._pending: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._makers}
+
+    def of(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+        return control_row(self._schema, kind, self._bucket, data)
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Take the rows of other tables; yield what there is enough of."""
+        for name, block in rows.blocks():
+            if name in self._makers:
+                batches = self._pending[name]
+                batches += as_spark(self._makers[name].of_block(block), TABLES[name].columns)
+                if sum(batch.nbytes for batch in batches) >= _PENDING_BYTES:
+                    yield self._sent(name, name)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is left."""
+        for name, batches in self._pending.items():
+            if batches:
+                yield self._sent(name, name)
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of connections that go on in later captures."""
+        yield from self.add(TableRows([], rows, []))
+        if self._pending.get("connections"):
+            yield self._sent("connections", OPEN_CONNECTIONS)
+
+    def _sent(self, name: str, kind: str) -> pa.RecordBatch:
+        batches, self._pending[name] = self._pending[name], []
+        return self.of(kind, to_arrow_stream(batches))
 
 
 def _end_of_run(names: pa.Array, first: int) -> int:
@@ -312,28 +377,41 @@ def _requests(
     topic_ids: Mapping[bytes, str],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the requests of a bucket, and its control rows."""
-    columns = job.plan.columns
-    schema = arrow_schema(columns)
+    columns, control = job.columns, _ControlRows(job, bucket)
     maker = BatchMaker(columns)
     analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
-    run = analysis.resumable(carried, keeps_open=job.keeps_open)
-    for blocks, anomalies in run.batches():
-        for block in blocks:
-            for batch in as_spark(maker.of_block(block), columns):
+    run = analysis.resumable(
+        carried,
+        keeps_open=job.keeps_open,
+        more=job.others & CLUSTER_TABLES,
+        others=bool(job.others),
+        first_id=first_request_id(job.run * job.buckets + bucket),
+    )
+    for rows in run.rows():
+        for block in rows.requests:
+            numbered = _numbered(block, rows.first_id) if job.others else block
+            for batch in as_spark(maker.of_block(numbered), columns):
                 yield with_control_columns(batch)
-        if anomalies and job.with_anomalies:
-            yield control_row(schema, "anomalies", bucket, _anomaly_stream(anomalies))
+        yield from control.add(rows)
+    yield from control.rest()
     if job.keeps_open:
-        state = pack_state(source.save_state(), run.saved_state)
-        yield control_row(schema, "state", bucket, state)
+        yield control.of("state", pack_state(source.save_state(), run.saved_state))
+    open_quality, open_connections = run.close_open()
+    yield from control.open_connections(open_connections)
     report = BucketReport(
         bucket,
         analysis.quality,
-        run.close_open(),
+        open_quality,
         analysis.names.known,
         frozenset(analysis.names.unnamed),
     )
-    yield control_row(schema, "report", bucket, dump_report(report))
+    yield control.of("report", dump_report(report))
+
+
+def _numbered(block: RowBlock, first_id: int) -> RowBlock:
+    """Return requests with their numbers."""
+    numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
+    return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})
 
 
 def _other_rows(

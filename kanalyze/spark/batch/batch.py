@@ -6,13 +6,15 @@ arguments, terminals.
 Below the folder of the archive::
 
     requests/day=2026-01-31/hour=09/run-000001-00000.zstd.parquet   by the hour a request began
-    anomalies/run-000001-00000.zstd.parquet
+    connections/run-000001-00000.zstd.parquet        likewise anomalies/, groups/, metadata/
     report.json                                      as ``kanalyze report --json`` writes it
     .kanalyze/                                       of this program: the record of the last run
 
 Without a checkpoint each run reads all captures, and its rows replace those of the run before. With
 a checkpoint the archive grows: a run reads new captures, and continues the connections that the
-last run left open. New captures should be later than those of earlier runs.
+last run left open. New captures should be later than those of earlier runs. What is known of the
+connections that are still open is in ``connections/open-000001-00000.zstd.parquet``, which the next
+run replaces.
 """
 
 from __future__ import annotations
@@ -31,16 +33,24 @@ from kanalyze.render.json import summary_json
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures
 from kanalyze.spark.archive.division import buckets_for, tasks_for
-from kanalyze.spark.archive.tasks import Job
+from kanalyze.spark.archive.tasks import OPEN_CONNECTIONS, OTHER_TABLES, Job
 from kanalyze.spark.batch.checkpoint import Checkpoint
 from kanalyze.spark.batch.commit import STAGING, Commit, Commits
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
-from kanalyze.spark.batch.run_plan import TABLES, captures_text, options_of, plan_run
+from kanalyze.spark.batch.run_plan import (
+    OPEN_PREFIX,
+    TABLES,
+    captures_text,
+    options_of,
+    plan_run,
+)
 from kanalyze.spark.failures import failures_in_one_line
-from kanalyze.spark.report import report_on
+from kanalyze.spark.report import ReportOptions, report_on
 from kanalyze.spark.schema import spark_schema
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
+from kanalyze.tables.anomalies import anomaly_row
+from kanalyze.tables.cluster.carried import REQUEST_ID
 from kanalyze.tables.quality import CaptureQuality
+from kanalyze.tables.registry import TABLES as SPECS
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -51,7 +61,6 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spark.batch.inventory import InputFile
     from kanalyze.spark.batch.run_plan import RunPlan, Settings
-    from kanalyze.spark.report import MakePage
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
 
@@ -59,7 +68,10 @@ __all__ = ["REPORT", "run_batch"]
 
 REPORT: Final = "report.json"
 
-_COLUMNS: Final = {"requests": COLUMNS, "anomalies": ANOMALY_COLUMNS}
+_COLUMNS: Final = {
+    **{table: SPECS[table].columns for table in TABLES},
+    "requests": (REQUEST_ID, *COLUMNS),
+}
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 
@@ -71,7 +83,7 @@ def run_batch(
     *,
     warn: Callable[[str], None],
     report_phase: Callable[[str], None],
-    make_page: MakePage | None = None,
+    options: ReportOptions | None = None,
 ) -> dict[str, Any]:
     """Run a batch, and return the report over the whole archive.
 
@@ -81,7 +93,7 @@ def run_batch(
         settings: where from and to.
         warn: is called with warnings of one line.
         report_phase: is called with a few words when a phase begins.
-        make_page: see :func:`~kanalyze.spark.report.report_on`.
+        options: what the report looks for, and what else is made of it.
 
     Raises:
         KanalyzeError: nothing has changed, or the next run completes this one.
@@ -94,8 +106,8 @@ def run_batch(
         run = plan_run(spark, plan, settings, out, commits, warn)
         if not run.is_needed:
             warn("no new captures")
-        told = (warn, report_phase, make_page)
-        batch = _BatchRun(spark, plan, settings, run, out, *told)
+        wanted = ReportOptions() if options is None else options
+        batch = _BatchRun(spark, plan, settings, run, out, warn, report_phase, wanted)
         return batch.execute(commits) if run.is_needed else batch.last_report()
 
 
@@ -110,12 +122,12 @@ class _BatchRun:
     out: HadoopFolder
     warn: Callable[[str], None]
     report_phase: Callable[[str], None]
-    make_page: MakePage | None
+    options: ReportOptions
 
     def last_report(self) -> dict[str, Any]:
         """Return the report of the run before, or a new one where that is not enough."""
         before = self.run.before
-        is_enough = before is not None and self.make_page is None
+        is_enough = before is not None and self.options == ReportOptions()
         written = self.out.read(REPORT) if is_enough else None
         if written is None:
             return self._report(CaptureQuality() if before is None else before.whole_quality)
@@ -155,7 +167,8 @@ class _BatchRun:
             self.plan,
             buckets,
             prunes_payload=True,
-            with_anomalies=True,
+            others=OTHER_TABLES,
+            run=self.run.run,
             keeps_open=self.run.checkpoint_folder is not None and not is_last,
             folder=str(Path.cwd()),
         )
@@ -182,9 +195,16 @@ class _BatchRun:
     ) -> dict[str, Any]:
         self.report_phase("writing rows")
         changed = [_changed_row(file, self.run) for file in self.run.changed]
-        anomalies = anomaly_table(self.spark, captured, found, changed)
-        write_by_hour(found.rows, f"{self.out.url}/{STAGING}/requests")
-        _write(anomalies.hint("rebalance"), f"{self.out.url}/{STAGING}/anomalies")
+        staging = f"{self.out.url}/{STAGING}"
+        write_by_hour(found.rows, f"{staging}/requests")
+        tables = {
+            "anomalies": anomaly_table(self.spark, captured, found, changed),
+            **{name: found.table(name) for name in ("connections", "groups", "metadata")},
+        }
+        if job.keeps_open:
+            tables[OPEN_CONNECTIONS] = found.table("connections", OPEN_CONNECTIONS)
+        for name, table in tables.items():
+            _write(table.hint("rebalance"), f"{staging}/{name}")
         checkpoint = self._checkpoint(captured, found, job)
         self.report_phase("summing up")
         summary = self._report(checkpoint.whole_quality)
@@ -231,13 +251,15 @@ class _BatchRun:
 
     def _report(self, quality: CaptureQuality) -> dict[str, Any]:
         """Return the report on all rows: those of the runs before, and those of this one."""
-        tables = {table: self._rows(table) for table in TABLES}
+        staged = self._staged()
+        tables = {table: self._rows(table, staged) for table in TABLES}
         conditions = self.plan.row_filter.conditions
-        return report_on(self.spark, tables, quality, conditions, self.make_page)
+        return report_on(self.spark, tables, quality, conditions, self.options)
 
-    def _rows(self, table: str) -> DataFrame:
+    def _rows(self, table: str, staged: list[tuple[str, str]]) -> DataFrame:
         """Return a table as it will be when this run is committed."""
-        names = {*self._files(table), *self._files(f"{STAGING}/{table}")} - {*self.run.removed}
+        new = (old for old, placed in staged if placed.startswith(f"{table}/"))
+        names = {*self._files(table), *new} - {*self.run.removed}
         schema = spark_schema(_COLUMNS[table])
         if not names:
             return self.spark.createDataFrame([], schema)
@@ -249,14 +271,20 @@ class _BatchRun:
         names = (entry.name for entry in self.out.files(folder))
         return [name for name in names if name.endswith(".parquet")]
 
-    def _commit(self) -> Commit:
+    def _staged(self) -> list[tuple[str, str]]:
+        """Return the files with rows that this run wrote, and the name that each is to have."""
         moved = []
-        for table in TABLES:
+        for table in (*TABLES, OPEN_CONNECTIONS):
             for index, name in enumerate(self._files(f"{STAGING}/{table}")):
                 folder = name.removeprefix(f"{STAGING}/").rpartition("/")[0]
-                placed = f"{folder}/run-{self.run.run:06}-{index:05}.zstd.parquet"
-                moved.append((name, placed))
-        moved.append((f"{STAGING}/{REPORT}", REPORT))
+                prefix = f"{folder}/run-"
+                if table == OPEN_CONNECTIONS:
+                    prefix = OPEN_PREFIX
+                moved.append((name, f"{prefix}{self.run.run:06}-{index:05}.zstd.parquet"))
+        return moved
+
+    def _commit(self) -> Commit:
+        moved = [*self._staged(), (f"{STAGING}/{REPORT}", REPORT)]
         has_checkpoint = self.run.checkpoint_folder is not None
         about = {
             "archive": self.run.archive,

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "RunPlan", "Settings", "captures_text", "options_of", "plan_run"]
 
-TABLES: Final = ("requests", "anomalies")
+TABLES: Final = ("requests", "connections", "anomalies", "groups", "metadata")
 """Folders with rows."""
+OPEN_PREFIX: Final = "connections/open-"
+"""Names of files begin with it whose rows the next run replaces."""
 _NS_PER_S: Final = 1_000_000_000
 
 
@@ -175,7 +177,7 @@ def _growing(
     to_finish = settings.finish and not is_finished and (before is not None or selection.new)
     is_needed = bool(selection.new or selection.changed or to_finish)
     run = _number(last) + 1
-    removed = rows if before is None else []
+    removed = [name for name in rows if before is None or name.startswith(OPEN_PREFIX)]
     return RunPlan(
         run, archive, selection.new, selection.changed, removed, folder, before, is_needed
     )

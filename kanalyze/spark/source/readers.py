@@ -43,6 +43,7 @@ from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tables.connections import CONNECTION_COLUMNS
 from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
+from kanalyze.tables.registry import TABLES as TABLE_SPECS
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -306,6 +307,16 @@ def _anomalies(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
             yield _block(rows, plan)
 
 
+def _lines_of(table: str) -> _Blocks:
+    """Return what gives the lines of a table that belong to requests."""
+
+    def blocks(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
+        if not part.is_empty:
+            yield from plan.analysis(part).line_blocks(table)
+
+    return blocks
+
+
 def _packets(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
     stores = Stores()
     since_ns, until_ns = plan.row_filter.since_ns, plan.row_filter.until_ns
@@ -340,6 +351,12 @@ TABLES: Final[dict[str, SourceTable]] = {
         CONNECTION_COLUMNS, (*CONNECTION_OPTIONS, "clientId"), _shards, _of_blocks(_connections)
     ),
     "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shards, _of_blocks(_anomalies)),
+    **{
+        table: SourceTable(
+            TABLE_SPECS[table].columns, REQUEST_OPTIONS, _shards, _of_blocks(_lines_of(table))
+        )
+        for table in ("groups", "metadata")
+    },
     "packets": SourceTable(
         PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True
     ),

@@ -83,8 +83,8 @@ def read_stream_partition(
         shard=task.shard,
     )
     run = analysis.resumable(before.connections or None, keeps_open=True)
-    for blocks, _ in run.batches():
-        yield from blocks
+    for rows in run.rows():
+        yield from rows.requests
     if task.shard.is_first and captures.anomalies:
         lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())

@@ -11,15 +11,17 @@ lines again.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.schema.error_codes import error_name
 from kanalyze.tables.cluster.metadata_row import MetadataEntry
 from kanalyze.tables.requests.topic_names import topic_id_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.tables.cluster.fields import FieldPaths
 
 __all__ = ["METADATA_FIELDS", "SeenMetadata", "hinting", "metadata_entries"]
@@ -67,7 +69,8 @@ METADATA_FIELDS: FieldPaths = {
 """What is read of the APIs that say something of the cluster."""
 
 _Values: TypeAlias = "dict[str, Any]"
-KeyedValue: TypeAlias = "tuple[tuple[str, Hashable, Hashable], tuple[Any, ...]]"
+_Key: TypeAlias = "tuple[str, Hashable, Hashable]"
+KeyedValue: TypeAlias = "tuple[_Key, tuple[Any, ...]]"
 """What it is about (its kind and two keys), and its values."""
 
 _KEY_TYPES = {0: "group", 1: "transaction", 2: "share"}
@@ -76,6 +79,16 @@ _CONTROLLERS = 2
 _NUMBERS = 7
 """Of a partition of Metadata: index, error, leader, epoch; replicas, in sync, offline."""
 _UNKNOWN = -1
+_PACKED_BYTES = _NUMBERS * array("i").itemsize
+_STATES = {
+    "topic": ("SS", "iy"),
+    "hint": ("ti", "iii"),
+    "coordinator": ("SS", "iSii"),
+    "broker": ("is", "SiSSBB"),
+    "controller": ("is", "SiSSBB"),
+}
+"""By kind, what the two keys and the values are, as :func:`kanalyze.common.plain_values.fields`
+takes it."""
 
 
 def hinting(api_key: int) -> bool:
@@ -182,13 +195,38 @@ _READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue
 class SeenMetadata:
     """The latest values on each connection; the connection whose latest is oldest goes first."""
 
+    _LEFT_OUT = ("_bytes", "_most_bytes")
+
     def __init__(self, most_bytes: int = 64 << 20) -> None:
         """Begin with nothing; ``most_bytes`` may be remembered, as far as it can be estimated."""
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._connections: dict[Hashable, dict[Hashable, tuple[Any, ...]]] = {}
+        self._connections: dict[tuple[str, int], dict[_Key, tuple[Any, ...]]] = {}
 
-    def changes(self, connection: Hashable, entries: list[KeyedValue]) -> Iterator[MetadataEntry]:
+    def state(self, connections: Collection[tuple[str, int]]) -> State:
+        """Return what :meth:`from_state` takes: the values on some connections."""
+        return tuple(
+            (*connection, tuple(known.items()))
+            for connection, known in self._connections.items()
+            if connection in connections
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> Self:
+        """Make one from a state; raises ValueError where that is none."""
+        made = cls()
+        for each in items(state, "t"):
+            name, number, entries = fields(each, "snt")
+            known = made._connections.setdefault((name, number), {})
+            for entry in items(entries, "t"):
+                key, value = _checked(*fields(entry, "tt"))
+                known[key] = value
+                made._bytes += _size(value)
+        return made
+
+    def changes(
+        self, connection: tuple[str, int], entries: list[KeyedValue]
+    ) -> Iterator[MetadataEntry]:
         """Return the entries that are new or changed on a connection, and remember them."""
         known = self._connections.pop(connection, {})
         self._connections[connection] = known  # the latest stands last
@@ -203,6 +241,21 @@ class SeenMetadata:
         while self._bytes > self._most_bytes and self._connections:
             forgotten = self._connections.pop(next(iter(self._connections)))
             self._bytes -= sum(map(_size, forgotten.values()))
+
+
+def _checked(key: tuple[Any, ...], value: tuple[Any, ...]) -> KeyedValue:
+    """Return an entry of a state; raises ValueError where it is none."""
+    kind, *keys = fields(key, "s**")
+    if kind not in _STATES:
+        raise ValueError(f"no kind of metadata: {kind!r}")
+    of_keys, of_values = _STATES[kind]
+    fields(tuple(keys), of_keys)
+    fields(value, of_values)
+    if kind == "hint":
+        fields(keys[0], "SS")
+    if kind == "topic" and len(value[1]) % _PACKED_BYTES:
+        raise ValueError("no whole partitions")
+    return (kind, keys[0], keys[1]), value
 
 
 def _size(value: tuple[Any, ...]) -> int:

@@ -24,6 +24,7 @@ from kanalyze.tables.row import Column, columns_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.projection import Projection
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange
@@ -109,10 +110,25 @@ class ClusterReader:
 class ClusterLines:
     """Makes lines from the exchanges of the selected requests."""
 
+    _LEFT_OUT = ("_names",)
+
     def __init__(self, names: TopicNames) -> None:
         """Begin; ``names`` are those of topics."""
         self._names = names
         self._seen = SeenMetadata()
+
+    def state(self, connections: Collection[tuple[str, int]]) -> State:
+        """Return what :meth:`seen_from_state` takes: what is remembered of some connections."""
+        return self._seen.state(connections)
+
+    @staticmethod
+    def seen_from_state(state: object) -> SeenMetadata:
+        """Return what is remembered, of a state; raises ValueError where that is none."""
+        return SeenMetadata.from_state(state)
+
+    def load_state(self, seen: SeenMetadata) -> None:
+        """Continue with what :meth:`seen_from_state` returned, before the first line."""
+        self._seen = seen
 
     def blocks(
         self, block: RowBlock, facts: Sequence[ClusterFacts], first_id: int

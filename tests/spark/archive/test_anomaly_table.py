@@ -23,7 +23,7 @@ def sent(*parts: tuple[str, int, list[AnomalyRow]]) -> pa.RecordBatch:
     columns = [
         [capture for capture, _, _ in parts],
         [part for _, part, _ in parts],
-        [to_arrow_stream(maker.of_rows(rows)) for _, _, rows in parts],
+        [to_arrow_stream([maker.of_rows(rows)]) for _, _, rows in parts],
     ]
     return pa.RecordBatch.from_arrays(
         [pa.array(column) for column in columns], ["capture", "part", "data"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from kanalyze.kafka.codec.compiler import Decoders
@@ -132,6 +133,24 @@ def test_what_came_out_of_order_is_kept() -> None:
     data, payload_bytes = left_out(packets, pruner())
     assert len(data) > 0.8 * payload_bytes
     assert data.replace(MARK, b"").count(b"RECORD") < 100
+
+
+def test_what_is_read_in_steps_after_a_loss_is_left_out_once() -> None:
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    conversation(line, 1)
+    part = Part(records=records(40_000))
+    answer = produce_answer(2, 9, [part])
+    line.client(*in_segments(produce(2, 9, [part])))
+    line.broker(answer[:10], answer[10:])
+    del packets[-2]
+    line.client(*in_segments(produce(3, 9, [part])))
+    segments = as_arrays(read_headers(make_batch(timed(packets)), LayerStats()))
+    holes = pruner().holes(segments)
+    begins = segments.payload_start[holes.row] + holes.start
+    order = np.argsort(begins)
+    assert len(order) > 100
+    assert (np.diff(begins[order]) >= holes.length[order][:-1]).all()
 
 
 @pytest.mark.parametrize("version", [3, 9])

@@ -61,7 +61,7 @@ def test_rows_and_what_is_beside_them_have_one_schema() -> None:
 
 
 def test_a_stream() -> None:
-    (batch,) = from_arrow_stream(memoryview(to_arrow_stream(ROWS)))
+    (batch,) = from_arrow_stream(memoryview(to_arrow_stream([ROWS])))
     assert batch == ROWS
 
 

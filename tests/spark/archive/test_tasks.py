@@ -5,18 +5,22 @@ from __future__ import annotations
 import random
 from collections import Counter
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spark.archive.tasks import OPEN_CONNECTIONS
+from kanalyze.tables.registry import TABLES
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt
 from tests.support.captures import NAMES, analysis, in_turn
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from kanalyze.tables.anomalies import AnomalyRow
@@ -58,20 +62,80 @@ def test_anomalies_are_those_of_one_process(name: str, tmp_path: Path) -> None:
     assert counted(found.anomalies) == counted(rows)
 
 
+OF_REQUESTS = ("groups", "metadata")
+
+
+def joined(
+    lines: Iterable[dict[str, Any]], ids: Iterable[int], rows: Iterable[object]
+) -> Counter[str]:
+    """Lines, each with the row of its request in place of the request's number."""
+    requests = dict(zip(ids, rows, strict=True))
+    return Counter(
+        repr((requests[line["request_id"]], {**line, "request_id": None})) for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], BUCKETS)
+)
+def test_other_tables_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
+    files = cut(name, count, tmp_path).files
+    rows: list[Row] = []
+    expected: dict[str, list[dict[str, Any]]] = {}
+    for found in Analysis(files).table_rows(OF_REQUESTS):
+        rows += [row for block in found.requests for row in block.rows()]
+        for table, block in found.blocks():
+            lines = BatchMaker(TABLES[table].columns).of_block(block).to_pylist()
+            expected.setdefault(table, []).extend(lines)
+
+    made = rebuilt(a_job(BUCKETS[count]), files)
+
+    assert len(set(made.request_ids)) == len(made.rows)
+    for table in OF_REQUESTS:
+        of_one = joined(expected.get(table, ()), range(1, len(rows) + 1), rows)
+        assert joined(made.tables.get(table, ()), made.request_ids, made.rows) == of_one
+    assert Counter(map(repr, made.tables["connections"])) == Counter(
+        map(repr, expected["connections"])
+    )
+
+
 @pytest.mark.parametrize("name", ["basics", "cluster", "groups", "large", "sasl", "tls", "waits"])
 def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     whole = rebuilt(a_job(), files)
 
     first = rebuilt(a_job(keeps_open=True), files[:2])
-    second = rebuilt(a_job(keeps_open=True), files[2:5], states=first.states, names=first.names)
-    third = rebuilt(a_job(), files[5:], states=second.states, names=second.names)
+    second = rebuilt(
+        a_job(keeps_open=True, run=1), files[2:5], states=first.states, names=first.names
+    )
+    third = rebuilt(a_job(run=2), files[5:], states=second.states, names=second.names)
 
-    assert counted([*first.rows, *second.rows, *third.rows]) == counted(whole.rows)
+    jobs = (first, second, third)
+    rows = [row for job in jobs for row in job.rows]
+    assert counted(rows) == counted(whole.rows)
+    ids = [number for job in jobs for number in job.request_ids]
+    assert len(set(ids)) == len(ids)
+    for table in OF_REQUESTS:
+        lines = [line for job in jobs for line in job.tables.get(table, ())]
+        of_one = joined(whole.tables.get(table, ()), whole.request_ids, whole.rows)
+        assert joined(lines, ids, rows) == of_one
+    ended = [line for job in jobs for line in job.tables.get("connections", ())]
+    assert Counter(map(repr, ended)) == Counter(map(repr, whole.tables["connections"]))
     quality = first.quality
     quality.merge(second.quality)
     quality.merge(third.quality)
     assert quality.to_dict() == whole.quality.to_dict()
+
+
+def test_connections_that_go_on_are_known_as_far_as_they_were_read(tmp_path: Path) -> None:
+    files = cut("groups", 7, tmp_path).files
+
+    first = rebuilt(a_job(keeps_open=True), files[:4])
+
+    alone = rebuilt(a_job(), files[:4]).tables["connections"]
+    ended, still_open = first.tables.get("connections", []), first.tables[OPEN_CONNECTIONS]
+    assert {line["end"] for line in still_open} == {"open"}
+    assert Counter(map(repr, [*ended, *still_open])) == Counter(map(repr, alone))
 
 
 def test_a_large_file_may_be_read_in_parts(tmp_path: Path) -> None:

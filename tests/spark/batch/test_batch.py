@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
+import kanalyze
 from kanalyze.cli.main import main
-from kanalyze.queries.findings import finding_kinds
 from kanalyze.spark import report as spark_report
 from kanalyze.spark.batch.commit import RECORD, STAGING
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
-from kanalyze.spark.dialect import asked_tables
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.cluster.carried import CARRIED_NAMES
 from kanalyze.tables.row import COLUMNS
-from tests.support.captures import path
+from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
 from tests.support.spark import settings
@@ -32,6 +32,8 @@ from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import pyarrow as pa
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -62,10 +64,16 @@ def run(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def rows(out: Path, table: str = "requests") -> Counter[str]:
+    """The rows of a table, without numbers of requests: these are those of an archive."""
     found: Counter[str] = Counter()
     for file in (out / table).rglob("*.parquet"):
-        found.update(map(repr, pq.ParquetFile(file).read().to_pylist()))
+        found.update(counted(pq.ParquetFile(file).read()))
     return found
+
+
+def counted(table: pa.Table) -> Counter[str]:
+    names = [name for name in table.column_names if name != "request_id"]
+    return Counter(map(repr, without_timestamps(table.select(names)).to_pylist()))
 
 
 def names(out: Path) -> list[str]:
@@ -87,12 +95,19 @@ def report(folder: Path) -> dict[str, Any]:
     return found
 
 
-LEFT_OUT = {
-    kind.query.name
-    for kind in finding_kinds()
-    if asked_tables(kind.query) & {"connections", "groups", "metadata"}
+def dicts(out: Path, table: str) -> list[dict[str, Any]]:
+    files = (out / table).rglob("*.parquet")
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+FAULTS = {
+    "fault-connection-storm": "connection_storm",
+    "fault-heartbeats": "late_heartbeats",
+    "fault-lag": "growing_lag",
+    "fault-next-rebalances": "rebalances",
+    "fault-wrong-listener": "wrong_listener",
 }
-"""Findings that ask for tables that an archive does not have."""
+"""Captures with a fault, each with a finding that asks for connections, groups or metadata."""
 
 
 class Expected:
@@ -100,17 +115,16 @@ class Expected:
 
     def __init__(self, folder: Path, captures: Iterable[Path]) -> None:
         given = [str(each) for each in captures]
-        assert main(["requests", "-o", str(folder / "requests.parquet"), *given]) == 0
-        assert main(["anomalies", "-o", str(folder / "anomalies.parquet"), *given]) == 0
         assert main(["report", "--json", str(folder / "report.json"), *given]) == 0
-        self.requests, self.anomalies = (
-            Counter(map(repr, without_timestamps(pq.read_table(folder / name)).to_pylist()))
-            for name in ("requests.parquet", "anomalies.parquet")
-        )
+        self.tables = {
+            "requests": counted(kanalyze.requests(*given).to_arrow()),
+            "connections": counted(kanalyze.connections(*given).to_arrow()),
+            "anomalies": counted(kanalyze.anomalies(*given).to_arrow()),
+            "groups": counted(kanalyze.groups(*given).to_arrow()),
+            "metadata": counted(kanalyze.metadata(*given).to_arrow()),
+        }
+        self.requests, self.anomalies = self.tables["requests"], self.tables["anomalies"]
         self.report = report(folder)
-        found = self.report["findings"]
-        self.report["findings"] = [each for each in found if each["name"] not in LEFT_OUT]
-        self.report["findings_left_out"] = sorted(LEFT_OUT)
 
 
 def settled(files: Iterable[Path]) -> None:
@@ -158,9 +172,22 @@ def once(spark: object, captures: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_rows_are_those_of_one_process(once, expected):
-    assert rows(once) == expected.requests
+    for table in ("requests", "connections", "groups", "metadata"):
+        assert rows(once, table) == expected.tables[table]
     columns = pq.ParquetFile(once / names(once)[-1]).schema_arrow.names
-    assert columns == [column.name for column in COLUMNS]
+    assert columns == ["request_id", *(column.name for column in COLUMNS)]
+
+
+def test_lines_name_their_request_by_its_number(once):
+    requests = {row["request_id"]: row for row in dicts(once, "requests")}
+    assert len(requests) == sum(rows(once).values())
+    lines = [*dicts(once, "groups"), *dicts(once, "metadata")]
+    assert lines
+    for line in lines:
+        request = requests[line["request_id"]]
+        assert {name: request[name] for name in CARRIED_NAMES} == {
+            name: line[name] for name in CARRIED_NAMES
+        }
 
 
 def test_rows_are_by_day_and_hour(once):
@@ -184,6 +211,7 @@ def test_the_report_is_that_of_one_process(once, expected):
     assert found == expected.report
 
 
+@pytest.mark.long
 def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
     run, growing, tmp_path, monkeypatch
 ):
@@ -195,10 +223,51 @@ def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
     assert report(growing.out) == Expected(tmp_path, growing.folder.iterdir()).report
 
 
-def test_findings_are_at_its_head(run, tmp_path):
+def test_findings_are_those_of_one_process(run, tmp_path):
+    faults = [path(name) for name in FAULTS]
     out = tmp_path / "out"
-    assert run(path("errors"), "--out", out).status == 0
-    assert {each["name"] for each in report(out)["findings"]} == {"too_large"}
+    assert run(*faults, "--out", out).status == 0
+    found, expected = report(out), Expected(tmp_path, faults)
+    for table, of_one in expected.tables.items():
+        assert rows(out, table) == of_one
+    assert found == expected.report
+    assert "findings_left_out" not in found
+    assert {each["name"] for each in found["findings"]} >= set(FAULTS.values())
+
+
+HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
+
+
+def test_queries_and_thresholds_are_those_of_a_user(run, tmp_path):
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    members = "SELECT * FROM groups JOIN requests USING (request_id)"
+    (folder / "members.sql").write_text(
+        f"{HEAD.format('Members')}-- tables: groups\n-- parameter least = 1: members\n"
+        f"SELECT concat(count(DISTINCT api_key), ' of ', count(*)) AS what, 1 AS weight\n"
+        f"FROM ({members}) HAVING count(*) >= $least\n"
+    )
+    (folder / "of_records.sql").write_text(
+        f"{HEAD.format('Records')}-- tables: records\n"
+        "SELECT 'x' AS what, 1 AS weight FROM records LIMIT 1\n"
+    )
+    given = ["--queries", folder, "--threshold", "growing_lag.least_records=1000000"]
+    out, capture = tmp_path / "out", path("fault-lag")
+    assert run(capture, "--out", out, *given).status == 0
+    told = ["report", *map(str, given), "--json", str(tmp_path / "one.json"), str(capture)]
+    assert main(told) == 0
+    expected = json.loads((tmp_path / "one.json").read_text())["findings"]
+    assert [each["name"] for each in expected] == ["members", "of_records"]
+    found = report(out)
+    assert found["findings"] == [each for each in expected if each["name"] != "of_records"]
+    assert found["findings_left_out"] == ["of_records"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_are_of_every_capture(name, run, tmp_path):
+    assert run(path(name), "--out", tmp_path / "out").status == 0
+    assert report(tmp_path / "out") == Expected(tmp_path, [path(name)]).report
 
 
 def test_anomalies_tell_what_is_wrong_with_files(once, captures, expected):
@@ -417,8 +486,8 @@ def test_an_archive_that_grows_has_in_the_end_what_one_run_has(run, growing, tmp
     growing.add(4, 5)
     assert run(*growing.arguments, "--finish").status == 0
     expected = Expected(tmp_path, growing.folder.iterdir())
-    assert rows(growing.out) == expected.requests
-    assert rows(growing.out, "anomalies") == expected.anomalies
+    for table, of_one in expected.tables.items():
+        assert rows(growing.out, table) == of_one
     assert report(growing.out) == expected.report
     assert {name.name for name in growing.state.glob("run-*")} == {"run-000003"}
     assert run(*growing.arguments).status == 0

@@ -78,6 +78,29 @@ def test_the_rows_of_a_table_are_those_of_the_library(table, partitions):
     assert counted(found) == counted(expected)
 
 
+@pytest.mark.parametrize("table", ["groups", "metadata"])
+def test_lines_of_requests_are_those_of_the_library(table):
+    capture = str(path("next-groups"))
+    expected = of_library(getattr(kanalyze, table), capture)
+    assert expected
+    assert counted(rows(capture, table=table)) == counted(expected)
+    # Each part numbers its own requests: no two have the same number.
+    found = rows(capture, table=table, numPartitions="3")
+    assert counted(map(unnumbered, found)) == counted(map(unnumbered, expected))
+    assert len(requests_of(found)) == len({line["request_id"] for line in found})
+    assert requests_of(found) == requests_of(expected)
+
+
+def unnumbered(line: dict[str, Any]) -> dict[str, Any]:
+    return {**line, "request_id": None}
+
+
+def requests_of(lines: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    """What tells the requests of lines apart."""
+    names = ("connection", "connection_number", "correlation_id", "request_packet")
+    return {tuple(line[name] for name in names) for line in lines}
+
+
 @pytest.mark.parametrize("values", [False, True])
 def test_records_are_those_of_the_command(values):
     capture = str(path("codecs"))

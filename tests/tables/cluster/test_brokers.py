@@ -2,10 +2,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from kanalyze.common.plain_values import from_bytes, to_bytes
 from kanalyze.tables.cluster.brokers import SeenMetadata, metadata_entries
 
 PRODUCE, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER = 0, 3, 10, 60
 ID = bytes(range(16))
+COORDINATOR = {"NodeId": 1, "Host": "b", "Port": 9092, "ErrorCode": 0}
+HINT = {
+    "Responses": [
+        {
+            "Name": "t",
+            "PartitionResponses": [
+                {"Index": 0, "ErrorCode": 6, "CurrentLeader": {"LeaderId": 2, "LeaderEpoch": 5}}
+            ],
+        }
+    ]
+}
+"""Of a response to Produce."""
 
 
 def partition(index: int, leader: int = 1, **more: Any) -> dict[str, Any]:
@@ -95,6 +110,37 @@ def test_a_change_of_the_controller_alone_is_no_news() -> None:
     assert (moved.node_id, moved.host, moved.is_controller) == (1, "other", True)
     [unknown] = SeenMetadata().changes("a", metadata(brokers=(broker(1),), controller=-1))
     assert unknown.is_controller is None
+
+
+def test_another_process_goes_on_with_what_was_seen() -> None:
+    seen = SeenMetadata()
+    first = [
+        *metadata(topic("t", partition(0), partition(1)), topic("\udcff", code=3), controller=2),
+        *metadata(brokers=(broker(1), broker(2)), controller=2),
+        *metadata_entries(FIND_COORDINATOR, 0, {"KeyType": 0, "Key": "g"}, COORDINATOR),
+        *metadata_entries(PRODUCE, 10, None, HINT),
+    ]
+    one, other = ("c:1>b:2", 1), ("c:1>b:2", 2)
+    for connection in (one, other):
+        assert len(short(seen.changes(connection, first))) == 7
+    state = from_bytes(to_bytes(seen.state({one})))
+    later = SeenMetadata.from_state(state)
+    assert later.state({one, other}) == state
+    assert short(later.changes(one, first)) == []
+    assert later._bytes == seen._bytes // 2
+    assert len(short(later.changes(other, first))) == 7
+    with pytest.raises(ValueError, match="no kind of metadata: 'x'"):
+        SeenMetadata.from_state((("c", 1, ((("x", 1, 2), (1,)),)),))
+    for key, value in (
+        (("topic", "t", None), (0, b"123")),
+        (("topic", 1, None), (0, b"")),
+        (("hint", ("t",), 0), (0, 0, 0)),
+        (("hint", ("t", None), 0), (0, 0, None)),
+        (("broker", None, "metadata"), ("h", 1, None, None, None, None)),
+        (("coordinator", "group", "g"), (1, "h", 9092)),
+    ):
+        with pytest.raises(ValueError, match=r"value|values|whole"):
+            SeenMetadata.from_state((("c", 1, ((key, value),)),))
 
 
 def test_memory_is_bounded_and_what_is_forgotten_gives_lines_again() -> None:
