@@ -128,4 +128,6 @@ def _pandas_metadata(columns: Iterable[Column]) -> bytes:
         for column in columns
         if column.nullable and column.type in _PANDAS_TYPES
     ]
-    return json.dumps({"index_columns": [], "column_indexes": [], "columns": described}).encode("ascii")
+    return json.dumps({"index_columns": [], "column_indexes": [], "columns": described}).encode(
+        "ascii"
+    )
