@@ -12,7 +12,7 @@ from tests.support.captures import ROOT
 from tests.support.tls_captures import FAILED, FOLDER, LATE, LOST, READABLE, RECORDED, WITH_SECRETS
 
 PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
-LIMIT = 3_500_000
+LIMIT = 3_000_000
 SIZE_PREFIX = 4
 LABELS = (
     r"(?:CLIENT|SERVER)_HANDSHAKE_TRAFFIC_SECRET|(?:CLIENT|SERVER)_TRAFFIC_SECRET_0"

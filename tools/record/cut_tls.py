@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.errors import RecorderError
+from lab.pcapng import without_machine
 from lab.processes import need, run
 from lab.provenance import write as write_provenance
 from lab.sniffer import version
@@ -23,7 +24,7 @@ from lab.tlsfiles import write_reading
 FOLDER = Path(__file__).resolve().parents[2] / "captures" / "tls"
 LONG = ("tls13-long", "tls12-long", "tls12-cbc-long")
 LOST_ONE_IN = 7
-WITH_SECRETS = ("tls13-aes256gcm", "tls12-etm-sha256")
+WITH_SECRETS = ("tls13-kcat", "tls12-etm-sha256")
 
 
 @dataclass(frozen=True)
@@ -51,32 +52,34 @@ def packets(capture: Path, port: int) -> list[Packet]:
     return found
 
 
-def before(whole: Sequence[Packet]) -> list[int]:
-    """Return what a capture lacks that begins in the midst of the first long connection."""
+def busiest(whole: Sequence[Packet]) -> int:
+    """Return the client's port of the connection with most requests."""
     asked = Counter(one.client_port for one in whole if one.from_client and one.size)
-    [(longest, _)] = asked.most_common(1)
-    own = [packet.number for packet in whole if packet.client_port == longest]
+    return asked.most_common(1)[0][0]
+
+
+def before(whole: Sequence[Packet]) -> list[int]:
+    """Return what a capture lacks that begins in the midst of its busiest connection."""
+    own = [one.number for one in whole if one.client_port == busiest(whole)]
     middle = own[len(own) // 2]
-    return [packet.number for packet in whole if packet.number < middle]
+    return [one.number for one in whole if one.number < middle]
 
 
 def lost(whole: Sequence[Packet]) -> list[int]:
-    """Return packets with content, one in some of each direction, but none of a handshake."""
-    seen = Counter[tuple[int, bool]]()
-    found = []
-    for packet in whole:
-        way = (packet.client_port, packet.from_client)
-        if packet.size:
-            seen[way] += 1
-            # The first few are the handshake.
-            if seen[way] > LOST_ONE_IN and seen[way] % LOST_ONE_IN == 0:
-                found.append(packet.number)
-    return found
+    """Return all but the busiest connection, and of that some packets of each direction."""
+    kept = busiest(whole)
+    found = [one.number for one in whole if one.client_port != kept]
+    for from_client in (True, False):
+        way = [one for one in whole if one.client_port == kept and one.from_client == from_client]
+        with_content = [one.number for one in way if one.size]
+        # The first few are the handshake.
+        found += with_content[LOST_ONE_IN - 1 :: LOST_ONE_IN]
+    return sorted(found)
 
 
 CUTS: dict[str, tuple[str, Callable[[Sequence[Packet]], list[int]]]] = {
-    "late": ("Begins in the midst of its longest connection, long after the handshake.", before),
-    "lost": (f"One packet in {LOST_ONE_IN} with content is not in the file.", lost),
+    "late": ("Begins in the midst of the busiest connection, long after its handshake.", before),
+    "lost": (f"The busiest connection without one in {LOST_ONE_IN} packets with content.", lost),
 }
 
 
@@ -105,6 +108,7 @@ def embed(folder: Path, name: str) -> str:
     capture, keylog = folder / f"{label}.pcapng", folder / f"{name}.keys"
     secrets = ["--inject-secrets", f"tls,{keylog}"]
     run(["editcap", *secrets, str(folder / source["capture"]), str(capture)], timeout=60)
+    capture.write_bytes(without_machine(capture.read_bytes()))
     summary = f"{name} as pcapng, with its secrets inside."
     _write(folder, label, _about(source, capture, summary, 0))
     write_reading(folder, label, capture, None, source["ports"].values())

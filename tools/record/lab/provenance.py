@@ -54,11 +54,13 @@ Beside each `NAME.pcap` or `NAME.pcapng`:
   with the sizes that stand before request and response. The recorder stops where the broker's log
   has other requests than tshark, but for resumed sessions that tshark does not decrypt
   (`tls12-resumed`): Go writes no secret of those, and the agent writes the id of the first session.
+  Over TLS 1.3 a client may ask before it learns that the broker refused its certificate: such a
+  request is in no log, and has no response.
 
 Files made from others by `tools/record/cut_tls.py` name theirs in `cut_from`: `*-late` begins in
 the midst of a connection, `*-lost` lacks packets, `left_out` says which (numbers of packets in the
-source); the keys, the request log and the requests are the source's. `*-embedded` has the secrets
-inside.
+source); their keys and request log are the source's, and tshark reads less of them. `*-embedded`
+has the secrets inside.
 
 """
 
