@@ -82,6 +82,9 @@ _NAMES = {
 }
 """What has numbers on the page, and how many of each."""
 
+_STEPS = ("named", "several", "requests")
+"""What is made of the names one after the other: in one query it would need more memory."""
+
 _EXACT = {
     "totals": (),
     "apis": ("api",),
@@ -104,7 +107,8 @@ def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
     """
     cube: dict[str, Any] = {}
     names = _names(database)
-    database.keep("page_requests", built_in("page")["requests"], {})
+    for name in _STEPS:
+        database.keep(f"page_{name}", built_in("page")[name], {})
     for level in _LEVELS:
         asked = _Asked(database, report, level)
         cube = _sums(asked, names)
@@ -114,7 +118,7 @@ def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
         cube.update(_details(asked))
         if len(packed(cube)) <= MOST_PACKED_BYTES:
             break
-    for name in (*_NAMES, "requests"):
+    for name in (*_NAMES, *_STEPS):
         database.forget(f"page_{name}")
     return cube
 

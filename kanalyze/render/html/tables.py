@@ -98,14 +98,15 @@ TABLES = (
         "sending to response the columns add up to each: sending the request; the network from "
         "where the capture was taken to the broker and back; until lost packets were sent again; "
         "behind the response before on the same connection; the broker; sending the response. "
-        "The network from the client to where the capture was taken comes on top.",
+        "The network from the client to where the capture was taken comes on top. Resent and "
+        "closed are requests during which packets were sent again, or an end took no more bytes.",
         (
             _name("API", "api"),
             _name("broker", "broker", 1),
             PageColumn("taken at", "key", "", "", 2),
             _REQUESTS,
-            PageColumn("packets resent", "failed", "resent", is_optional=True),
-            PageColumn("windows closed", "failed", "closed", is_optional=True),
+            PageColumn("resent", "failed", "resent", is_optional=True),
+            PageColumn("closed", "failed", "closed", is_optional=True),
             PageColumn("in all", "ns", "whole"),
             PageColumn("each", "ns", "total"),
             PageColumn("sending", "ns", "request_send_ns"),

@@ -1,32 +1,7 @@
 -- Requests by the numbers of what they name, once for each of their topics.
 --
 -- -1 is what has no number of its own, -2 is none. A request that names several topics stands here
--- several times: but for one of them, `is_again` is true. Records are those of the topic, without
--- what a broker refused.
-WITH named AS (
-    SELECT
-        partitions.request_id,
-        CASE
-            WHEN coalesce(partitions.topic, partitions.topic_id) IS NULL THEN -2
-            ELSE coalesce(page_topics.ix, -1)
-        END AS topic,
-        sum(partitions.record_count) FILTER (WHERE NOT is_refused) AS records,
-        sum(partitions.record_bytes) FILTER (WHERE NOT is_refused) AS record_bytes
-    FROM (
-        SELECT
-            *,
-            coalesce(error_code, 0) <> 0 AND status = 'error' AS is_refused
-        FROM partitions
-    ) AS partitions
-    LEFT JOIN page_topics ON coalesce(partitions.topic, partitions.topic_id) = page_topics.name
-    GROUP BY 1, 2
-),
-told_apart AS (
-    SELECT
-        *,
-        topic <> min(topic) OVER (PARTITION BY request_id) AS is_again
-    FROM named
-)
+-- several times: but for one of them, `is_again` is true. Records are those of the topic.
 SELECT
     measured.request_id,
     coalesce(page_clients.ix, -1) AS client,
@@ -35,7 +10,7 @@ SELECT
     coalesce(page_brokers.ix, -1) AS broker,
     CASE WHEN measured.group_id IS NULL THEN -2 ELSE coalesce(page_groups.ix, -1) END AS "group",
     coalesce(named.topic, -2) AS topic,
-    coalesce(named.is_again, false) AS is_again,
+    coalesce(named.topic <> several.first_topic, false) AS is_again,
     has_waited AS waited,
     status,
     coalesce(request_start_ns, response_start_ns) AS time_ns,
@@ -50,7 +25,8 @@ SELECT
     latency_ns,
     latency_bin
 FROM measured
-LEFT JOIN told_apart AS named ON measured.request_id = named.request_id
+LEFT JOIN page_named AS named ON measured.request_id = named.request_id
+LEFT JOIN page_several AS several ON measured.request_id = several.request_id
 LEFT JOIN page_clients ON measured.client_id IS NOT DISTINCT FROM page_clients.name
 LEFT JOIN page_apis
     ON measured.wire = page_apis.wire

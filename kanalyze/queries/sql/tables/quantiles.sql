@@ -39,8 +39,7 @@ topics AS (
         topic,
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
         api_name,
-        latency_ns,
-        CAST(sign(latency_ns) * floor(ln(abs(latency_ns) + 1) * 252) AS INTEGER) AS latency_bin
+        latency_ns
     FROM partitions
     WHERE
         api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
@@ -52,13 +51,44 @@ packed AS (
         client_id,
         codec,
         record_bytes,
-        record_count,
-        CAST(sign(record_bytes) * floor(ln(abs(record_bytes) + 1) * 252) AS INTEGER)
-            AS record_bytes_bin,
-        CAST(sign(record_count) * floor(ln(abs(record_count) + 1) * 252) AS INTEGER)
-            AS record_count_bin
+        record_count
     FROM partitions
     WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
+),
+amounts AS (
+    SELECT
+        'topic' AS subject,
+        'latency_ns' AS measure,
+        topic AS key_1,
+        topic_id AS key_2,
+        api_name AS key_3,
+        latency_ns AS amount
+    FROM topics
+    UNION ALL
+    SELECT
+        'codec' AS subject,
+        'record_bytes' AS measure,
+        client_id AS key_1,
+        codec AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        record_bytes AS amount
+    FROM packed
+    UNION ALL
+    SELECT
+        'codec' AS subject,
+        'record_count' AS measure,
+        client_id AS key_1,
+        codec AS key_2,
+        CAST(NULL AS VARCHAR) AS key_3,
+        record_count AS amount
+    FROM packed
+),
+amount_bins AS (
+    SELECT
+        *,
+        CAST(sign(amount) * floor(ln(abs(amount) + 1) * 252) AS INTEGER) AS bin
+    FROM amounts
+    WHERE amount IS NOT NULL
 ),
 binned AS (
     SELECT
@@ -157,51 +187,19 @@ binned AS (
     GROUP BY request_start_ns // bucket_ns, bucket_ns, latency_bin
     UNION ALL
     SELECT
-        'topic' AS subject,
-        'latency_ns' AS measure,
+        subject,
+        measure,
         false AS waited,
-        topic AS key_1,
-        topic_id AS key_2,
-        api_name AS key_3,
-        latency_bin AS bin,
+        key_1,
+        key_2,
+        key_3,
+        bin,
         count(*) AS many,
-        min(latency_ns) AS lowest,
-        max(latency_ns) AS highest,
-        sum(latency_ns) AS total
-    FROM topics
-    GROUP BY topic, topic_id, api_name, latency_bin
-    UNION ALL
-    SELECT
-        'codec' AS subject,
-        'record_bytes' AS measure,
-        false AS waited,
-        client_id AS key_1,
-        codec AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        record_bytes_bin AS bin,
-        count(*) AS many,
-        min(record_bytes) AS lowest,
-        max(record_bytes) AS highest,
-        sum(record_bytes) AS total
-    FROM packed
-    WHERE record_bytes IS NOT NULL
-    GROUP BY client_id, codec, record_bytes_bin
-    UNION ALL
-    SELECT
-        'codec' AS subject,
-        'record_count' AS measure,
-        false AS waited,
-        client_id AS key_1,
-        codec AS key_2,
-        CAST(NULL AS VARCHAR) AS key_3,
-        record_count_bin AS bin,
-        count(*) AS many,
-        min(record_count) AS lowest,
-        max(record_count) AS highest,
-        sum(record_count) AS total
-    FROM packed
-    WHERE record_count IS NOT NULL
-    GROUP BY client_id, codec, record_count_bin
+        min(amount) AS lowest,
+        max(amount) AS highest,
+        sum(amount) AS total
+    FROM amount_bins
+    GROUP BY subject, measure, key_1, key_2, key_3, bin
 ),
 ranked AS (
     SELECT
