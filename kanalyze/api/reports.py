@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.tables import fill
-from kanalyze.queries.findings import findings_of
-from kanalyze.queries.report import report_of
+from kanalyze.queries.report import report_with_findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +42,5 @@ def report_on(
         UsageError: there is no such threshold.
     """
     fill(database, analysis, {table for kind in kinds for table in kind.tables})
-    report = report_of(database, analysis.quality, analysis.row_filter.conditions)
-    found = findings_of(database, kinds, thresholds)
-    return {**report, "findings": [each.to_dict() for each in found]}
+    conditions = analysis.row_filter.conditions
+    return report_with_findings(database, analysis.quality, conditions, kinds, thresholds)

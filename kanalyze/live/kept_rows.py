@@ -17,9 +17,8 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import format_time
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
-from kanalyze.queries.report import report_of
+from kanalyze.queries.findings import finding_kinds
+from kanalyze.queries.report import report_with_findings
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.columns.block import RowBlock
@@ -134,11 +133,8 @@ class KeptRows:
         self._keep_pending()
         since_ns = self.since_ns
         since = {} if since_ns is None else {"since": format_time(since_ns)}
-        kinds = map(kind_of_finding, built_in("findings").values())
         with database_of(self._parts, _MOST_MEMORY_BYTES, since_ns) as database:
-            summary = report_of(database, quality, {**conditions, **since})
-            summary["findings"] = [found.to_dict() for found in findings_of(database, kinds)]
-        return summary
+            return report_with_findings(database, quality, {**conditions, **since}, finding_kinds())
 
     def _keep_pending(self) -> None:
         for part in self._pending_parts():

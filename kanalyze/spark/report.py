@@ -17,8 +17,8 @@ from pyspark.sql.types import ArrayType, StringType
 
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import finding_kinds, findings_of
-from kanalyze.queries.report import report_of
+from kanalyze.queries.findings import finding_kinds
+from kanalyze.queries.report import report_with_findings
 from kanalyze.spark.dialect import asked_names, asked_tables
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
@@ -71,8 +71,7 @@ def report_on(
     asked = [kind for kind in kinds if asked_tables(kind.query) <= tables.keys()]
     left_out = sorted(kind.query.name for kind in kinds if kind not in asked)
     with _engine(spark, tables) as database:
-        report = report_of(database, quality, conditions)
-        report["findings"] = [found.to_dict() for found in findings_of(database, asked)]
+        report = report_with_findings(database, quality, conditions, asked)
         if left_out:
             report["findings_left_out"] = left_out
         if make_page is not None:
