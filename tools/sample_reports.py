@@ -22,11 +22,9 @@ from rich.console import Console
 
 import kanalyze
 from kanalyze.api.reports import report_on
-from kanalyze.api.tables import fill
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import finding_kinds, findings_of, kind_of_finding
+from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.queries.page import cube_of
 from kanalyze.render.html import html_page
@@ -141,7 +139,7 @@ def tables_page() -> str:
 
 def findings_page() -> str:
     """Return the page on findings: what each is, and what is found in our captures."""
-    kinds = [kind_of_finding(query) for query in built_in("findings").values()]
+    kinds = finding_kinds()
     parts = [FINDINGS_HEAD]
     parts += map(kind_section, sorted(kinds, key=lambda kind: (-kind.severity, kind.query.name)))
     faults, others = [FAULTS_HEAD], [OTHERS_HEAD]
@@ -177,9 +175,9 @@ def kind_section(kind: FindingKind) -> str:
 
 def findings_in(capture: str, kinds: Sequence[FindingKind]) -> list[Finding]:
     """Return what is wrong in a capture, the worst first."""
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        fill(database, Analysis([capture]), {table for kind in kinds for table in kind.tables})
-        return findings_of(database, kinds)
+    asked = {table for kind in kinds for table in kind.tables}
+    with opened_tables(Analysis([capture]), asked) as tables:
+        return findings_of(tables.database, kinds)
 
 
 def table_line(*cells: str) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.tables import fill
-from kanalyze.queries.findings import findings_of, unfiltered_only, with_thresholds
-from kanalyze.queries.report import report_of
+from kanalyze.queries.report import report_with_findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,9 +43,4 @@ def report_on(
     """
     fill(database, analysis, {table for kind in kinds for table in kind.tables})
     conditions = analysis.row_filter.conditions
-    report = report_of(database, analysis.quality, conditions)
-    chosen = with_thresholds(kinds, thresholds or {})
-    found = findings_of(
-        database, [kind for kind in chosen if not unfiltered_only(kind, conditions)]
-    )
-    return {**report, "findings": [each.to_dict() for each in found]}
+    return report_with_findings(database, analysis.quality, conditions, kinds, thresholds)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,18 +54,19 @@ def sql(arguments: argparse.Namespace) -> None:
         return
     query, parameters = _query(arguments, folders)
     row_format = arguments.format or default_format(arguments.output)
-    from kanalyze.api.tables import fill
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.tables.registry import TABLES  # large tables
 
     analysis = rows_of(arguments)
-    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
-    with (
-        Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,
-        closing(analysis),
-    ):
-        with progress_bar(analysis, arguments.output):
-            fill(database, analysis, words_of(query) & TABLES.keys())
+    with opened_tables(
+        analysis,
+        words_of(query) & TABLES.keys(),
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=worker_count(arguments),
+        progress=progress_bar(analysis, arguments.output),
+    ) as tables:
+        database = tables.database
         if row_format == TABLE:
             _show(database, query, parameters, arguments.output)
         else:

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.common.bounded_text import bounded_text
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import findings_of, unfiltered_only, with_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["SCHEMA", "bounded_line", "report_of"]
+__all__ = ["SCHEMA", "bounded_line", "report_of", "report_with_findings"]
 
 SCHEMA = 1
 MOST_KEYS = 10_000
@@ -40,6 +42,36 @@ _PLAIN_TABLES = (
     *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
 )
 """What the report has as the queries answer it."""
+
+
+def report_with_findings(
+    database: QueryEngine,
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any] | None,
+    kinds: Iterable[FindingKind],
+    thresholds: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Return the report on the requests of a database, with what is wrong.
+
+    ``findings_left_out`` names the kinds that cannot be looked for among some of the requests.
+
+    Args:
+        database: with the tables of a run.
+        quality: of the captures that they are from.
+        conditions: by what they were filtered.
+        kinds: what to look for.
+        thresholds: as :func:`~kanalyze.queries.findings.findings_of` takes them.
+
+    Raises as ``findings_of``.
+    """
+    report = report_of(database, quality, conditions)
+    chosen = with_thresholds(kinds, thresholds or {})
+    left_out = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
+    found = findings_of(database, [kind for kind in chosen if kind not in left_out])
+    report["findings"] = [each.to_dict() for each in found]
+    if left_out:
+        report["findings_left_out"] = sorted(kind.query.name for kind in left_out)
+    return report
 
 
 def report_of(

@@ -19,8 +19,8 @@ from pyspark.sql.types import ArrayType, StringType
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import finding_kinds, findings_of, unfiltered_only, with_thresholds
-from kanalyze.queries.report import report_of
+from kanalyze.queries.findings import finding_kinds, with_thresholds
+from kanalyze.queries.report import report_with_findings
 from kanalyze.spark.dialect import asked_names, asked_tables
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
@@ -87,16 +87,14 @@ def report_on(
     kinds = with_thresholds(
         finding_kinds() if options.kinds is None else options.kinds, options.thresholds
     )
-    kinds = [kind for kind in kinds if not unfiltered_only(kind, conditions or {})]
     tables = {**_needed(tables, kinds), QUALITY: _quality_table(spark, quality)}
     left_out = [kind for kind in kinds if not asked_tables(kind.query) <= tables.keys()]
     asked = [kind for kind in kinds if kind not in left_out]
     with _engine(spark, tables) as database:
-        report = report_of(database, quality, conditions)
-        found = findings_of(database, asked)
-        report["findings"] = [each.to_dict() for each in found]
+        report = report_with_findings(database, quality, conditions, asked)
         if left_out:
-            report["findings_left_out"] = sorted(kind.query.name for kind in left_out)
+            more = report.get("findings_left_out", [])
+            report["findings_left_out"] = sorted({kind.query.name for kind in left_out}.union(more))
         if options.make_page is not None:
             options.make_page(report, database)
     return report

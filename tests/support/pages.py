@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import findings_of, kind_of_finding
+from kanalyze.queries.findings import finding_kinds
 from kanalyze.queries.page import cube_of
-from kanalyze.queries.report import report_of
+from kanalyze.queries.report import report_with_findings
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import TABLES
 from tests.support.captures import analysis
@@ -36,9 +35,7 @@ def report_and_cube(
             database.insert("requests", maker.of_rows(rows[first : first + ROWS_AT_ONCE]))
         for table in ("connections", "anomalies"):
             database.create(table, BatchMaker(TABLES[table].columns).schema)
-        report = report_of(database, quality or CaptureQuality())
-        kinds = [kind_of_finding(query) for query in built_in("findings").values()]
-        report["findings"] = [each.to_dict() for each in findings_of(database, kinds)]
+        report = report_with_findings(database, quality or CaptureQuality(), None, finding_kinds())
         return report, cube_of(database, report)
 
 
