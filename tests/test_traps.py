@@ -96,7 +96,7 @@ PAIRING = {
     ],
     "tokens are never shown, never stored": [
         f"{TRACKER}::test_tokens_are_shown_nowhere",
-        "tables/requests/test_field_selection.py::test_no_secret_is_ever_asked_for",
+        "tables/requests/test_field_selection.py::test_no_secret_is_ever_requested",
         f"{LOGIN}::test_a_password_is_in_nothing_that_comes_out",
     ],
     "TLS records": [
@@ -159,7 +159,7 @@ BODIES = {
     ],
     "control batches hold no user records": [
         f"{RECORDS}::test_control_batches_hold_no_user_records",
-        f"{BATCHES}::test_a_control_batch_is_told_from_records",
+        f"{BATCHES}::test_a_control_batch_is_distinguished_from_records",
     ],
     "transactional and aborted records are records": [
         f"{RECORDS}::test_records_of_a_transaction_are_records",
@@ -185,7 +185,7 @@ BODIES = {
     ],
     "errors live at several levels": [
         f"{ROWS}::test_an_error_deep_inside_is_an_error_of_the_request",
-        "tables/requests/test_extract.py::test_metadata_tells_names_and_errors_at_every_level",
+        "tables/requests/test_extract.py::test_metadata_shows_names_and_errors_at_every_level",
         "tables/requests/test_field_selection.py::test_every_error_code_of_every_response_is_found_in_its_order",
     ],
     "librdkafka's four zero bytes after ApiVersions v0": [
@@ -207,7 +207,7 @@ KAFKA_0_7 = {
     ],
     "FETCH": [f"{OLD}::test_a_fetch_has_a_topic_a_partition_an_offset_and_a_size"],
     "OFFSETS": [
-        f"{OLD}::test_offsets_are_asked_for_by_time_and_number",
+        f"{OLD}::test_offsets_are_requested_by_time_and_number",
         f"{OLD}::test_offsets_come_back_newest_first_and_take_up_the_frame",
     ],
     "MULTIFETCH": [
@@ -225,7 +225,7 @@ KAFKA_0_7 = {
     ],
     "offsets are byte positions": [
         f"{OLD_CONNECTION}::test_the_offset_of_the_next_fetch_proves_what_was_answered",
-        f"{OLD_ROWS}::test_a_fetch_tells_where_it_reads_and_what_it_got",
+        f"{OLD_ROWS}::test_a_fetch_shows_where_it_reads_and_what_it_got",
     ],
     "content decides which protocol it is": [
         f"{TRACKER}::test_no_topic_of_kafka_0_7_is_taken_for_a_version",
@@ -256,7 +256,7 @@ STREAMS = {
         f"{REASSEMBLY}::test_one_end_may_go_on_after_the_other_has_closed",
     ],
     "a capture that holds every packet twice": [
-        f"{REASSEMBLY}::test_what_is_captured_twice_is_not_held_for_sent_again",
+        f"{REASSEMBLY}::test_what_is_captured_twice_is_not_counted_as_sent_again",
         "net/tcp/test_duplicates.py::test_the_same_packet_soon_after_is_a_copy_and_the_first_is_none",
     ],
     "a lost segment is a gap; the next frame is found in both directions": [
@@ -286,7 +286,7 @@ STREAMS = {
         f"{FRAMING}::test_a_gap_inside_a_frame_costs_only_its_own_bytes",
     ],
     "nothing is buffered without bound": [
-        f"{REASSEMBLY}::test_too_much_held_by_all_together_gives_up_who_holds_the_most",
+        f"{REASSEMBLY}::test_too_much_buffered_by_all_together_gives_up_who_holds_the_most",
         "kafka/session/test_connection_anomalies.py::test_all_together_hold_no_more_than_they_may",
         "test_memory_limit.py::test_memory_stays_within_what_is_allowed",
     ],

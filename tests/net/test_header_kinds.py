@@ -33,7 +33,7 @@ def test_every_constant_of_c_is_that_of_python():
     assert counted > 50
 
 
-def test_numbers_that_are_told_are_those_that_are_used():
+def test_numbers_that_are_reported_are_those_that_are_used():
     assert constants_of("tcp/duplicates") == {
         "IS_COPY": delivery.DUPLICATE,
         "IDENTIFIED": duplicates.IDENTIFIED_NS,

@@ -47,7 +47,7 @@ def test_an_api_goes_by_name_in_any_case_or_by_key(text):
     assert not wanted.matches(orphan())
 
 
-def test_a_key_without_a_name_can_be_asked_for():
+def test_a_key_without_a_name_can_be_requested():
     assert parse(apis=["999"]).matches(row(api_key=999, api_name=None))
 
 

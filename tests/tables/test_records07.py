@@ -65,7 +65,7 @@ def test_produced_messages_have_no_offsets() -> None:
     assert {(r.offset, r.batch_base_offset, r.error_code) for r in found} == {(None, None, None)}
 
 
-def test_the_parts_of_multifetch_and_multiproduce_are_told_apart() -> None:
+def test_the_parts_of_multifetch_and_multiproduce_are_distinguished() -> None:
     asked = old.request(old.MULTIFETCH, old.fetch_part(10), old.fetch_part(20, "t", 7))
     answer = old.sized(b"\0\0" + old.fetched(error_code=1) + old.fetched(old.message(b"x")))
     many = old.request(
@@ -85,7 +85,7 @@ def test_the_parts_of_multifetch_and_multiproduce_are_told_apart() -> None:
     assert [r.value for r in found] == ["y"]
 
 
-def test_a_wrong_checksum_is_told() -> None:
+def test_a_wrong_checksum_is_reported() -> None:
     found = rows_of(talk().client(old.fetch(0)).broker(old.fetched(old.message(b"a")[:-1] + b"X")))
     assert [(r.value, r.crc_ok) for r in found] == [("X", False)]
 
@@ -110,7 +110,7 @@ def test_a_message_that_a_broker_cut_is_no_problem() -> None:
 
 
 @pytest.mark.parametrize("side", [CLIENT, BROKER])
-def test_bytes_that_are_missing_are_told(side: int) -> None:
+def test_bytes_that_are_missing_are_reported(side: int) -> None:
     data = old.produce() if side == CLIENT else old.fetched(old.message())
     spoken = talk().client(old.fetch(0)).says(side, data, snap=20).close()
     assert [r.problem for r in rows_of(spoken)] == ["missing_bytes"]

@@ -42,7 +42,7 @@ DUCKDB_TYPES = {
 }
 
 
-def test_what_is_told_of_tables_and_views_is_what_sql_finds() -> None:
+def test_what_is_reported_of_tables_and_views_is_what_sql_finds() -> None:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([path("groups")]), TABLES)
         for table in SQL_TABLES.values():
@@ -59,7 +59,7 @@ def test_what_is_told_of_tables_and_views_is_what_sql_finds() -> None:
                     assert database.ask(empty).to_pylist() == [{"n": 0}], column.name
 
 
-def test_a_table_that_nobody_wants_is_not_there() -> None:
+def test_a_table_that_nobody_selects_is_not_there() -> None:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([path("groups")]), ["groups"])
         assert database.ask("SELECT count(*) > 0 AS some FROM groups").to_pylist() == [

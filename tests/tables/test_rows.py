@@ -81,7 +81,7 @@ def test_one_way_and_unanswered_have_no_response_and_claim_no_code(rows_of: Rows
     assert unanswered.anomalies == ["unanswered_request"]
 
 
-def test_what_wants_no_answer_and_has_one_is_judged_by_it(rows_of: RowsOf) -> None:
+def test_a_request_that_expects_no_answer_and_has_one_is_judged_by_it(rows_of: RowsOf) -> None:
     talk = Talk().client(k.produce(1, acks=0), k.produce(2, acks=0))
     talk.broker(k.produce_answer(1), k.produce_answer(2, error_code=6)).close()
     good, bad = rows_of(talk)
@@ -249,7 +249,7 @@ def test_every_column_stands_in_its_place(rows_of: RowsOf) -> None:
     assert row.client_software_name != row.client_software_version
 
 
-def test_what_peers_are_is_told_anew_when_they_change(rows_of: RowsOf) -> None:
+def test_what_peers_are_is_reported_anew_when_they_change(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.client(k.api_versions(2)).broker(k.api_versions_answer_v0(2, 35))
     before, after = rows_of(talk)

@@ -123,19 +123,19 @@ class _Writer:
                 tags=None if tags is None else _by_tag(tags, lambda field: field.json_name),
                 unknown=UNKNOWN_TAGS,
             )
-        wanted = [field for field in struct.fields if field.name in selection]
-        place = {field.name: index for index, field in enumerate(wanted)}
+        selected = [field for field in struct.fields if field.name in selection]
+        place = {field.name: index for index, field in enumerate(selected)}
         return Shape(
             KINDS["tuple"],
             places=[place[field.name] for field, _ in read],
             shapes=[shape for _, shape in read],
-            defaults=[default_of(field, selection[field.name]) for field in wanted],
+            defaults=[default_of(field, selection[field.name]) for field in selected],
             tags=None if not tags else _by_tag(tags, lambda field: place[field.name]),
         )
 
     def _tags(self, struct: Struct, selection: Selection | None) -> list[tuple[Field, Shape]]:
         """Write the instructions for a tag section; return its fields that go to the tape."""
-        wanted = [
+        selected = [
             (field, inner)
             for field in self._layout.tagged(struct)
             if (inner := _inner(selection, field)) is not None
@@ -143,27 +143,27 @@ class _Writer:
         flags = 0
         if selection is not None and self._as_dicts:
             flags = op.WANTED | op.KEEP_UNKNOWN
-        elif wanted:
+        elif selected:
             flags = op.WANTED
-        self._write(op.TAGS, flags, len(wanted))
+        self._write(op.TAGS, flags, len(selected))
         table = len(self.words)
-        for field, _ in wanted:
+        for field, _ in selected:
             assert field.tag is not None
             self.words += (field.tag, 0)
         self._enter(_TAG_CELLS)
-        if not wanted:
+        if not selected:
             self._leave(_TAG_CELLS)
             return []
-        return self._tagged_fields(table, wanted)
+        return self._tagged_fields(table, selected)
 
     def _tagged_fields(
-        self, table: int, wanted: list[tuple[Field, Selection]]
+        self, table: int, selected: list[tuple[Field, Selection]]
     ) -> list[tuple[Field, Shape]]:
         """Write the instructions for tagged fields, out of line: the program jumps over them."""
         # When the section is over, the machine continues behind the table, at a jump.
         read = []
         jump = self._jump()
-        for index, (field, inner) in enumerate(wanted):
+        for index, (field, inner) in enumerate(selected):
             self._address(table + 2 * index + 1, self._here())
             shape = self._field(field, inner)
             assert shape is not None
@@ -186,14 +186,14 @@ class _Writer:
             return self._array(field, selection)
         if field.struct is not None:
             return self._nested(field, field.struct, selection)
-        wanted = selection is not None
+        selected = selection is not None
         if field.type in FIXED_SIZES:
-            return self._number(field.type, wanted=wanted)
+            return self._number(field.type, selected=selected)
         nullable = self._layout.is_nullable(field)
-        return self._sized(field, field.type, wanted=wanted, nullable=nullable)
+        return self._sized(field, field.type, selected=selected, nullable=nullable)
 
-    def _number(self, kind: str, *, wanted: bool) -> Shape | None:
-        if not wanted:
+    def _number(self, kind: str, *, selected: bool) -> Shape | None:
+        if not selected:
             self._skipped += FIXED_SIZES[kind]
             return None
         code, shape = _NUMBERS[kind]
@@ -209,25 +209,25 @@ class _Writer:
         self._address(behind, self._here())
         return None if shape is None else Shape(KINDS["nullable"], inner=shape)
 
-    def _sized(self, field: Field, kind: str, *, wanted: bool, nullable: bool) -> Shape | None:
+    def _sized(self, field: Field, kind: str, *, selected: bool, nullable: bool) -> Shape | None:
         """Write the instructions for a string, for bytes or for records."""
-        flags = self._flags(field, wanted=wanted, nullable=nullable)
+        flags = self._flags(field, selected=selected, nullable=nullable)
         if kind != "string" and not flags & op.COMPACT:
             flags |= op.WIDE
         if kind == "records" and not self._raw_records:
             self._write(op.RECORDS, flags)
-            return Shape(KINDS["records"]) if wanted else None
+            return Shape(KINDS["records"]) if selected else None
         self._write(op.TEXT, flags)
-        return Shape(KINDS["text" if kind == "string" else "bytes"]) if wanted else None
+        return Shape(KINDS["text" if kind == "string" else "bytes"]) if selected else None
 
     def _array(self, field: Field, selection: Selection | None) -> Shape | None:
-        wanted = selection is not None
+        selected = selection is not None
         nullable = self._layout.is_nullable(field)
-        flags = self._flags(field, wanted=wanted, nullable=nullable)
+        flags = self._flags(field, selected=selected, nullable=nullable)
         if not flags & op.COMPACT:
             flags |= op.WIDE
         fixed = self._layout.fixed_element_size(field)
-        if fixed and not wanted:
+        if fixed and not selected:
             self._write(op.ELEMENTS, flags, fixed)
             return None
         self._write(op.ARRAY, flags, self._layout.min_element_size(field), 0)
@@ -239,21 +239,21 @@ class _Writer:
         self._leave(1)
         self._address(len(self.words) - 1, body)
         self._address(behind, len(self.words))
-        return Shape(KINDS["array"], inner=inner) if wanted else None
+        return Shape(KINDS["array"], inner=inner) if selected else None
 
     def _element(self, field: Field, selection: Selection | None) -> Shape | None:
         if field.struct is not None:
             return self.struct(field.struct, selection)
-        kind, wanted = field.element_type, selection is not None
+        kind, selected = field.element_type, selection is not None
         if kind in FIXED_SIZES:
-            return self._number(kind, wanted=wanted)
-        return self._sized(field, kind, wanted=wanted, nullable=False)
+            return self._number(kind, selected=selected)
+        return self._sized(field, kind, selected=selected, nullable=False)
 
-    def _flags(self, field: Field, *, wanted: bool, nullable: bool) -> int:
+    def _flags(self, field: Field, *, selected: bool, nullable: bool) -> int:
         flags = op.COMPACT if self._layout.is_flexible(field) else 0
         if nullable:
             flags |= op.NULLS
-        return flags | op.WANTED if wanted else flags
+        return flags | op.WANTED if selected else flags
 
 
 def default_of(field: Field, selection: Selection) -> Any:

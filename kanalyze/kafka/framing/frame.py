@@ -123,13 +123,17 @@ class Frame:
         if end_packet is not None:
             made.end_with(end_time_ns, end_packet)
         made._skim_above, made.window_bytes = values[8:10]
-        pieces = made._pieces = FramePieces.from_state(values[10])
-        made.buffered_bytes = pieces.buffered_bytes()
-        if made.length - 4 >> 31 or pieces.end() > made.length:
+        made._set_pieces(FramePieces.from_state(values[10]))
+        if made.length - 4 >> 31 or made.received > made.length:
             raise ValueError("bytes behind the end of a frame")
         if made.lost_bytes > made.missing_bytes:
             raise ValueError("more lost bytes of a frame than missing ones")
         return made
+
+    def _set_pieces(self, pieces: FramePieces) -> None:
+        """Use the pieces of a state."""
+        self._pieces = pieces
+        self.buffered_bytes = pieces.buffered_bytes()
 
     @property
     def size(self) -> int:
@@ -174,7 +178,7 @@ class Frame:
         kept.append((until, self.length))
         pieces = self._in_pieces()
         pieces.keep_only(kept)
-        self.buffered_bytes = pieces.buffered_bytes()
+        self._set_pieces(pieces)
         # The frame is not skimmed again until it has twice as many bytes.
         self._skim_above = max(_SKIMMED_BYTES, 2 * self.buffered_bytes)
 

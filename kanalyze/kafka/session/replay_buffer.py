@@ -66,11 +66,11 @@ class _SegmentRows:
         made.length, made.captured = array("q", items(lengths, "n")), array("q", captured)
         made.time_ns, made.packet = array("q", times), array("q", items(packets, "n"))
         at = begin
-        for length, held in zip(made.length, made.captured, strict=True):
-            if not _GAP <= held <= length:
+        for length, captured_bytes in zip(made.length, made.captured, strict=True):
+            if not _GAP <= captured_bytes <= length:
                 raise ValueError("more bytes than a segment had")
             made.start.append(at)
-            at += max(0, held)
+            at += max(0, captured_bytes)
         if not len(made.time_ns) == len(made.packet) == len(made.start):
             raise ValueError("columns of different lengths")
         return made

@@ -29,7 +29,7 @@ _LEAST_HEADER_BYTES: Final = 20
 class Datagram:
     """The pieces seen of one datagram; none of them overlap."""
 
-    _LEFT_OUT = ("held_bytes",)
+    _LEFT_OUT = ("buffered_bytes",)
 
     def __init__(self, time_ns: int, packet: int) -> None:
         self.time_ns = time_ns
@@ -46,7 +46,7 @@ class Datagram:
         """Bytes of data; known from the last fragment."""
         self.covered = 0
         """Bytes of data that fragments were seen of."""
-        self.held_bytes = 0
+        self.buffered_bytes = 0
         self.contradicts = False
         """Two fragments have different bytes at the same offset."""
         self.is_false = False
@@ -82,7 +82,7 @@ class Datagram:
             at = piece.stop
         if at > MOST_BYTES or (made.header is not None and len(made.header) < _LEAST_HEADER_BYTES):
             raise ValueError("a datagram longer than there are, or with no header")
-        made.held_bytes = PIECE_BYTES * (len(made._seen) + len(made._pieces)) + sum(
+        made.buffered_bytes = PIECE_BYTES * (len(made._seen) + len(made._pieces)) + sum(
             [len(piece.data) for piece in made._pieces]
         )
         return made
@@ -114,7 +114,7 @@ class Datagram:
         if self.knows(start, stop, data):
             return False
         self._seen.add((start, stop, zlib.crc32(data)))
-        self.held_bytes += PIECE_BYTES
+        self.buffered_bytes += PIECE_BYTES
         index = max(bisect_right(self._pieces, start, key=_start) - 1, 0)
         if self._extends(index, start, stop, data):
             return False
@@ -137,7 +137,7 @@ class Datagram:
         for part in fresh:
             insort(self._pieces, part, key=_start)
             self.covered += part.stop - part.start
-            self.held_bytes += len(part.data) + PIECE_BYTES
+            self.buffered_bytes += len(part.data) + PIECE_BYTES
         return overlaps
 
     def _extends(self, index: int, start: int, stop: int, data: bytes) -> bool:
@@ -149,7 +149,7 @@ class Datagram:
             return False
         if len(data) > len(piece.data):
             self._pieces[index] = _FragmentRange(start, stop, data)
-            self.held_bytes += len(data) - len(piece.data)
+            self.buffered_bytes += len(data) - len(piece.data)
         return True
 
     def data(self) -> bytes:
@@ -169,7 +169,7 @@ class Datagram:
         """Drop the bytes; which fragments were seen stays known."""
         self._pieces.clear()
         self.header = None
-        self.held_bytes = len(self._seen) * PIECE_BYTES
+        self.buffered_bytes = len(self._seen) * PIECE_BYTES
 
 
 class _FragmentRange(NamedTuple):

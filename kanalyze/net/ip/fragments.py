@@ -39,7 +39,7 @@ class FragmentLimits(NamedTuple):
 
     datagrams: int = 1024
     """Open ones, and as many completed ones; beyond, the oldest is given up."""
-    held_bytes: int = 16 << 20
+    buffered_bytes: int = 16 << 20
     """Of all open datagrams; as much again for the records of completed ones."""
     fragments: int = 1400
     """Of one datagram: more than the largest has over a link of 68 bytes, the least that IPv4
@@ -75,7 +75,7 @@ class IncompleteDatagram(NamedTuple):
 class FragmentReassembler:
     """Buffers the datagrams of which fragments are missing."""
 
-    _LEFT_OUT = ("_done_bytes", "_held_bytes", "_incomplete", "_limits", "_stats")
+    _LEFT_OUT = ("_done_bytes", "_buffered_bytes", "_incomplete", "_limits", "_stats")
 
     def __init__(
         self, limits: FragmentLimits, stats: LayerStats, *, return_incomplete: bool = False
@@ -96,7 +96,7 @@ class FragmentReassembler:
         self._done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """Those that were reassembled or dropped as false, without their bytes: a capture with each
         packet twice has their fragments again."""
-        self._held_bytes = 0
+        self._buffered_bytes = 0
         self._done_bytes = 0
 
     def state(self) -> State:
@@ -108,8 +108,8 @@ class FragmentReassembler:
         of_open, of_done = fields(state, "tt")
         self._open = _datagrams_from_state(of_open)
         self._done = _datagrams_from_state(of_done)
-        self._held_bytes = sum([datagram.held_bytes for datagram in self._open.values()])
-        self._done_bytes = sum([datagram.held_bytes for datagram in self._done.values()])
+        self._buffered_bytes = sum([datagram.buffered_bytes for datagram in self._open.values()])
+        self._done_bytes = sum([datagram.buffered_bytes for datagram in self._done.values()])
 
     def add(self, cursor: HeaderCursor) -> int:
         """Take the fragment behind a cursor.
@@ -187,11 +187,11 @@ class FragmentReassembler:
             datagram = Datagram(fragment.time_ns, fragment.packet)
             self._open[fragment.key] = datagram
         datagram.packets.append(fragment.packet)
-        before = datagram.held_bytes
+        before = datagram.buffered_bytes
         if fragment.start == 0 and datagram.header is None:
             datagram.header, datagram.protocol = header, fragment.protocol
         reason = self._add(datagram, fragment, data)
-        self._held_bytes += datagram.held_bytes - before
+        self._buffered_bytes += datagram.buffered_bytes - before
         if reason is not None:
             self._drop(datagram, fragment, reason)
         elif datagram.is_complete:
@@ -232,7 +232,7 @@ class FragmentReassembler:
 
     def _close(self, key: tuple[int, ...]) -> Datagram:
         datagram = self._open.pop(key)
-        self._held_bytes -= datagram.held_bytes
+        self._buffered_bytes -= datagram.buffered_bytes
         return datagram
 
     def _drop(self, datagram: Datagram, fragment: _Fragment, reason: str) -> None:
@@ -245,17 +245,17 @@ class FragmentReassembler:
 
     def _keep_done(self, key: tuple[int, ...], datagram: Datagram) -> None:
         self._done[key] = datagram
-        self._done_bytes += datagram.held_bytes
+        self._done_bytes += datagram.buffered_bytes
         limits = self._limits
-        while len(self._done) > limits.datagrams or self._done_bytes > limits.held_bytes:
+        while len(self._done) > limits.datagrams or self._done_bytes > limits.buffered_bytes:
             self._forget_done(next(iter(self._done)))
 
     def _forget_done(self, key: tuple[int, ...]) -> None:
-        self._done_bytes -= self._done.pop(key).held_bytes
+        self._done_bytes -= self._done.pop(key).buffered_bytes
 
     def _bound(self) -> None:
         limits = self._limits
-        while len(self._open) > limits.datagrams or self._held_bytes > limits.held_bytes:
+        while len(self._open) > limits.datagrams or self._buffered_bytes > limits.buffered_bytes:
             self._give_up(next(iter(self._open)), "fragments are missing, and too many were held")
 
     def _give_up(self, key: tuple[int, ...], reason: str) -> None:

@@ -58,7 +58,7 @@ def test_a_skimmed_frame_reads_as_a_whole_one(seed: int) -> None:
     assert held
 
 
-def test_record_data_is_let_go() -> None:
+def test_record_data_is_dropped() -> None:
     data = large_produce(random.Random(3))
     frame, held = fed(data, size=1448, skims=8)
     assert len(data) > 200_000
@@ -67,7 +67,7 @@ def test_record_data_is_let_go() -> None:
         frame.read(0, len(data))
 
 
-def test_what_a_decoder_wants_is_kept() -> None:
+def test_what_a_decoder_selects_is_kept() -> None:
     data = k.request(k.SASL_AUTHENTICATE, 0, 1, (150_000).to_bytes(4, "big") + b"t" * 150_000)
     frame = Frame(len(data) - 4, 0, 0, 1)
     read = reader("AuthBytes")

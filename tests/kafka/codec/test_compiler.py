@@ -224,12 +224,12 @@ def test_default_arrays_are_new_each_time(catalog: Catalog) -> None:
     assert decode(body, 0, 0, None)[0] == ([],)
 
 
-def test_a_struct_of_one_wanted_field_is_a_tuple_of_one(catalog: Catalog) -> None:
+def test_a_struct_of_one_selected_field_is_a_tuple_of_one(catalog: Catalog) -> None:
     decode = compile_decoder(catalog.message(1, "response"), 4, Projection.of("Responses.Topic"))
     assert decode(fetch_body(catalog, 4, None), 0, 0, None)[0] == ([("t",)],)
 
 
-def test_nothing_wanted_still_checks_the_body(catalog: Catalog) -> None:
+def test_nothing_selected_still_checks_the_body(catalog: Catalog) -> None:
     decode = compile_decoder(catalog.message(1, "response"), 4, Projection.of())
     body = fetch_body(catalog, 4, batch(3), None)
     assert decode(body, 0, 0, None) == ((), len(body))
@@ -273,7 +273,7 @@ def test_tags_that_fall_or_whose_size_is_wrong_are_malformed(catalog: Catalog, t
             compile_decoder(message, 3, projection)(body, 0, 0, None)
 
 
-def test_a_wanted_tag_is_read_among_others(catalog: Catalog) -> None:
+def test_a_selected_tag_is_read_among_others(catalog: Catalog) -> None:
     message = catalog.message(18, "response")
     body = struct.pack(">hBi", 0, 1, 0) + b"\x03\x01\x08" + struct.pack(">q", 77)
     body += b"\x03\x01\x01\x81\x01\x00"
@@ -347,7 +347,7 @@ def test_what_is_not_known_has_no_decoder(
         Decoders(catalog).get(key, "request", version, Projection.of(path))
 
 
-def test_every_single_field_can_be_wanted_alone(catalog: Catalog) -> None:
+def test_every_single_field_can_be_selected_alone(catalog: Catalog) -> None:
     for key in (0, 1, 3, 9, 18, 55):
         message = catalog.message(key, "response")
         version = message.valid_versions.highest
@@ -500,7 +500,7 @@ def test_record_data_need_not_be_there(catalog: Catalog, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_unwanted_records_need_not_be_there(catalog: Catalog, version: int) -> None:
+def test_unselected_records_need_not_be_there(catalog: Catalog, version: int) -> None:
     frame, held, _ = sparse_fetch(catalog, version)
     source = PiecesSource(frame, *held)
     decode = compile_decoder(catalog.message(1, "response"), version, Projection.of())

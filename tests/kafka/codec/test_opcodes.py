@@ -37,7 +37,7 @@ def test_every_constant_of_c_is_that_of_python() -> None:
                 assert python.get(name, vars(opcodes).get(name)) == value, name
 
 
-def test_states_are_those_that_are_told() -> None:
+def test_states_are_those_that_are_reported() -> None:
     compiled = constants_of("machine")
     told = {name: value for name, value in vars(Status).items() if name.isupper()}
     assert told == {name: compiled[name] for name in told}

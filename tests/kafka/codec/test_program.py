@@ -43,17 +43,17 @@ def program(
     return instructions(program_of(message, version, Projection.of(*paths)).words)
 
 
-def test_unwanted_fixed_fields_are_one_step(catalog: Catalog) -> None:
+def test_unselected_fixed_fields_are_one_step(catalog: Catalog) -> None:
     found = program(catalog, 1, "request", 4, "Topics.Topic")
     assert found[0] == (op.SKIP, 4 * 4 + 1)
 
 
-def test_unwanted_arrays_of_fixed_elements_are_one_step(catalog: Catalog) -> None:
+def test_unselected_arrays_of_fixed_elements_are_one_step(catalog: Catalog) -> None:
     found = program(catalog, 2, "response", 1)
     assert (op.ELEMENTS, op.WIDE, 22) in found
 
 
-def test_unwanted_text_is_not_put_on_the_tape(catalog: Catalog) -> None:
+def test_unselected_text_is_not_put_on_the_tape(catalog: Catalog) -> None:
     found = program(catalog, 1, "response", 11, "ErrorCode")
     assert not any(one[0] == op.TEXT and one[1] & op.WANTED for one in found)
 

@@ -26,7 +26,7 @@ def test_paths_become_a_tree(catalog: Catalog) -> None:
     assert selection == {"Acks": {}, "TopicData": {"Name": {}, "PartitionData": {"Index": {}}}}
 
 
-def test_the_path_of_a_struct_wants_all_its_fields(catalog: Catalog) -> None:
+def test_the_path_of_a_struct_selects_all_its_fields(catalog: Catalog) -> None:
     selection = select(catalog.message(0, "request"), Projection.of("TopicData.PartitionData"))
     assert selection == {"TopicData": {"PartitionData": {"Index": {}, "Records": {}}}}
 
@@ -41,7 +41,7 @@ def test_no_paths_want_nothing(catalog: Catalog) -> None:
     assert select(catalog.message(0, "request"), Projection.of()) == {}
 
 
-def test_all_wants_every_field_of_every_version(catalog: Catalog) -> None:
+def test_all_selects_every_field_of_every_version(catalog: Catalog) -> None:
     selection = select(catalog.message(0, "request"), Projection.ALL)
     assert set(selection) == {"TransactionalId", "Acks", "TimeoutMs", "TopicData"}
     assert set(selection["TopicData"]) == {"Name", "TopicId", "PartitionData"}

@@ -103,7 +103,7 @@ def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
 
 
 @given(PARTS, st.integers(1, 130), st.data())
-def test_of_what_is_let_go_nothing_is_left_and_of_the_rest_all(parts, at_once, data):
+def test_of_what_is_dropped_nothing_is_left_and_of_the_rest_all(parts, at_once, data):
     frame, known = came(parts, at_once)
     bounds = sorted(data.draw(st.lists(st.integers(0, len(known)), max_size=6)))
     ranges = list(zip(bounds[::2], bounds[1::2], strict=False))

@@ -228,7 +228,7 @@ def test_reading_beyond_a_frame_is_refused() -> None:
     assert bytes(frame.window(8)) == b""
 
 
-def test_a_window_joins_only_what_is_asked_for() -> None:
+def test_a_window_joins_only_what_is_requested() -> None:
     data = frame_of(bytes(range(200)) * 50)
     cutter = FrameCutter(never)
     (frame,) = cutter.feed([chunk(cut(data, [500] * 30))]).frames
@@ -248,7 +248,7 @@ def test_finding_and_losing_sync_again_and_again_takes_linear_time() -> None:
     assert len(frames) == 16_000
 
 
-def test_at_the_end_whatever_a_search_holds_is_a_frame_or_passed_over() -> None:
+def test_at_the_end_whatever_a_search_holds_is_a_frame_or_skipped() -> None:
     cutter = FrameCutter(Patient(), in_sync=False)
     data = b"??" + frame_of(b"MARK1") + b"\xff" * 4 + frame_of(b"MARK2") + b"rest"
     frames = cutter.feed([chunk([data])]).frames
@@ -257,7 +257,7 @@ def test_at_the_end_whatever_a_search_holds_is_a_frame_or_passed_over() -> None:
     assert cutter.skipped_bytes == len(data) - 18
 
 
-def test_segments_of_a_large_frame_are_passed_over_and_the_next_frames_found() -> None:
+def test_segments_of_a_large_frame_are_skipped_and_the_next_frames_found() -> None:
     bodies = [b"a" * 100_000, b"next", b"b" * 3_000, b"c" * 70_000, b"last"]
     data = b"".join(map(frame_of, bodies))
     for size in (1, 17, 1448):

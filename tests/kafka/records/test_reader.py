@@ -65,7 +65,7 @@ def test_any_records_by_another_encoder_are_read_back(builder, records, codec) -
     assert list(map(as_item, records_in(data))) == items
 
 
-def test_the_header_of_a_batch_is_told() -> None:
+def test_the_header_of_a_batch_is_reported() -> None:
     data = batch_of(transactional=True, producer=(2**40, 7, 2**31 - 2))
     data = changed(changed(data, ">q", 0, 1000), ">i", 12, 5)
     ((batch, records),) = read(data)[0]
@@ -94,7 +94,7 @@ def test_append_time_is_the_time_of_every_record() -> None:
     assert read(batch_of())[0][0][0].timestamp_type == "create"
 
 
-def test_a_control_batch_is_told_from_records() -> None:
+def test_a_control_batch_is_distinguished_from_records() -> None:
     marker = (0, TIME_MS, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 3), [])
     data = with_flags(batch_of([marker], transactional=True, producer=(9, 0, -1)), 0x20)
     ((batch, records),) = read(data)[0]
@@ -117,7 +117,7 @@ def test_offsets_and_times_beyond_64_bits_wrap_as_in_java() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5), ids=CODECS)
-def test_a_wrong_checksum_is_told_and_the_records_are_read_all_the_same(codec: int) -> None:
+def test_a_wrong_checksum_is_reported_and_the_records_are_read_all_the_same(codec: int) -> None:
     data = bytearray(batch_of(codec=codec))
     data[17] ^= 1
     ((batch, records),), problems = read(bytes(data))
@@ -274,7 +274,7 @@ def test_a_bomb_is_bounded_in_bytes_and_in_ratio() -> None:
     assert took_soon(taken, 5)
 
 
-def test_limits_are_those_that_were_asked_for() -> None:
+def test_limits_are_those_that_were_requested() -> None:
     data = compressed(4, zstandard.ZstdCompressor().compress(SOUND * 1000), count=1000)
     batches, problems = read(data, DecompressionLimits(most_bytes=len(SOUND) * 10))
     assert len(batches[0][1]) == 10
@@ -362,7 +362,7 @@ def test_what_comes_out_of_few_bytes_is_bounded_by_them() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 9, 10, 11, 1000])
-def test_a_limit_that_was_asked_for_holds_of_every_batch(count: int) -> None:
+def test_a_limit_that_was_requested_holds_of_every_batch(count: int) -> None:
     data = many_empty(count) + compressed(0, SOUND * count, count=count)
     batches, problems = read(data, DecompressionLimits(most_records=10))
     assert [len(found) for _, found in batches] == [min(count, 10)] * 2

@@ -204,7 +204,7 @@ def test_ids_belong_to_one_connection() -> None:
     assert first.pairs() == [(5, 1, 2)]
 
 
-def test_a_large_answer_without_its_id_is_passed_over() -> None:
+def test_a_large_answer_without_its_id_is_skipped() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     answer = k.response(2, b"x" * 200_000)
     talk.client(k.heartbeat(2), k.heartbeat(3))
@@ -215,7 +215,7 @@ def test_a_large_answer_without_its_id_is_passed_over() -> None:
     assert "missing_bytes" in talk.kinds()
 
 
-def test_a_connection_that_ended_is_let_go_without_a_collection() -> None:
+def test_a_connection_that_ended_is_dropped_without_a_collection() -> None:
     """Thousands of short ones would be left to the garbage collector."""
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     kafka = weakref.ref(talk.tracker._kafka._by_serial[talk.tcp.serial].connection)

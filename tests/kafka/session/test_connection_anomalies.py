@@ -56,7 +56,7 @@ def test_all_together_hold_no_more_than_they_may() -> None:
     assert all(anomaly.stream_offset for anomaly in found)
 
 
-def test_what_was_let_go_still_makes_an_exchange_with_times_and_sizes() -> None:
+def test_what_was_dropped_still_makes_an_exchange_with_times_and_sizes() -> None:
     talk = Talk()
     request = large(2, 90_000)
     talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1)).client(request[:80_000])
@@ -82,7 +82,7 @@ def test_requests_without_an_answer_are_given_up_oldest_first() -> None:
     assert limited == [0, 1, 2, 3, 4]
 
 
-def test_a_search_that_is_let_go_counts_its_bytes_as_passed_over() -> None:
+def test_a_search_that_is_dropped_counts_its_bytes_as_skipped() -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.loses(BROKER, 100)
     # The beginning of an answer that is waited for, and is not all there.

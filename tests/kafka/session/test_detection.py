@@ -26,7 +26,7 @@ ALERT = bytes.fromhex("15030300020228")
     ),
     st.integers(0, 5),
 )
-def test_what_is_held_and_what_is_left_are_the_whole(
+def test_what_is_buffered_and_what_is_left_are_the_whole(
     parts: list[int | list[int]], steps: int
 ) -> None:
     items: list[StreamItem] = []
@@ -152,7 +152,7 @@ def test_a_request_with_a_good_name_is_enough(opened_by: int, answer: bytes) -> 
         (old.fetch(0), b"", [], (0, 0)),
     ],
 )
-def test_where_anything_is_left_to_be_known_it_is_held(
+def test_where_anything_is_left_to_be_known_it_is_buffered(
     request_bytes: bytes, answer: bytes, sizes: list[int], gaps: tuple[int, int]
 ) -> None:
     update = first_update(0, (request_bytes, answer), sizes, gaps)
@@ -163,7 +163,7 @@ def test_where_the_stream_does_not_begin_nothing_is_known_at_first_sight() -> No
     assert DETECTOR.at_first_sight(first_update(None, (k.heartbeat(1), b""), [], (0, 0)), 0) is None
 
 
-def test_a_segment_that_was_cut_by_the_snap_length_is_held() -> None:
+def test_a_segment_that_was_cut_by_the_snap_length_is_buffered() -> None:
     update = first_update(0, (b"", b""), [], (0, 0))
     update.items[0].append(chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1))))
     assert DETECTOR.at_first_sight(update, None) is None

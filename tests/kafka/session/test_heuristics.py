@@ -22,7 +22,7 @@ def held(*pieces: bytes) -> ReplayBuffer:
 @pytest.mark.parametrize(
     ("name", "length"), [(None, 0), ("", 0), ("abc", 3), ("rdkafka", 7), ("a\x01bcd", 0)]
 )
-def test_a_head_tells_the_name(name: str | None, length: int) -> None:
+def test_a_head_shows_the_name(name: str | None, length: int) -> None:
     head = read_head(READER, memoryview(k.heartbeat(7, client_id=name)))
     assert head is not None
     assert (head.api_key, head.correlation_id) == (k.HEARTBEAT, b"\0\0\0\x07")

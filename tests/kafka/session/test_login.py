@@ -166,7 +166,7 @@ def test_a_token_that_is_cut_short_is_shown_nowhere(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", sorted(TOKENS))
-def test_what_is_no_token_is_told_the_same_many_at_once(mechanism: str) -> None:
+def test_what_is_no_token_is_reported_the_same_many_at_once(mechanism: str) -> None:
     login = [(CLIENT, handshake(1, 0, mechanism)), (BROKER, handshake_answer(1, mechanism))]
     for said, answered in TOKENS[mechanism]:
         login.append((CLIENT, token(said)))

@@ -129,7 +129,7 @@ def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -
     assert "byte 1" not in told[-1]
 
 
-def test_a_large_malformed_message_is_told_in_the_words_of_the_fast_reader() -> None:
+def test_a_large_malformed_message_is_reported_in_the_words_of_the_fast_reader() -> None:
     reader = MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: Projection.ALL)
     frame = frame_of(k.request(3, 1, 1, struct.pack(">i", 1 << 24) + b"\0" * 20_000))
     body = reader.request_body(frame, reader.request_header(frame))

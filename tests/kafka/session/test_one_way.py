@@ -46,7 +46,7 @@ def test_an_answer_captured_before_a_produce_with_acks_0_is_paired_too() -> None
     assert talk.kinds() == ["response_before_request", "unsolicited_response"]
 
 
-def test_what_asked_for_an_answer_comes_before_what_did_not() -> None:
+def test_requests_that_expect_an_answer_come_before_the_others() -> None:
     talk = Talk().client(k.produce(0, acks=0), k.heartbeat(0)).broker(k.heartbeat_answer(0)).close()
     assert sorted(talk.pairs(), key=str) == [(0, 1, None), (0, 2, 3)]
     assert talk.anomalies == []
@@ -68,7 +68,7 @@ def test_a_broker_that_passes_over_one_produce_with_acks_0_is_not_waited_for_aga
     assert talk.anomalies == []
 
 
-def test_what_is_waited_for_in_vain_is_told_by_number_and_by_time() -> None:
+def test_what_is_waited_for_in_vain_is_recognized_by_number_and_by_time() -> None:
     talk = Talk().client(*(k.produce(i, acks=0) for i in range(1, 1001)))
     assert talk.exchanges == []
     talk.client(k.produce(1001, acks=0))
@@ -89,7 +89,9 @@ def test_where_answers_are_missing_a_broker_may_answer_yet() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_produce_with_acks_0_between_others_is_told_the_same_many_at_once(answers: bool) -> None:
+def test_produce_with_acks_0_between_others_is_reported_the_same_many_at_once(
+    answers: bool,
+) -> None:
     turns: list[tuple[int, bytes]] = []
     for number in range(1, 90):
         is_one_way = number % 30 == 7

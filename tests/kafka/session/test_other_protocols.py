@@ -55,7 +55,7 @@ def test_a_recorded_protocol_gives_no_row_wherever_the_capture_begins(name: str)
         assert set(others) <= {name, "unknown", "none"}
 
 
-def test_tls_is_told_where_the_capture_begins_in_the_middle() -> None:
+def test_tls_is_reported_where_the_capture_begins_in_the_middle() -> None:
     for skipped in (6, 10, 20, 25):
         assert set(read("tls", skipped)[2]) <= {"tls", "none"}
 

@@ -71,7 +71,7 @@ def test_a_controlled_shutdown_without_a_client_id_is_found() -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from(["", "00", "ffff", "000100", "7f", "00000030"]))
-def test_what_is_passed_over_is_no_request(noise: bytes, filler: str) -> None:
+def test_what_is_skipped_is_no_request(noise: bytes, filler: str) -> None:
     """What is no candidate is none by its verdict either, or a part of what cannot be one."""
     zeros = bytes.fromhex(filler or "00" * 20) * 10
     view = memoryview(noise + zeros + k.produce(7, 1, version=0) + zeros + noise)
@@ -96,7 +96,7 @@ def test_what_may_be_the_start_of_a_request_is_kept() -> None:
     assert (found, keep) == (40, 40)
 
 
-def test_a_request_larger_than_what_is_held_back_is_believed_as_far_as_it_goes() -> None:
+def test_a_request_larger_than_the_buffer_is_accepted_while_incomplete() -> None:
     big = k.produce(1, acks=1, records=k.record_batch(3, size=500_000))
     assert REQUESTS(memoryview(b"\xff" * 40 + big[:70_000]))[0] == 40
 

@@ -157,7 +157,7 @@ def test_a_summary_as_kafka_3_9_wrote_it_is_read(cut_at: int | None) -> None:
     assert talk.tracker.counts.undecoded_bytes == 0
 
 
-def test_all_its_fields_are_told_and_none_that_it_has_not() -> None:
+def test_all_its_fields_are_reported_and_none_that_it_has_not() -> None:
     reader = BodyReader(CATALOG, Decoders(CATALOG))
     made = reader.message(answers(SUMMARY, 0, 2, SUMMARY_3_9), SUMMARY, 0, "response")
     assert made.problem is None
@@ -222,7 +222,7 @@ def test_what_fits_neither_is_malformed_as_before() -> None:
     assert made.problem is not None
 
 
-def test_the_wanted_fields_are_the_same_of_every_layout() -> None:
+def test_the_selected_fields_are_the_same_of_every_layout() -> None:
     wanted = Projection.of("ErrorCode", "MemberEpoch")
     decoders = Decoders(CATALOG)
     values = {"memberId": "m", "memberEpoch": 3, "errorCode": 25}

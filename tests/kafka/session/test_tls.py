@@ -40,7 +40,7 @@ def test_anything_else_is_not(head: str) -> None:
 RECORDS = b"".join(b"\x17\x03\x03\x00\x40" + bytes([n]) * 64 for n in range(5))
 
 
-def test_an_alert_and_a_client_hello_are_told_apart() -> None:
+def test_an_alert_and_a_client_hello_are_distinguished() -> None:
     hello, alert = bytes.fromhex("16030100c801"), bytes.fromhex("15030300020246")
     assert (is_client_hello(hello), is_alert(hello)) == (True, False)
     assert (is_client_hello(alert), is_alert(alert)) == (False, True)

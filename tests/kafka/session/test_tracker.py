@@ -124,7 +124,7 @@ def test_random_bytes_give_no_row(seed: int) -> None:
     assert talk.exchanges == []
 
 
-def test_what_is_held_of_an_undecided_connection_is_bounded() -> None:
+def test_what_is_buffered_of_an_undecided_connection_is_bounded() -> None:
     talk = Talk(opened_by=None)
     for _ in range(40):
         talk.client(b"\x05" * 100_000)
@@ -157,7 +157,7 @@ def other_talk(tracker: ConnectionTracker, serial: int, opened_by: int | None = 
     return talk
 
 
-def test_what_is_held_of_all_together_is_bounded_and_the_oldest_go_first() -> None:
+def test_what_is_buffered_of_all_together_is_bounded_and_the_oldest_go_first() -> None:
     tracker = new_tracker(most_undecided_bytes=100_000)
     talks = [other_talk(tracker, serial) for serial in range(1, 31)]
     for talk in talks:
@@ -304,7 +304,7 @@ def test_fewer_bytes_than_a_header_are_no_request() -> None:
 # -- TLS ------------------------------------------------------------------------------------------
 
 
-def test_a_tls_client_on_a_forced_port_is_told_too() -> None:
+def test_a_tls_client_on_a_forced_port_is_reported_too() -> None:
     talk = Talk(is_broker=lambda _ip, port: port == 9092).client(CLIENT_HELLO)
     talk.tcp.packets[BROKER] += 1
     talk.close()
@@ -325,7 +325,7 @@ def test_a_client_in_the_clear_on_a_tls_port_keeps_its_row(*, at_once: bool) -> 
     assert talk.tracker.counts.kafka == 1
 
 
-def test_tls_whose_beginning_was_not_seen_is_told_by_its_records() -> None:
+def test_tls_whose_beginning_was_not_seen_is_recognized_by_its_records() -> None:
     records = b"".join(b"\x17\x03\x03\x02\0" + bytes([n]) * 512 for n in range(20))
     talk = Talk(opened_by=None).client(records[200:]).broker(records[300:]).close()
     assert talk.tracker.counts.by_protocol == {"tls": 1}
@@ -341,7 +341,7 @@ def test_a_login_in_the_clear_is_not_tls() -> None:
 # -- what ended -----------------------------------------------------------------------------------
 
 
-def test_each_connection_that_ends_is_told() -> None:
+def test_each_connection_that_ends_is_reported() -> None:
     tracker = new_tracker(collect_summaries=True)
     kafka, tls, web, silent, early = (
         other_talk(tracker, serial, opened_by=CLIENT) for serial in range(1, 6)
@@ -368,7 +368,7 @@ def test_each_connection_that_ends_is_told() -> None:
     assert sum(counts.by_protocol.values()) == counts.tls + counts.other == 3
 
 
-def test_without_being_asked_for_no_summary_is_collected() -> None:
+def test_without_being_requested_no_summary_is_collected() -> None:
     talk = Talk().client(k.heartbeat(1)).close()
     assert talk.summaries == []
 
@@ -376,7 +376,7 @@ def test_without_being_asked_for_no_summary_is_collected() -> None:
 # -- Kafka 0.7 ------------------------------------------------------------------------------------
 
 
-def test_kafka_0_7_is_told_by_content_and_by_either_end() -> None:
+def test_kafka_0_7_is_recognized_by_content_and_by_either_end() -> None:
     talk = Talk(opened_by=BROKER).client(old.fetch(0)).broker(old.fetched()).close()
     assert [(e.wire, e.api_key) for e in talk.exchanges] == [("kafka-0.7", old.FETCH)]
     assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
@@ -501,7 +501,7 @@ def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies(
     assert talk.tracker.client_side(talk.tcp) is None
 
 
-def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> None:
+def test_requests_that_are_given_up_for_want_of_memory_are_reported_at_once() -> None:
     tracker = new_tracker(most_kafka_bytes=20_000)
     talk = Talk(tracker=tracker)
     silent = [k.heartbeat(number) for number in range(1, 400)]
@@ -516,7 +516,9 @@ def test_requests_that_are_given_up_for_want_of_memory_are_told_at_once() -> Non
 # -- nothing said ---------------------------------------------------------------------------------
 
 
-def test_nothing_is_held_of_a_connection_that_says_nothing_and_it_is_told_at_its_end() -> None:
+def test_nothing_is_buffered_of_a_connection_that_says_nothing_and_it_is_reported_at_its_end() -> (
+    None
+):
     tracker = new_tracker(collect_summaries=True)
     talk = other_talk(tracker, 5)
     silent = StreamUpdate(talk.tcp, ([], []), closed=False)

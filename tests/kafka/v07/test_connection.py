@@ -102,7 +102,7 @@ def test_a_loss_inside_record_data_keeps_the_order() -> None:
     assert talk.kinds() == ["missing_bytes"]
 
 
-def test_a_frame_cut_by_the_end_of_the_capture_is_told() -> None:
+def test_a_frame_cut_by_the_end_of_the_capture_is_reported() -> None:
     talk = Talk().client(old.fetch(0)).broker(old.fetched(old.message(b"x" * 900))[:100]).close()
     assert places(talk) == [(1, None)]
     assert "incomplete_frame" in talk.kinds()

@@ -58,7 +58,7 @@ def test_several_parts_are_read_in_their_order() -> None:
     assert [part.messages.record_count for part in produces.parts if part.messages] == [1, 0]
 
 
-def test_offsets_are_asked_for_by_time_and_number() -> None:
+def test_offsets_are_requested_by_time_and_number() -> None:
     (part,) = parse_request(REQUESTS["offsets"]).parts
     assert (part.time_ms, part.max_number, part.offset, part.messages) == (-2, 10, None, None)
 

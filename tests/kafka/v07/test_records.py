@@ -128,7 +128,7 @@ def test_checksums_are_those_of_the_payloads_outside_and_inside() -> None:
         (nested(4), 0, "nested_too_deep"),
     ],
 )
-def test_what_is_wrong_is_told(data: bytes, count: int | None, problem: str) -> None:
+def test_what_is_wrong_is_reported(data: bytes, count: int | None, problem: str) -> None:
     records, problems = records_of(data)
     assert count in (None, len(records))
     assert set(problems) == {problem}
@@ -161,7 +161,7 @@ def test_messages_in_few_bytes_are_bounded_read_as_well_as_counted() -> None:
     assert calls < 40 * allowed
 
 
-def test_a_limit_of_records_that_was_asked_for_holds() -> None:
+def test_a_limit_of_records_that_was_requested_holds() -> None:
     data = old.message(gzip.compress(old.message(b"") * 20), codec=1)
     assert len(records_of(data)[0]) == 20
     records, problems = records_of(data, most_records=7)

@@ -64,9 +64,9 @@ def test_the_longer_of_two_captures_of_a_fragment_counts():
 
 def test_what_was_seen_stays_known_without_the_bytes():
     one = datagram((0, 16))
-    held = one.held_bytes
+    held = one.buffered_bytes
     one.let_go()
     assert one.knows(0, 16, BYTES[:16])
     assert not one.knows(0, 16, BYTES[1:17])
     assert one.data() == b""
-    assert 0 < one.held_bytes < held
+    assert 0 < one.buffered_bytes < held

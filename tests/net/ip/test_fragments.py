@@ -319,7 +319,7 @@ def test_open_datagrams_are_bounded_by_number_and_by_bytes():
     by_number, stats = read(packets[:20] + packets[25:], limits=FragmentLimits(datagrams=5))
     assert list(by_number) == [21, 22, 23, 24, 25]
     assert stats.counters.lost_datagrams == 15
-    by_bytes, stats = read(packets[:20] + packets[25:], limits=FragmentLimits(held_bytes=4000))
+    by_bytes, stats = read(packets[:20] + packets[25:], limits=FragmentLimits(buffered_bytes=4000))
     assert list(by_bytes) == [21, 22, 23, 24, 25]
     assert 10 < stats.counters.lost_datagrams < 20
     assert "too many were held" in stats.drain_anomalies()[0].detail

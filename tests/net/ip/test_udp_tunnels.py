@@ -112,7 +112,7 @@ def test_other_frames_inside_are_counted_by_name():
     assert stats.counters.other_packets == {"ARP": 1}
 
 
-def test_a_tunnel_that_was_cut_too_early_to_be_told_is_counted_as_cut():
+def test_a_tunnel_that_was_cut_too_early_to_be_recognized_is_counted_as_cut():
     whole = udp(VXLAN + FRAME, 4789)
     for size in range(14 + 20 + 8, len(whole) - 28):
         _, stats = read(Packet(whole[:size], wire_bytes=len(whole)))

@@ -25,7 +25,7 @@ def read(data: bytes, ethertype: int = 0x8847):
 @pytest.mark.parametrize("inner", [IP, IP6])
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("ethertype", [0x8847, 0x8848])
-def test_what_follows_the_last_label_is_told_by_its_version(inner, count, ethertype):
+def test_what_follows_the_last_label_is_recognized_by_its_version(inner, count, ethertype):
     sizes, stats = read(labels(count) + inner, ethertype)
     assert sizes == [8]
     assert stats.counters.tunnels == {"MPLS": 1}
@@ -39,7 +39,9 @@ def frame(first: int, inner: bytes = IP, ethertype: int = 0x0800) -> bytes:
 @pytest.mark.parametrize("first", [0x00, 0x02, 0x12, 0x45, 0x60, 0xFE])
 @pytest.mark.parametrize("inner", [(IP, 0x0800), (IP6, 0x86DD)])
 @pytest.mark.parametrize("word", [b"", b"\0\0\0\0", b"\0\0\x12\x34"])
-def test_ethernet_is_told_by_what_it_carries_with_a_control_word_or_without(first, inner, word):
+def test_ethernet_is_recognized_by_what_it_carries_with_a_control_word_or_without(
+    first, inner, word
+):
     sizes, stats = read(labels(1) + word + frame(first, *inner))
     assert sizes == [8]
     assert stats.counters.anomalies == {}

@@ -72,7 +72,7 @@ def test_a_state_that_waits_or_ends_is_not_plain():
     assert not state_of(*OPENING, piece(0x60000000, length=4)).is_in_order()
 
 
-def test_held_bytes_are_those_of_both_directions():
+def test_buffered_bytes_are_those_of_both_directions():
     state = state_of(*OPENING, piece(13, length=4), piece(60, length=5, from_higher=1))
     assert state.buffered_bytes == 9
     update = state.close(SHARED, "open")

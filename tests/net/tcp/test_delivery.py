@@ -40,7 +40,7 @@ def test_every_other_segment_becomes_one_chunk_over_a_selection():
     assert chunk.segments.time_ns.tolist() == [20, 40]
 
 
-def test_parts_gaps_and_held_bytes_come_in_the_order_they_were_written():
+def test_parts_gaps_and_buffered_bytes_come_in_the_order_they_were_written():
     writer = StreamWriter([], SHARED)
     held = [BufferedSegment(30, 3, b"xyz", 5, 6), BufferedSegment(33, 2, b"u", 7, 8)]
     writer.whole(20, 0)

@@ -51,7 +51,7 @@ def test_after_a_jump_time_passes_as_before():
 
 
 @given(st.lists(TIMES, max_size=50))
-def test_a_step_is_told_when_it_is_made(times_ns):
+def test_a_step_is_reported_when_it_is_made(times_ns):
     idle_timer = IdleTimer(IDLE_NS)
     steps = sum(idle_timer.advance_to(time_ns) for time_ns in times_ns)
     assert steps == idle_timer.step

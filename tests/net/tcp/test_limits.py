@@ -5,7 +5,7 @@ import pytest
 from kanalyze.net.tcp.limits import ReassemblyLimits
 
 
-def test_all_limits_have_a_bound_above_0_unless_told_otherwise():
+def test_all_limits_have_a_bound_above_0_unless_set_otherwise():
     limits = ReassemblyLimits()
     assert limits.idle_ns is None  # a capture ends
     assert all(limit > 0 for limit in limits._replace(idle_ns=1))

@@ -226,7 +226,7 @@ def test_the_first_copy_of_overlapping_bytes_counts(batch_packets):
 
 
 @BATCHES
-def test_a_repetition_of_held_bytes_that_is_the_same_is_consistent(batch_packets):
+def test_a_repetition_of_buffered_bytes_that_is_the_same_is_consistent(batch_packets):
     packets = [*opening(), data(50, 100), data(40, 120), data(60, 70), data(0, 40)]
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == TEXT[:120]
@@ -380,7 +380,7 @@ def test_too_much_behind_a_hole_gives_it_up(batch_packets, limits):
     assert kinds == [AnomalyKind.REORDER_LIMIT, AnomalyKind.LOST_BYTES]
 
 
-def test_too_much_held_by_all_together_gives_up_who_holds_the_most():
+def test_too_much_buffered_by_all_together_gives_up_who_holds_the_most():
     packets = []
     for port, end in ((1, 400), (2, 900), (3, 300)):
         client = (CLIENT[0], port)
@@ -391,7 +391,7 @@ def test_too_much_held_by_all_together_gives_up_who_holds_the_most():
     assert AnomalyKind.REORDER_LIMIT in [anomaly.kind for anomaly in done.anomalies]
 
 
-def test_nothing_is_held_back_behind_a_hole_that_was_given_up():
+def test_nothing_is_buffered_behind_a_hole_that_was_given_up():
     reassembler = Reassembler(ReassemblyLimits(buffered_segments_per_direction=2))
     reassembler.feed(make_batch(timed([*opening(), *(data(i, i + 9) for i in range(10, 90, 10))])))
     assert sum(state.buffered_bytes for state in reassembler._table.open.values()) <= 18
@@ -508,7 +508,7 @@ def test_an_opening_captured_in_the_wrong_order_is_one_connection(batch_packets)
 
 
 @BATCHES
-def test_an_answer_seen_first_tells_who_opened_and_where_both_streams_begin(batch_packets):
+def test_an_answer_seen_first_shows_who_opened_and_where_both_streams_begin(batch_packets):
     packets = [opening(isn=55)[1], data(10, 20, isn=55)]
     done = reassemble(timed(packets), batch_packets)
     assert done.connections[0].opened_by == 1
@@ -598,7 +598,7 @@ def test_a_reset_of_an_unknown_connection_is_a_connection_that_is_closed():
     ],
     ids=["fin", "fin without the last word", "half", "open", "reset", "reset after fin"],
 )
-def test_it_is_told_why_a_connection_ended_and_who_began_to_close(
+def test_it_is_reported_why_a_connection_ended_and_who_began_to_close(
     packets, end, closed_by, batch_packets
 ):
     done = reassemble(timed([*opening(), data(0, 100), *packets]), batch_packets)
@@ -622,7 +622,7 @@ def test_a_connection_has_no_end_before_it_is_over():
 
 
 @BATCHES
-def test_what_is_captured_twice_is_not_held_for_sent_again(batch_packets):
+def test_what_is_captured_twice_is_not_counted_as_sent_again(batch_packets):
     talk = [*opening(), data(0, 100), data(200, 300), answer(100), data(100, 200), answer(300)]
     doubled = [packet for packet in [*talk, *closing(300)] for _ in range(2)]
     done = reassemble(timed(doubled), batch_packets)
@@ -708,7 +708,7 @@ def test_what_follows_one_that_was_closed_for_want_of_room_is_a_connection_of_it
 
 
 @pytest.mark.parametrize(("every_anomaly", "kept"), [(False, 32), (True, 50)])
-def test_all_anomalies_are_handed_over_only_when_asked_for(every_anomaly, kept):
+def test_all_anomalies_are_handed_over_only_when_requested(every_anomaly, kept):
     reassembler = Reassembler(every_anomaly=every_anomaly)
     whole = [data(0, 2, client=("10.0.0.1", 1 + number)) for number in range(50)]
     packets = [Packet(raw[:-1], wire_bytes=len(raw)) for raw in whole]
@@ -718,7 +718,7 @@ def test_all_anomalies_are_handed_over_only_when_asked_for(every_anomaly, kept):
     assert reassembler.feed(make_batch([])).anomalies == []
 
 
-def test_the_bytes_held_back_are_told():
+def test_the_bytes_buffered_are_reported():
     reassembler = Reassembler()
     assert reassembler.buffered_bytes == 0
     reassembler.feed(make_batch(timed([*opening(), data(100, 150), data(200, 230)])))

@@ -73,7 +73,7 @@ def test_groups_come_in_the_order_of_their_first_segments():
     assert [groups.first(i) for i in range(groups.count)] == list(range(len(pairs)))
 
 
-def test_many_groups_are_told_apart():
+def test_many_groups_are_distinguished():
     pairs = [((f"10.0.{i >> 8}.{i & 255}", 7), ("10.1.0.1", 9092)) for i in range(3000)]
     groups = SegmentGroups(columns_of(pairs))
     assert groups.count == len({groups.pair(i) for i in range(groups.count)}) == len(pairs)

@@ -75,7 +75,7 @@ def test_captured_bytes_may_be_fewer_than_the_length():
     assert (one.length, one.captured) == (10, 6)
 
 
-def test_a_lone_syn_is_told():
+def test_a_lone_syn_is_reported():
     other, third = ("10.0.0.8", 8), ("10.0.0.9", 9)
     iterator = walk_over(
         segment(flags=SYN),

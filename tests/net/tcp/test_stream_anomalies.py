@@ -33,7 +33,7 @@ def test_gaps_and_what_a_snap_length_cut_off_are_counted_apart():
     assert told == [(AnomalyKind.LOST_BYTES, 40, 10), (AnomalyKind.SNAPPED_BYTES, 90, 70)]
 
 
-def test_what_a_snap_length_cut_off_is_told_at_first_and_at_the_end():
+def test_what_a_snap_length_cut_off_is_reported_at_first_and_at_the_end():
     anomalies = new_findings()
     captured = [100, 30, 100, 100, 30, 0]
     for offset_of in (0, 1, 2):
@@ -52,7 +52,7 @@ def test_what_a_snap_length_cut_off_is_told_at_first_and_at_the_end():
     assert anomalies.stats.counters.anomaly_bytes == {AnomalyKind.SNAPPED_BYTES: 310}
 
 
-def test_what_is_told_has_its_place():
+def test_what_is_reported_has_its_place():
     anomalies = new_findings()
     anomalies.inconsistent(5, 2, piece())
     anomalies.limit(6, 1000, AFTER)

@@ -237,7 +237,7 @@ def test_what_is_sent_again_is_counted_once_a_packet(batch_packets):
 
 
 @BATCHES
-def test_nothing_is_measured_unless_asked_for(batch_packets):
+def test_nothing_is_measured_unless_requested(batch_packets):
     (connection,) = measured(at(FIRST, ANSWER, LAST), batch_packets, measure=False)
     assert connection.measures is None
     (with_measures,) = measured(at(FIRST, ANSWER, LAST), batch_packets)

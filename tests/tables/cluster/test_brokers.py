@@ -181,7 +181,7 @@ def test_coordinators_by_version() -> None:
     ]
 
 
-def test_the_controllers_that_a_cluster_tells_are_no_brokers() -> None:
+def test_the_controllers_that_a_cluster_shows_are_no_brokers() -> None:
     answer = {
         "EndpointType": 2,
         "ClusterId": "c",
@@ -209,5 +209,5 @@ def test_the_leader_that_an_answer_with_an_error_names() -> None:
     assert list(seen.changes("a", metadata_entries(PRODUCE, 10, None, answer))) == []
 
 
-def test_an_answer_that_was_not_read_tells_nothing() -> None:
+def test_an_answer_that_was_not_read_has_no_facts() -> None:
     assert metadata_entries(METADATA, 13, None, None) == []

@@ -192,7 +192,7 @@ def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
             assert database.ask(left).num_rows == 0
 
 
-def test_a_body_of_too_many_values_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_of_too_many_values_has_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fields, "_MOST_CELLS", 20)
     found = tables("groups", *TOLD)
     assert len(found["requests"]) == len(messages("groups"))

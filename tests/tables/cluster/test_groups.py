@@ -105,12 +105,12 @@ def test_no_bytes_are_no_partitions_of_a_consumer() -> None:
 
 
 @pytest.mark.parametrize("length", range(20))
-def test_an_assignment_that_is_cut_tells_nothing(length: int) -> None:
+def test_an_assignment_that_is_cut_has_no_facts(length: int) -> None:
     data = assignment({"topic": [1, 2]})
     assert synced(data[: length + 1], "consumer").assigned_count is None
 
 
-def test_a_heartbeat_that_went_well_tells_nothing() -> None:
+def test_a_heartbeat_that_went_well_has_no_facts() -> None:
     request = {"GroupId": "g", "GenerationId": 3, "MemberId": "m", "GroupInstanceId": "i"}
     assert events(HEARTBEAT, request, {"ErrorCode": 0}) == []
     assert events(HEARTBEAT, request, None) == []
@@ -184,7 +184,7 @@ def newer(sent: int, answer: dict[str, Any] | None, **more: Any) -> list[Any]:
         (5, {}, {"TopicPartitions": []}, "heartbeat"),
     ],
 )
-def test_a_heartbeat_of_a_newer_group_tells_what_is_new(
+def test_a_heartbeat_of_a_newer_group_shows_what_is_new(
     sent: int, answer: dict[str, Any] | None, more: dict[str, Any], event: str | None
 ) -> None:
     assert [each.event for each in newer(sent, answer, **more)] == ([event] if event else [])
@@ -205,5 +205,5 @@ def test_tasks_of_streams_are_counted() -> None:
     assert (event.assigned_count, event.assigned, event.owned_count) == (2, (), None)
 
 
-def test_a_request_that_was_not_read_tells_nothing() -> None:
+def test_a_request_that_was_not_read_has_no_facts() -> None:
     assert list(group_events(JOIN, None, {"ErrorCode": 0})) == []

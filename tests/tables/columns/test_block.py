@@ -62,7 +62,7 @@ def test_null_is_not_zero():
     assert [made.acks for made in block.rows()] == [0, None]
 
 
-def test_a_text_is_held_once_and_null_is_none_of_them():
+def test_a_text_is_stored_once_and_null_is_none_of_them():
     block = RowBlock.of_rows([row(client_id=name) for name in ("b", None, "a", "b", "")])
     clients = block.columns["client_id"]
     assert isinstance(clients, Words)
@@ -70,7 +70,7 @@ def test_a_text_is_held_once_and_null_is_none_of_them():
     assert clients.codes.tolist() == [0, -1, 1, 0, 2]
 
 
-def test_blocks_may_share_words_of_which_not_all_occur():
+def test_blocks_may_share_words_that_do_not_all_occur():
     words = [f"client-{number}" for number in range(100)]
     plain = RowBlock.of_rows([row(), row()])
     codes = array("i", [99, -1])
@@ -115,7 +115,7 @@ def test_words_that_do_not_occur_are_left_out_when_there_are_many():
     assert words_in_use(in_use) is in_use
 
 
-def test_some_columns_can_be_asked_for():
+def test_some_columns_can_be_requested():
     made = columns_of_rows(plain_traffic(3), COLUMNS[1:3])
     assert list(made) == ["connection", "connection_number"]
 
@@ -136,7 +136,7 @@ def test_blocks_that_share_their_words_go_on_to_when_joined():
 
 @settings(max_examples=30)
 @given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
-def test_pieces_of_a_block_are_as_large_as_may_be_held(some, most):
+def test_pieces_of_a_block_are_as_large_as_allowed(some, most):
     block = RowBlock.of_rows(some)
     with patch.object(blocks, "BUFFERED_BYTES", most):
         pieces = [piece.rows() for piece in block.pieces()]

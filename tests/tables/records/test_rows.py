@@ -133,7 +133,7 @@ def test_every_partition_has_its_records() -> None:
         assert found == [("a", 0), ("b", 7), ("b", 7)]
 
 
-def test_only_records_of_the_wanted_topics_are_given() -> None:
+def test_only_records_of_the_selected_topics_are_given() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("clicks", 0): batch_of(ITEMS[:1])}
     found = rows_of(fetched(data), produced(data), row_filter=RowFilter(topics=("cl*",)))
     assert [(record.topic, record.api_name) for record in found] == [
@@ -142,7 +142,7 @@ def test_only_records_of_the_wanted_topics_are_given() -> None:
     ]
 
 
-def test_keys_and_values_are_left_out_unless_asked_for() -> None:
+def test_keys_and_values_are_left_out_unless_requested() -> None:
     found = shown(b"secret", b"secret", [("secret", b"secret")], values_as=None)
     assert "secret" not in str(found)
     assert (found.key_bytes, found.value_bytes, found.header_count) == (6, 6, 1)
@@ -261,7 +261,7 @@ def test_a_message_that_is_not_all_there_gives_a_row_for_each_partition_it_told(
     assert [record.topic for record in found] == ["c"]
 
 
-def test_a_message_of_which_nothing_is_known_gives_one_row() -> None:
+def test_a_message_without_known_fields_gives_one_row() -> None:
     exchange = exchange_of(0, 3)
     exchange.request = message(None, None)
     (found,) = rows_of((exchange, row(partitions=[])))
@@ -415,7 +415,7 @@ def test_the_rest_of_the_controllers_log_is_shown(value: bytes) -> None:
     assert shown_of("__cluster_metadata", value)[1] == "escaped"
 
 
-def test_a_tombstone_and_values_not_asked_for_stay_so() -> None:
+def test_a_tombstone_and_values_not_requested_stay_so() -> None:
     exchange, row = fetched({("__cluster_metadata", 0): batch_of([(0, 1, b"k", None, [])])})
     (found,) = RecordReader(*tools(), values_as="escaped").rows(exchange, row)
     assert (found.value, found.value_encoding) == (None, None)

@@ -140,7 +140,7 @@ def test_list_offsets_version_0_answers_with_a_list() -> None:
     ]
 
 
-def test_metadata_tells_names_and_errors_at_every_level() -> None:
+def test_metadata_shows_names_and_errors_at_every_level() -> None:
     partition = {
         "errorCode": 5,
         "partitionIndex": 2,

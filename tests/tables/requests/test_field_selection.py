@@ -96,7 +96,7 @@ def test_the_ids_of_a_message_are_found_by_what_its_definition_says(
     assert {role for role, _ in level.fields if role in FIELD_NUMBERS} == ids
 
 
-def test_no_secret_is_ever_asked_for() -> None:
+def test_no_secret_is_ever_requested() -> None:
     for api in CATALOG.apis:
         for kind in ("request", "response"):
             paths = projection_of(CATALOG.message(api.key, kind)).paths  # type: ignore[arg-type]

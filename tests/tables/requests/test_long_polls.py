@@ -36,7 +36,7 @@ def test_an_empty_answer_before_max_wait_did_not() -> None:
     assert not fetch(LongPollDetector(), 3)
 
 
-def test_nothing_is_held_back_where_nothing_is_to_be_waited_for() -> None:
+def test_nothing_is_buffered_where_nothing_is_to_be_waited_for() -> None:
     assert not fetch(LongPollDetector(), 600, max_wait_ms=0)
     assert not fetch(LongPollDetector(), 600, min_bytes=0)
     assert not fetch(LongPollDetector(), 600, failed=True)
@@ -64,7 +64,7 @@ def test_data_that_may_as_well_have_come_before_the_request_was_not() -> None:
     assert not fetch(ends, 4, record_bytes=900, got=[("t", 100)])
 
 
-def test_a_log_never_heard_of_tells_nothing() -> None:
+def test_a_log_never_heard_of_has_no_facts() -> None:
     assert not fetch(LongPollDetector(), 300, record_bytes=900, got=[("t", 100)])
 
 
@@ -82,7 +82,7 @@ def test_one_partition_that_had_data_is_enough_for_an_answer_at_once() -> None:
     assert not fetch(ends, 300, record_bytes=900, got=[("a", 100), ("b", 40)])
 
 
-def test_a_fetch_sent_while_another_is_held_is_held_with_it() -> None:
+def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:
     ends = LongPollDetector()
     assert fetch(ends, 501)
     inside = NOW + 400 * MS
@@ -119,14 +119,14 @@ ENDING_WITH_A_LAST_FETCH = FetchSessionUpdate(7, -1, [("t", None, 0)], [], None,
         (asked(ENDING_WITH_A_LAST_FETCH), 500),
     ],
 )
-def test_how_long_a_fetch_asks_to_be_held_back(
+def test_how_long_a_fetch_asks_to_be_delayed(
     summary: ExchangeSummary, expected: int | None
 ) -> None:
     assert longest_wait_ms(summary) == expected
 
 
 @pytest.mark.parametrize("api_key", [1, 78])
-def test_a_fetch_without_an_answer_may_be_held_back_as_long_as_it_asks(api_key: int) -> None:
+def test_a_fetch_without_an_answer_may_be_delayed_as_long_as_it_asks(api_key: int) -> None:
     def may_be(summary: ExchangeSummary, age_ms: int) -> bool:
         return may_be_held_back(api_key, summary, start_ns=NOW, now_ns=NOW + age_ms * MS)
 

@@ -18,7 +18,7 @@ CATALOG = Catalog()
 TOPIC_ID = bytes(range(16))
 
 
-def test_a_metadata_response_tells_names_and_a_heartbeat_none() -> None:
+def test_a_metadata_response_shows_names_and_a_heartbeat_none() -> None:
     names = NameReader(CATALOG)
     tracker = ConnectionTracker(
         MessageReader(CATALOG, Decoders(CATALOG), names.wanted_fields), CATALOG

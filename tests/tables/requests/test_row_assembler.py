@@ -134,7 +134,7 @@ def test_words_are_forgotten_when_there_are_many(
     assert found == rows
 
 
-def test_a_builder_is_full_when_rows_take_as_much_as_may_be_held(
+def test_a_builder_is_full_when_rows_take_as_much_as_allowed(
     core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(core.row_assembler, "_MOST_BYTES", 1300)
