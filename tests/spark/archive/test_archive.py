@@ -21,6 +21,7 @@ from kanalyze.spark.archive.archive import read_captures, read_packets
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
 from kanalyze.spark.source.packets import packet_batches
+from kanalyze.tables.cluster.carried import REQUEST_ID
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.row import COLUMNS
 from tests.support import kafka as k
@@ -177,11 +178,12 @@ def test_columns_are_those_of_the_contract(spark: SparkSession, tmp_path: Path) 
     with closing(read_captures(spark, a_job(), tasks)) as captured:
         with closing(captured.rebuild()) as found:
             types = [(field.name, field.dataType) for field in found.rows.schema]
-        some = a_job(columns="latency_ns,partitions,api_name")
+        some = a_job(columns="latency_ns,partitions,api_name")._replace(others=frozenset())
         with closing(captured.rebuild(some)) as found:
             assert found.rows.columns == ["latency_ns", "partitions", "api_name"]
             api_names = Counter(row.api_name for row in found.rows.collect())
-    assert types == [(field.name, field.dataType) for field in spark_schema(COLUMNS)]
+    expected = spark_schema((REQUEST_ID, *COLUMNS))
+    assert types == [(field.name, field.dataType) for field in expected]
     assert api_names == Counter(row.api_name for row in analysis("waits")[0])
 
 
