@@ -167,7 +167,7 @@ def test_what_was_filtered_when_it_was_saved_is_told(tmp_path, told):
     assert report["totals"]["rows"] == 0
     found = report["filter"]
     assert (found["api"], found["saved"]) == (["Produce"], {"api": ["Fetch"]})
-    assert "API Produce; since" in both.out
+    assert "API Produce; partition 0; status ok; since" in " ".join(both.out.split())
     assert "as saved: API Fetch" in both.out
 
 
