@@ -22,6 +22,7 @@ from rich.console import Console
 
 import kanalyze
 from kanalyze.api.reports import report_on
+from kanalyze.api.tables import opened_tables
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.database import Database
 from kanalyze.queries.findings import finding_kinds, findings_of
