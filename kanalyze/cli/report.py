@@ -34,14 +34,17 @@ def report(arguments: argparse.Namespace) -> None:
     Raises KanalyzeError and OSError.
     """
     from kanalyze.api.reports import report_on
-    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES, Database
     from kanalyze.queries.findings import finding_kinds
 
     report_format = _format(arguments)
     order = TableOrder(arguments.sort, arguments.limit)
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds = finding_kinds(*folders)
-    memory_bytes = arguments.max_memory or REPORT_MEMORY_BYTES
+    # A page has sums of sums, and a part of them has to be in memory at once.
+    has_page = arguments.html is not None or report_format == "html"
+    usual_bytes = DEFAULT_MEMORY_BYTES if has_page else REPORT_MEMORY_BYTES
+    memory_bytes = arguments.max_memory or usual_bytes
     with ExitStack() as stack:
 
         def opened(destination: str | None) -> OutputFile | None:

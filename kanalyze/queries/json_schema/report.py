@@ -22,6 +22,8 @@ from kanalyze.queries.json_schema.parts import (
     truth,
 )
 from kanalyze.queries.json_schema.quality import QUALITY
+from kanalyze.queries.json_schema.rows import schema_of
+from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
@@ -57,7 +59,10 @@ _CONDITIONS = {
     "broker": listed("brokers, as IP or IP:PORT", _TEXT),
     "port": listed("TCP ports of brokers", {"type": "integer"}),
     "topic": listed("topics; * and ? stand for any text", _TEXT),
+    "partition": listed("partitions, as N or TOPIC-N", _TEXT),
     "group": listed("consumer groups; * and ? stand for any text", _TEXT),
+    "status": listed("statuses of rows", _TEXT),
+    "error": listed("names of error codes that stand in the response", _TEXT),
     "errors": truth("requests with an error code alone; never false"),
     "slower_than_ns": count("requests with a longer latency alone", unit="ns"),
     "since": text(f"begun at this time or later, {_UTC}"),
@@ -234,6 +239,14 @@ _GROUP = {
     "other": _OTHER,
     "requests": count("requests that name it"),
     "joins": count("of these, JoinGroup"),
+    "syncs": count("of these, SyncGroup"),
+    "rebalance_time_ns": count(
+        "of JoinGroup and SyncGroup, from first byte to last, added up over the members",
+        unit="ns",
+        null="none of them has a whole response",
+    ),
+    "longest_join_ns": count("the longest JoinGroup", unit="ns", null="none has a whole response"),
+    "longest_sync_ns": count("the longest SyncGroup", unit="ns", null="none has a whole response"),
     "errors": count("of these, with an error code other than 0"),
 }
 _BROKER = {
@@ -333,6 +346,17 @@ _LATENCY_PARTS = {
 }
 
 _NOT_THERE = "there is no request, or no response"
+_SLOW_OF_ROWS = {
+    column.name: column
+    for column in COLUMNS
+    if column.name
+    in (
+        *("capture_point", "request_send_ns", "broker_network_ns", "retransmission_wait_ns"),
+        *("pipeline_wait_ns", "broker_time_ns", "response_send_ns", "client_network_ns"),
+        *("retransmitted_packets", "zero_windows"),
+    )
+}
+"""What slow requests have as their rows have it."""
 _SLOW = {
     "capture": text("the input as given"),
     "connection": text("CLIENT_IP:PORT>BROKER_IP:PORT"),
@@ -354,6 +378,7 @@ _SLOW = {
     "response_packet": count("number of its first packet in the capture, from 1", null="not known"),
     "request_bytes": count("with the size prefix", unit="B", null="not known"),
     "response_bytes": count("with the size prefix", unit="B", null="not known"),
+    **{name: schema_of(column) for name, column in _SLOW_OF_ROWS.items()},
     "throttle_time_ms": integer(
         "what the broker has the client wait", unit="ms", null="the response says none"
     ),
@@ -455,8 +480,8 @@ _REPORT = {
     "limited": listed("names of the tables with a line of others", _TEXT),
     "findings": listed("what is wrong, the worst first", ref("finding", "one thing that is wrong")),
     "findings_left_out": listed(
-        "kinds of findings that were not looked for, as a table that they need is not there "
-        "(Spark); not there where all were",
+        "kinds of findings that were not looked for, as they need all requests and some were "
+        "filtered out, or as a table that they need is not there; not there if all were",
         _TEXT,
     ),
 }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.json_schema.parts import Schema
     from kanalyze.tables.row import Column
 
-__all__ = ["ROW_SCHEMAS"]
+__all__ = ["ROW_SCHEMAS", "schema_of"]
 
 _BITS = {"int16": 16, "int32": 32, "int64": 64}
 _RECORDS = "records"
@@ -44,11 +44,12 @@ def _row_schema(table: str) -> Schema:
     optional = [column.name for column in columns if column.name not in always]
     return document(
         f"A line of {table}",
-        struct(spec.line, {c.name: _schema_of(c) for c in columns}, optional=optional),
+        struct(spec.line, {c.name: schema_of(c) for c in columns}, optional=optional),
     )
 
 
-def _schema_of(column: Column) -> Schema:
+def schema_of(column: Column) -> Schema:
+    """Return the schema of the values of a column."""
     null = None
     if column.nullable:
         null = "" if "null" in column.meaning else "not known, or does not apply"
@@ -56,7 +57,7 @@ def _schema_of(column: Column) -> Schema:
     if column.type == "list<string>":
         return listed(meaning, {"type": "string"}, null=null)
     if column.fields:
-        fields = {field.name: _schema_of(field) for field in column.fields}
+        fields = {field.name: schema_of(field) for field in column.fields}
         return listed(meaning, struct(f"an item of {column.name}", fields), null=null)
     if column.type == "bool":
         return truth(meaning, null=null)
