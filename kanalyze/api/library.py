@@ -290,7 +290,7 @@ def compare(
 ) -> dict[str, Any]:
     """Return what differs between A (before) and B (after), as ``kanalyze compare --json`` has it.
 
-    A difference is told where it matters and is beyond chance, by a test that deals slices of time
+    A difference is listed if it matters and is beyond chance, by a test that deals slices of time
     to A and B anew; :mod:`kanalyze.queries.compare.chance` says how. Of reports nothing is tested.
 
     Args:
@@ -445,13 +445,13 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
     """
     from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
 
-    return _told("groups", GROUP_COLUMNS, captures, options)
+    return _cluster_rows("groups", GROUP_COLUMNS, captures, options)
 
 
 def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
-    """Return what brokers told of their cluster: brokers, leaders of partitions, coordinators.
+    """Return what brokers say of their cluster: brokers, leaders of partitions, coordinators.
 
-    One row for each that a connection was told for the first time, or otherwise than before: the
+    One row for each that is new on its connection, or has changed: the
     table ``metadata`` of ``kanalyze sql``. Otherwise as :func:`groups`.
 
     Raises:
@@ -460,10 +460,10 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
     """
     from kanalyze.tables.cluster.metadata_row import METADATA_COLUMNS
 
-    return _told("metadata", METADATA_COLUMNS, captures, options)
+    return _cluster_rows("metadata", METADATA_COLUMNS, captures, options)
 
 
-def _told(
+def _cluster_rows(
     table: str,
     columns: tuple[Column, ...],
     captures: tuple[Captures, ...],

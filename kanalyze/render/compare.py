@@ -111,7 +111,7 @@ def _head(comparison: _Item) -> Iterator[str]:
     settings = comparison["settings"]
     times, least = _times(settings["at_least"]), duration_text(settings["least_ns"])
     yield (
-        f"told: {times} as slow and {least} more, or {times} as many failures and "
+        f"difference: {times} as slow and {least} more, or {times} as many failures and "
         f"{_points(settings['least_share'])} more of all requests; or the other way round"
     )
     if comparison["tested"]:
@@ -199,9 +199,9 @@ def _change_table(title: str, style: str, changes: list[_Item]) -> _Table:
     rows: list[tuple[str, ...]] = []
     notes: dict[int, list[str]] = {}
     for change in changes[:_MOST_CHANGES]:
-        for place, told in enumerate(change["measures"]):
+        for place, difference in enumerate(change["measures"]):
             who = (shown(change["api"]), _whose(change)) if place == 0 else ("", "")
-            rows.append((*who, *_figures(told)))
+            rows.append((*who, *_figures(difference)))
         found = list(_notes(change))
         if found:
             notes[len(rows) - 1] = found
@@ -214,31 +214,31 @@ def _whose(change: _Item) -> str:
     return f"{change['by']} {shown(change['name'])}"
 
 
-def _figures(told: _Item) -> tuple[str, ...]:
-    chance = MISSING if told["chance"] is None else f"{100 * told['chance']:.3g} %"
-    if "ratio" in told:
+def _figures(difference: _Item) -> tuple[str, ...]:
+    chance = MISSING if difference["chance"] is None else f"{100 * difference['chance']:.3g} %"
+    if "ratio" in difference:
         return (
-            told["measure"],
-            duration_text(told["a"]),
-            duration_text(told["b"]),
-            MISSING if told["ratio"] is None else _times(told["ratio"]),
-            _range(told, lambda ratio: f"{ratio:.3g}"),
+            difference["measure"],
+            duration_text(difference["a"]),
+            duration_text(difference["b"]),
+            MISSING if difference["ratio"] is None else _times(difference["ratio"]),
+            _range(difference, lambda ratio: f"{ratio:.3g}"),
             chance,
         )
     return (
-        _MEASURES[told["measure"]],
-        percent_text(told["a"]),
-        percent_text(told["b"]),
-        _signed(told["difference"]),
-        _range(told, _signed),
+        _MEASURES[difference["measure"]],
+        percent_text(difference["a"]),
+        percent_text(difference["b"]),
+        _signed(difference["difference"]),
+        _range(difference, _signed),
         chance,
     )
 
 
-def _range(told: _Item, text: Callable[[float], str]) -> str:
-    if told["low"] is None or told["high"] is None:
+def _range(difference: _Item, text: Callable[[float], str]) -> str:
+    if difference["low"] is None or difference["high"] is None:
         return MISSING
-    return f"{text(told['low'])} to {text(told['high'])}"
+    return f"{text(difference['low'])} to {text(difference['high'])}"
 
 
 def _notes(change: _Item) -> Iterator[str]:

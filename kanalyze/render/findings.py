@@ -71,13 +71,13 @@ def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
 
 def _seen(finding: dict[str, Any]) -> str:
     """Return the figures, whom they concern, and from when on."""
-    told = finding["what"]
+    text = finding["what"]
     whom = [
         f"{name.replace('_', ' ')} {shown(str(value))}"
         for name, value in finding["concerns"].items()
-        if not _names(told, str(value))
+        if not _names(text, str(value))
     ]
-    parts = [shown(told, _TEXT_LIMIT), *whom]
+    parts = [shown(text, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
         parts.append(f"since {clock_text(finding['first_time_ns'])}")
     if finding["first_packet"] is not None:
@@ -85,9 +85,9 @@ def _seen(finding: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _names(told: str, name: str) -> bool:
+def _names(text: str, name: str) -> bool:
     """Return whether a text has a name as a word of its own."""
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told) is not None
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 def _command(finding: dict[str, Any]) -> str:

@@ -4,8 +4,8 @@ In: two sides, and what matters. Out: the comparison as plain values. This modul
 where figures come from, or how they are shown.
 
 Captures differ in length and load, so what is compared are rates, shares, and figures of one
-request. A difference is told where it matters (:class:`Thresholds`) and is beyond chance
-(:mod:`~kanalyze.queries.compare.chance`). Where it matters but may be chance, it is told apart;
+request. A difference is listed where it matters (:class:`Thresholds`) and is beyond chance
+(:mod:`~kanalyze.queries.compare.chance`). One that matters but may be chance is listed apart;
 where there are too few requests, so is that. A report has no rows: nothing of it is tested.
 """
 
@@ -304,19 +304,19 @@ class _Found:
                 and measure.matters(self._thresholds)
                 and self._is_sure(place)
             ):
-                by_line.setdefault(measure.key, []).append(self._told(place))
+                by_line.setdefault(measure.key, []).append(self._difference(place))
         ranked = sorted(by_line.items(), key=_rank, reverse=True)
-        return _folded([self._change(key, told, is_worse=is_worse) for key, told in ranked])
+        return _folded([self._change(key, found, is_worse=is_worse) for key, found in ranked])
 
     def maybe(self) -> list[dict[str, Any]]:
         """Return what differs enough to matter, and may be chance."""
         by_line: dict[LineKey, list[dict[str, Any]]] = {}
         for place, measure in enumerate(self._measures):
             if measure.matters(self._thresholds) and not self._is_sure(place):
-                by_line.setdefault(measure.key, []).append(self._told(place, sure=False))
+                by_line.setdefault(measure.key, []).append(self._difference(place, sure=False))
         # Those of an API stand before what they are made of.
         ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
-        return _folded([self._change(key, told, is_worse=False) for key, told in ranked])
+        return _folded([self._change(key, found, is_worse=False) for key, found in ranked])
 
     def alike(self) -> int:
         """Return how many lines there are in which nothing differs that matters."""
@@ -330,24 +330,24 @@ class _Found:
         assert measure.counts is not None
         return partial(_turned, measure.counts) if self._turned else measure.counts
 
-    def _told(self, place: int, *, sure: bool = True) -> dict[str, Any]:
+    def _difference(self, place: int, *, sure: bool = True) -> dict[str, Any]:
         """Return a figure of both sides, its chance and, where it is ``sure``, its interval."""
         measure = self._measures[place]
         chance = self._chances[place] if self._chances else None
         interval = self._interval(measure) if sure else None
-        told: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
+        found: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:
-            told["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
+            found["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
             low, high = (
                 (None, None)
                 if interval is None
                 else (round(float(BIN_BASE**bins), 4) for bins in interval)
             )
         else:
-            told["difference"] = round(measure.b - measure.a, 6)
+            found["difference"] = round(measure.b - measure.a, 6)
             low, high = (None, None) if interval is None else (round(each, 6) for each in interval)
         return {
-            **told,
+            **found,
             "low": low,
             "high": high,
             "chance": None if chance is None else chance.among_all,
@@ -380,16 +380,16 @@ class _Found:
         return made
 
     def _change(
-        self, key: LineKey, told: list[dict[str, Any]], *, is_worse: bool
+        self, key: LineKey, differences: list[dict[str, Any]], *, is_worse: bool
     ) -> dict[str, Any]:
         one, other = self._a.lines[key], self._b.lines[key]
         return {
             **_who(key),
             "requests": [one.requests, other.requests],
             "requests_per_s": [_rate(one.requests, self._a), _rate(other.requests, self._b)],
-            "measures": told,
+            "measures": differences,
             "as_much_for": [],
-            "options": _options(key, told) if is_worse else [],
+            "options": _options(key, differences) if is_worse else [],
         }
 
 
@@ -407,25 +407,25 @@ def _who(key: LineKey) -> dict[str, Any]:
     return {"by": kind, "api": api, "name": name}
 
 
-def _size(told: dict[str, Any]) -> float:
+def _size(difference: dict[str, Any]) -> float:
     """Return how much a figure differs at the least: by its interval, where there is one."""
-    if "ratio" in told:
-        worse = told["b"] > told["a"]
-        bound = told["low"] if worse else told["high"]
-        ratio = bound if bound is not None else told["ratio"]
+    if "ratio" in difference:
+        worse = difference["b"] > difference["a"]
+        bound = difference["low"] if worse else difference["high"]
+        ratio = bound if bound is not None else difference["ratio"]
         if ratio is None:
             return float("inf")
         return float(ratio) if worse else 1 / max(float(ratio), 1e-9)
-    low, high = told["low"], told["high"]
+    low, high = difference["low"], difference["high"]
     if low is None or high is None:
-        return abs(float(told["difference"]))
-    return float(low) if told["b"] > told["a"] else -float(high)
+        return abs(float(difference["difference"]))
+    return float(low) if difference["b"] > difference["a"] else -float(high)
 
 
 def _rank(item: tuple[LineKey, list[dict[str, Any]]]) -> tuple[float, int]:
     """Return the place among others; of the same requests, that of the API comes first."""
-    key, told = item
-    return max(map(_size, told)), -_KINDS.index(key[0])
+    key, differences = item
+    return max(map(_size, differences)), -_KINDS.index(key[0])
 
 
 def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -447,13 +447,14 @@ def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _says_already(before: dict[str, Any], change: dict[str, Any]) -> bool:
     if before["api"] != change["api"]:
         return False
-    known = {told["measure"]: told for told in before["measures"]}
+    known = {difference["measure"]: difference for difference in before["measures"]}
     is_same = before["requests"] == change["requests"]
     if not is_same and before["by"] != "api":
         return False
     return all(
-        told["measure"] in known and (is_same or _overlap(known[told["measure"]], told))
-        for told in change["measures"]
+        difference["measure"] in known
+        and (is_same or _overlap(known[difference["measure"]], difference))
+        for difference in change["measures"]
     )
 
 
@@ -464,16 +465,16 @@ def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
 
 
-def _options(key: LineKey, told: Iterable[dict[str, Any]]) -> list[str]:
+def _options(key: LineKey, differences: Iterable[dict[str, Any]]) -> list[str]:
     """Return what ``kanalyze requests`` is given to show the rows."""
     kind, api, name = key
     words = [] if " " in api else ["--api", api]
     if kind in _OPTIONS and name is not None and not (kind == "topic" and name.startswith("id ")):
         words += [_OPTIONS[kind], name if kind == "broker" else _GLOB.sub(r"[\g<0>]", name)]
-    slow = [each["a"] for each in told if "ratio" in each]
+    slow = [each["a"] for each in differences if "ratio" in each]
     if slow:
         words += ["--slower-than", f"{max(slow) / 1e6:.3g}ms"]
-    elif any(each["measure"] == "errors" for each in told):
+    elif any(each["measure"] == "errors" for each in differences):
         words.append("--errors")
     return words
 
