@@ -19,7 +19,7 @@ from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.quality_facts import quality_facts
-from tests.support.captures import NAMES, path
+from tests.support.captures import NAMES, often, path
 from tests.support.findings import findings_in, kinds_of
 from tests.support.rows import START_NS, orphan, row
 
@@ -45,10 +45,7 @@ def kept_of(analysis: Analysis) -> KeptRows:
 OFTEN = ("groups", "errors", "fault-too-large", "fault-lag", "fault-wrong-listener")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in OFTEN else pytest.mark.long) for name in NAMES],
-)
+@pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_report_and_findings_are_those_of_the_capture(name):
     with Database(max_memory_bytes=MEMORY_BYTES, threads=1) as database:
         analysis = Analysis([str(path(name))])

@@ -13,7 +13,7 @@ import pytest
 from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.row import Row
@@ -52,17 +52,25 @@ def request_log(name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def in_turn(names: Iterable[str], others: Iterable[Any]) -> list[Any]:
+def often(names: Iterable[str], chosen: Collection[str]) -> list[Any]:
+    """Return parameters: the names, ``long`` but for those chosen."""
+    return [pytest.param(name, marks=() if name in chosen else pytest.mark.long) for name in names]
+
+
+def in_turn(
+    names: Iterable[str], others: Iterable[Any], chosen: Collection[str] | None = None
+) -> list[Any]:
     """Return parameters: each name with each of the others, all but one of a name ``long``.
 
-    Which one that is goes round, so that by default each of the others has its names too.
+    Which one that is goes round, so that by default each of the others has its names too. With
+    ``chosen`` all other names are ``long`` as well.
     """
     named, beside = list(names), list(others)
+    turns = [name for name in named if chosen is None or name in chosen]
+    usual = {(name, beside[at % len(beside)]) for at, name in enumerate(turns)}
     return [
-        pytest.param(
-            name, other, marks=() if beside[at % len(beside)] == other else pytest.mark.long
-        )
-        for at, name in enumerate(named)
+        pytest.param(name, other, marks=() if (name, other) in usual else pytest.mark.long)
+        for name in named
         for other in beside
     ]
 

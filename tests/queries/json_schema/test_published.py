@@ -18,19 +18,16 @@ from kanalyze.queries.json_schema.report import FILTER
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.registry import ALWAYS, SQL_TABLES, TABLES
-from tests.support.captures import FOLDER, ROOT, path, truth
+from tests.support.captures import FOLDER, ROOT, often, path, truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OFTEN = ("basics", "tls", "fault-not-allowed")
 """Lines in every table; no Kafka at all; findings."""
-CAPTURES = [
-    pytest.param(name, marks=() if name in OFTEN else pytest.mark.long)
-    for name in sorted(
-        file.name.removesuffix(".truth.json") for file in FOLDER.glob("*.truth.json")
-    )
-]
+CAPTURES = often(
+    sorted(file.name.removesuffix(".truth.json") for file in FOLDER.glob("*.truth.json")), OFTEN
+)
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 
 
