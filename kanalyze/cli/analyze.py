@@ -80,6 +80,7 @@ def analysis_of(
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
         "jobs": _jobs(arguments),
+        "keylog": _key_log(arguments),
     }
     return Analysis(
         arguments.captures,
@@ -88,7 +89,6 @@ def analysis_of(
         brokers=arguments.broker,
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         leave_out=_LeftOutReporter(),
-        keylog=_key_log(arguments),
         **{name: value for name, value in settings.items() if value is not None},
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 
 import pytest
@@ -19,11 +20,18 @@ FEW = [
     *("tls13-aes128gcm", "tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-mutual"),
     *("tls13-sasl", "tls13-late", "tls12-lost"),
 ]
+SECRETS_MISSING = {"tls12-resumed"}
+"""Resumed by the client, so that neither end wrote down the secrets of all connections."""
 WHOLE = [name for name in tls_captures.READABLE if name not in tls_captures.WITH_SECRETS]
-CUT = [*tls_captures.LATE, *tls_captures.LOST]
+LATE_1_2 = ["tls12-late", "tls12-cbc-late"]
+"""The keys of TLS 1.2 depend on the hellos, which these captures do not have."""
+CUT = [name for name in (*tls_captures.LATE, *tls_captures.LOST) if name not in LATE_1_2]
 WITH_LOGIN = [name for name in WHOLE if "handshake_requests" in tls_captures.truth(name)]
+LOGGED = [name for name in WHOLE if name not in {*WITH_LOGIN, *SECRETS_MISSING}]
 OTHER = "tls-no-suite"
 """Its key log has no secret of another capture."""
+_FILE_HEADER, _PACKET_HEADER = 24, 16
+_IP_ID = _PACKET_HEADER + 14 + 4
 _ANSWERED = ("ok", "error")
 
 
@@ -45,7 +53,7 @@ def told(row) -> tuple[object, ...]:
     return (client, row.correlation_id, row.api_key, row.api_version)
 
 
-@pytest.mark.parametrize("name", some([name for name in WHOLE if name not in WITH_LOGIN]))
+@pytest.mark.parametrize("name", some(LOGGED))
 def test_requests_and_errors_are_those_that_the_broker_logged(name):
     rows, truth = opened(name), tls_captures.truth(name)
     assert _numbers(rows, "api_version") == truth["broker_requests"]
@@ -63,6 +71,13 @@ def test_requests_of_who_logs_in_are_those_that_the_broker_counted(name):
     assert found == expected
 
 
+def _response_bytes(row) -> int | None:
+    """What tshark gives: without the size itself, and None where the capture has not all."""
+    if row.response_bytes is None or "incomplete_frame" in row.anomalies:
+        return None
+    return row.response_bytes - 4
+
+
 def _numbers(rows, column: str) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -75,11 +90,7 @@ def _numbers(rows, column: str) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize("name", some(tls_captures.READABLE))
 def test_requests_are_those_that_tshark_decrypts(name):
     rows = opened(name)
-    # Its sizes are without the four bytes of the size itself.
-    found = [
-        (*told(row), row.request_bytes - 4, row.response_bytes and row.response_bytes - 4)
-        for row in rows
-    ]
+    found = [(*told(row), row.request_bytes - 4, _response_bytes(row)) for row in rows]
     expected = [tuple(each) for each in tls_captures.read_by_tshark(name)]
     assert Counter(found) == Counter(expected)
 
@@ -94,6 +105,11 @@ def test_of_a_capture_that_was_cut_no_row_is_another_than_in_the_whole(name):
             assert row.api_version == whole[told(row)].api_version
             assert row.request_bytes == whole[told(row)].request_bytes
             assert row.response_bytes == whole[told(row)].response_bytes
+
+
+@pytest.mark.parametrize("name", some(LATE_1_2))
+def test_where_no_key_can_be_made_all_is_as_without_keys(name):
+    assert opened(name) == rows_of(name) == []
 
 
 @pytest.mark.parametrize("name", some(WHOLE))
@@ -123,6 +139,39 @@ def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_aga
     assert update.connection.path.sent_again(1, 3, 10) == 1
     assert update.connection.path.last_resent_ns(0, 150, 160, 1, 3, 0, 9) == -1
     assert update.connection.path.last_resent_ns(1, 150, 160, 1, 3, 0, 9) == 0
+
+
+def test_of_a_request_whose_packet_was_sent_again_the_parts_of_its_latency_are_null(tmp_path):
+    name = "tls13-aes128gcm"
+    keys = tls_captures.keylog(name)
+    row = max(opened(name), key=lambda each: each.latency_ns or 0)
+    assert row.broker_time_ns is not None
+    again = tmp_path / "again.pcap"
+    again.write_bytes(_with_packet_again(tls_captures.path(name).read_bytes(), row))
+    (found,) = [each for each in kanalyze.requests(again, keylog=keys) if told(each) == told(row)]
+    assert found.latency_ns == row.latency_ns
+    assert found.retransmitted_packets == 1
+    assert found.broker_network_ns == row.broker_network_ns
+    parts = (found.retransmission_wait_ns, found.pipeline_wait_ns, found.broker_time_ns)
+    assert parts == (None, None, None)
+
+
+def _with_packet_again(pcap: bytes, row) -> bytes:
+    """A capture in which the packet of a request comes again, halfway to the response."""
+    packets, at = [], _FILE_HEADER
+    while at < len(pcap):
+        seconds, nanoseconds, size, _ = struct.unpack_from("<4I", pcap, at)
+        packet = pcap[at : at + _PACKET_HEADER + size]
+        packets.append((seconds * 10**9 + nanoseconds, packet))
+        at += len(packet)
+    time_ns = row.request_end_ns + row.latency_ns // 2
+    _, sent = packets[row.request_packet - 1]
+    copy = bytearray(sent)
+    struct.pack_into("<2I", copy, 0, time_ns // 10**9, time_ns % 10**9)
+    copy[_IP_ID] ^= 0x55  # another packet, not one that was captured twice
+    packets.append((time_ns, bytes(copy)))
+    packets.sort(key=lambda each: each[0])
+    return pcap[:_FILE_HEADER] + b"".join(packet for _, packet in packets)
 
 
 def _update(pieces: list[bytes], *, closed: bool = False) -> StreamUpdate:
