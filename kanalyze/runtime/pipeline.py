@@ -113,7 +113,7 @@ class Analysis:
                 places in streams of tokens that a client logs in with. In one process.
             keylog: the secrets that TLS is decrypted with, besides those that captures have
                 inside; None for none. Nothing is decrypted by :meth:`resumable`, whose state has
-                no TLS, nor with ``on_tokens``, whose places are those of TCP.
+                no TLS, with ``on_tokens``, whose places are those of TCP, or with ``source``.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -135,7 +135,7 @@ class Analysis:
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
             keylog=keylog,
-            decrypts=on_tokens is None,
+            decrypts=on_tokens is None and source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)

@@ -132,6 +132,13 @@ def test_secrets_inside_a_capture_are_used_by_themselves(name):
     assert len(rows_of(name)) == len(tls_captures.read_by_tshark(name)) > 0
 
 
+def test_nothing_is_decrypted_where_places_in_tcp_are_asked_for():
+    name = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
+    analysis = Analysis([name], on_tokens=lambda _: None)
+    assert list(analysis.row_batches()) == []
+    assert analysis.quality.tls_connections > 0
+
+
 def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_again():
     update = _update([b"\x17\x03\x03"])
     update.connection.path.add_sent_again(0, 100, 200, False, 5, 2)
