@@ -15,8 +15,17 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze.api.filters import api_names, keeps_bytes
+from kanalyze.api.key_logs import read_key_logs
 from kanalyze.api.topic_ids import read_topic_ids
-from kanalyze.common.argument_values import count, parsed, path_text, size_bytes, texts, truth
+from kanalyze.common.argument_values import (
+    count,
+    parsed,
+    path_text,
+    path_texts,
+    size_bytes,
+    texts,
+    truth,
+)
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
@@ -239,6 +248,9 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
               none: a line ``ID NAME`` each, or a JSON object; None for no file.
             - ``definitions``: a folder of message definitions to add to the built-in ones; None
               for those alone.
+            - ``keylog``: files with secrets in the format of ``SSLKEYLOGFILE``, one or several:
+              what they open of TLS is decrypted, which needs ``kanalyze[tls]``. The variable itself
+              is not read.
             - ``max_memory_bytes``: how much may be held of open connections, in bytes or such as
               ``"2G"``; None for 1 GiB. What has to be dropped is an anomaly.
             - ``jobs``: how many processes may read files of some size, 1 (the default) to 256; the
@@ -525,8 +537,8 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
     Args:
         *captures: as in :func:`requests`.
         **options: ``client_id`` (of the first request), ``client_ip``, ``broker``, ``port``,
-            ``since``, ``until``, ``definitions`` and ``max_memory_bytes`` of :func:`requests`; of
-            the times, a connection that was open between them counts.
+            ``since``, ``until``, ``definitions``, ``keylog`` and ``max_memory_bytes`` of
+            :func:`requests`; of the times, a connection that was open between them counts.
 
     Raises:
         DefinitionError: as :func:`requests`.
@@ -545,9 +557,10 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
 
     Args:
         *captures: as in :func:`requests`.
-        **options: ``client_ip``, ``broker``, ``port``, ``since``, ``until``, ``definitions`` and
-            ``max_memory_bytes`` of :func:`requests`; an anomaly without a time or a connection
-            meets no condition on these. And ``kind``: one or several, such as ``"lost_bytes"``.
+        **options: ``client_ip``, ``broker``, ``port``, ``since``, ``until``, ``definitions``,
+            ``keylog`` and ``max_memory_bytes`` of :func:`requests`; an anomaly without a time or a
+            connection meets no condition on these. And ``kind``: one or several, such as
+            ``"lost_bytes"``.
 
     Raises:
         DefinitionError: as :func:`requests`.
@@ -596,6 +609,7 @@ def _arguments(
         "ports": sorted(row_filter.ports),
         "brokers": list(map(str, row_filter.brokers)),
         "topic_ids": None if file is None else parsed("topic_ids", read_topic_ids, file),
+        "keylog": parsed("keylog", read_key_logs, path_texts("keylog", options.get("keylog"))),
     }
     most = size_bytes("max_memory_bytes", options.get("max_memory_bytes"))
     if most is not None:
@@ -620,8 +634,9 @@ def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
         ("port", "ports"),
         ("topic_ids", "topic_ids"),
         ("definitions", "catalog"),
+        ("keylog", "keylog"),
     ):
-        if arguments[argument]:
+        if arguments[argument] not in (None, []):
             raise UsageError(
                 f"{name}: decides how packets are read, and {files[0]} has rows alone: give it to "
                 "save()"

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     Captures: TypeAlias = CaptureInput | Iterable[CaptureInput]
     FileName: TypeAlias = str | os.PathLike[str] | None
     """A path; None for none."""
+    FileNames: TypeAlias = FileName | Iterable[str | os.PathLike[str]]
+    """One or several."""
 
 __all__ = [
     "AnomalyOptions",
@@ -82,6 +84,7 @@ class EndOptions(TypedDict, total=False):
     since: Moment
     until: Moment
     definitions: FileName
+    keylog: FileNames
     max_memory_bytes: int | str | None
 
 

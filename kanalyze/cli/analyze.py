@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.filters import make_filter
+from kanalyze.api.key_logs import read_key_logs
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.console import print_message
+from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none", "rows_of"]
 
@@ -49,8 +52,9 @@ _FILTERS = {
     "until": "until",
 }
 """The arguments of a filter, by condition."""
-_OF_CAPTURES = ("port", "topic_ids", "definitions")
+_OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that decide how packets are read."""
+_KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
 """Messages about files that are left out."""
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
@@ -76,6 +80,7 @@ def analysis_of(
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
         "jobs": _jobs(arguments),
+        "keylog": _key_log(arguments),
     }
     return Analysis(
         arguments.captures,
@@ -188,6 +193,24 @@ def _quoted(value: object) -> str:
     import shlex  # needed only if nothing was found
 
     return shlex.quote(str(value))
+
+
+def _key_log(arguments: argparse.Namespace) -> KeyLog | None:
+    """Return the secrets of ``--keylog``, otherwise those that the environment names.
+
+    The variable is there for the programs that write the file: where it is of no use here, a line
+    says so, and the command goes on.
+    """
+    if arguments.keylog:
+        return read_key_logs(arguments.keylog)
+    file = os.environ.get(_KEY_LOG_VARIABLE)
+    if not file or not paths.exists(file):
+        return None
+    try:
+        return read_key_logs([file])
+    except UsageError as error:
+        print_message(f"{_KEY_LOG_VARIABLE} is not used: {error}")
+        return None
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:

@@ -618,7 +618,7 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         help="also write the report as JSON; -: to standard output, and nothing else",
     )
     _add_html(made)
-    _add_input(made)
+    _add_input(made, keys=False)
     _add_archive(made.add_argument_group("archives that grow"))
     _add_spark(made.add_argument_group("Spark"))
 
@@ -679,17 +679,21 @@ def _add_spark(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_input(made: argparse.ArgumentParser) -> None:
-    _add_filters(_add_captures(made, stdin=False))
+def _add_input(made: argparse.ArgumentParser, *, keys: bool = True) -> None:
+    _add_filters(_add_captures(made, stdin=False, keys=keys))
 
 
 def _add_captures(
-    made: argparse.ArgumentParser, *, stdin: bool = True, with_query: bool = False
+    made: argparse.ArgumentParser,
+    *,
+    stdin: bool = True,
+    with_query: bool = False,
+    keys: bool = True,
 ) -> argparse._ArgumentGroup:
     """Add the arguments of all commands that read captures; return the group for their filters.
 
     ``stdin``: whether the command can read standard input; ``with_query``: whether the last of the
-    captures may be a query.
+    captures may be a query; ``keys``: whether it can decrypt.
     """
     sources = "a pcap or pcapng file, compressed or not, a folder, a glob, "
     sources += (
@@ -702,12 +706,20 @@ def _add_captures(
         help=f"{sources}; several are read as one capture, in the order of time"
         + ("; behind them the query, if no --query is given" if with_query else ""),
     )
-    return _add_settings(made)
+    return _add_settings(made, keys=keys)
 
 
-def _add_settings(made: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argparse._ArgumentGroup:
     """Add how captures are read; return the group for filters."""
     _add_detection(made.add_argument_group("Kafka"))
+    if keys:
+        _repeated(
+            made.add_argument_group("TLS"),
+            "--keylog",
+            "FILE",
+            "decrypt with the secrets of this file, in the format of SSLKEYLOGFILE, which is read "
+            "if the variable is set and this option is not",
+        )
     limits = made.add_argument_group("limits")
     limits.add_argument(
         "--max-memory",

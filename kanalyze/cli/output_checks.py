@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INPUTS", "OUTPUTS", "check_outputs"]
 
-INPUTS: Final = ("captures", "a", "b", "pipe", "topic_ids", "definitions", "queries")
+INPUTS: Final = ("captures", "a", "b", "pipe", "topic_ids", "definitions", "queries", "keylog")
 """Arguments that name inputs."""
 OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
 """Arguments that name outputs."""

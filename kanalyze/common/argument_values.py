@@ -34,6 +34,7 @@ __all__ = [
     "number_texts",
     "parsed",
     "path_text",
+    "path_texts",
     "ports",
     "shown",
     "size_bytes",
@@ -240,6 +241,12 @@ def path_text(name: str, value: object) -> str | None:
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     raise UsageError(f"{name}: not a path: {shown(value)}")
+
+
+def path_texts(name: str, value: object) -> tuple[str, ...]:
+    """Return one path or several as texts; none for None."""
+    several = () if value is None else _several(value)
+    return tuple(text for each in several if (text := path_text(name, each)) is not None)
 
 
 def shown(value: Any) -> str:

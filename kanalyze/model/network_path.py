@@ -220,6 +220,15 @@ class NetworkPath:
         if len(self._packets):
             self._forget(len(self._packets))
 
+    def forget_ranges(self) -> None:
+        """Forget which bytes the packets so far sent again: streams are counted otherwise here.
+
+        As where a stream is decrypted: messages have offsets in the plaintext.
+        """
+        for index in range(len(self._packets)):
+            if self._ends[index] > self._begins[index]:
+                self._begins[index], self._ends[index] = _NO_RANGE
+
     def _forget(self, count: int) -> None:
         self._forgotten = self._packets[count - 1]
         if count == len(self._packets):
@@ -287,12 +296,15 @@ class NetworkPath:
             until_ns: later is of no effect.
 
         Returns:
-            The time in ns; ``sent_ns`` where they were not.
+            The time in ns; ``sent_ns`` where they were not; ``NOT_KNOWN`` where packets of this
+            sender were sent again and nobody remembers which bytes they had.
         """
         least = bisect_left(self._packets, first)
         index = bisect_right(self._packets, last) - 1
         while index >= least:
             time_ns = self._times[index]
+            if self._begins[index] < 0 and self._senders[index] == sender:
+                return NOT_KNOWN
             is_of_range = self._begins[index] < end and self._ends[index] > begin
             is_probe = self._are_tails[index] and time_ns - sent_ns < MOST_DELAY_NS
             if (
@@ -306,5 +318,6 @@ class NetworkPath:
         return sent_ns
 
 
+_NO_RANGE = (-2, -1)
 _NOTHING = array("q")
 """Shared by all without events: never written to."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Row
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["Analysis", "CaptureInput"]
 
@@ -79,6 +80,7 @@ class Analysis:
         idle_ns: int | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None = None,
+        keylog: KeyLog | None = None,
     ) -> None:
         """Check the settings; nothing is opened yet.
 
@@ -109,6 +111,9 @@ class Analysis:
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
                 places in streams of tokens that a client logs in with. In one process.
+            keylog: the secrets that TLS is decrypted with, besides those that captures have
+                inside; None for none. Nothing is decrypted by :meth:`resumable`, whose state has
+                no TLS, with ``on_tokens``, whose places are those of TCP, or with ``source``.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -129,6 +134,8 @@ class Analysis:
             idle_ns=idle_ns,
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
+            keylog=keylog,
+            decrypts=on_tokens is None and source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)
@@ -304,6 +311,7 @@ class Analysis:
         from kanalyze.runtime.resumable_run import ResumableRun  # only where captures go on
         from kanalyze.runtime.table_run import Tables  # as above
 
+        self._context.settings = self._context.settings._replace(decrypts=False)
         return ResumableRun(
             self._context,
             Tables(others, frozenset(more)),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.cluster.reader import ClusterReader
     from kanalyze.tables.requests.name_search import NameReader
     from kanalyze.tables.requests.topic_names import TopicNames
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["AnalysisSettings", "broker_side"]
 
@@ -48,6 +49,10 @@ class AnalysisSettings(NamedTuple):
     topic_ids: Mapping[bytes, str]
     has_packet_numbers: bool
     """False: packets may be left out of what is read, so that the others are numbered anew."""
+    keylog: KeyLog | None = None
+    """The secrets that TLS is decrypted with; None for none. Shows none of them in a ``repr``."""
+    decrypts: bool = True
+    """As in :class:`~kanalyze.runtime.stages.Stages`."""
 
     def stages(
         self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False
@@ -64,6 +69,8 @@ class AnalysisSettings(NamedTuple):
             every_anomaly=every_anomaly,
             shard=shard,
             idle_ns=self.idle_ns,
+            keylog=self.keylog,
+            decrypts=self.decrypts,
         )
 
     def with_tables(self, tables: Collection[str]) -> Self:
@@ -89,7 +96,14 @@ class AnalysisSettings(NamedTuple):
     def name_stages(self, names: NameReader) -> Stages:
         """Return new stages that read nothing of messages but the names of topics."""
         reader = MessageReader(self.catalog, Decoders(self.catalog), names.wanted_fields)
-        return Stages(reader, self.catalog, is_broker=self.is_broker, memory=self.memory)
+        return Stages(
+            reader,
+            self.catalog,
+            is_broker=self.is_broker,
+            memory=self.memory,
+            keylog=self.keylog,
+            decrypts=self.decrypts,
+        )
 
     def row_assembler(
         self, place: Callable[[int], tuple[str, int | None]], names: TopicNames

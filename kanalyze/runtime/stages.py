@@ -5,6 +5,8 @@ reports, or what becomes of an exchange.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
+With a key log, updates of connections with TLS become plaintext before Kafka is read in them.
+
 Only what open connections need is kept, within :class:`MemoryBounds`.
 """
 
@@ -25,7 +27,7 @@ from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.capture.file_metadata import FileMetadata
+    from kanalyze.capture.file_metadata import DecryptionSecrets, FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import SessionEvents
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.tcp.reassembly import ReassembledBatch
+    from kanalyze.tls.keylog import KeyLog
+    from kanalyze.tls.streams import DecryptedStreams
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -62,7 +66,8 @@ class MemoryBounds(NamedTuple):
     reassembly_bytes: int
     """Open TCP connections, and segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections whose protocol is not known yet."""
+    """Connections whose protocol is not known yet; with keys as much again of those with TLS of
+    which it is not known whether a secret fits."""
     kafka_bytes: int
     """Incomplete messages, and requests without a response."""
 
@@ -153,6 +158,8 @@ class Stages:
         every_anomaly: bool = False,
         shard: Shard = ALL_CONNECTIONS,
         idle_ns: int | None = None,
+        keylog: KeyLog | None = None,
+        decrypts: bool = True,
     ) -> None:
         """Set up the stages.
 
@@ -167,6 +174,9 @@ class Stages:
                 are counted in any case.
             shard: which connections to follow; the first shard counts what belongs to none.
             idle_ns: silence after which a connection is given up; None for never.
+            keylog: the secrets that TLS is decrypted with; None for none.
+            decrypts: whether TLS is decrypted, by ``keylog`` and the secrets that captures have
+                inside. False where the state is saved, or places in streams are asked for.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -188,6 +198,11 @@ class Stages:
         )
         self._reassembler = self._new_reassembler()
         self._tracker = self._new_tracker()
+        self._undecided_bytes = bounds.undecided_bytes
+        self._decrypts = decrypts
+        self._secrets_taken = 0
+        """How many of those that captures have inside were looked at."""
+        self._decrypted = self._new_decrypted(keylog) if keylog is not None and decrypts else None
 
     @property
     def settings(self) -> State:
@@ -255,7 +270,8 @@ class Stages:
     def held_bytes(self) -> int:
         """Bytes buffered of open connections: after gaps, undecided, of incomplete messages."""
         tracker = self._tracker
-        return self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
+        held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
+        return held if self._decrypted is None else held + self._decrypted.held_bytes
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response.
@@ -278,12 +294,38 @@ class Stages:
         they continue elsewhere.
         """
         for batch in captures.batches():
+            if self._decrypts and captures.description is not None:
+                self._take_secrets(captures.description.decryption_secrets)
             yield batch, self.feed(batch)
         if ends:
             yield None, self.finish()
 
+    def _take_secrets(self, secrets: list[DecryptionSecrets]) -> None:
+        """Use the secrets that captures have inside; they come before the packets they are for."""
+        added = secrets[self._secrets_taken :]
+        if not added:
+            return
+        self._secrets_taken = len(secrets)
+        from kanalyze.tls.installed import are_ciphers_installed  # only where there are keys
+        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
+
+        logs = [each.data for each in added if each.kind == TLS_KEY_LOG]
+        if not logs or not are_ciphers_installed():
+            return
+        if self._decrypted is None:
+            self._decrypted = self._new_decrypted(KeyLog())
+        for data in logs:
+            self._decrypted.add_secrets(data)
+
+    def _new_decrypted(self, keylog: KeyLog) -> DecryptedStreams:
+        from kanalyze.tls.streams import DecryptedStreams  # only where there are keys
+
+        return DecryptedStreams(keylog, self._undecided_bytes)
+
     def _events(self, found: ReassembledBatch) -> BatchEvents:
-        session = self._tracker.feed(found.updates)
+        decrypted = self._decrypted
+        updates = found.updates if decrypted is None else decrypted.feed(found.updates)
+        session = self._tracker.feed(updates)
         events = BatchEvents(found.anomalies, session)
         events.closed_connections = [u.connection for u in found.updates if u.closed]
         return events

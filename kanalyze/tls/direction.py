@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from kanalyze.tls.late_start import LateStarts
     from kanalyze.tls.negotiation import Negotiation
 
-__all__ = ["MOST_WAITING_BYTES", "TlsDirection"]
+__all__ = ["LATE_RECORDS", "MOST_WAITING_BYTES", "TlsDirection"]
 
 MOST_WAITING_BYTES: Final = 1 << 18
 """Of records that wait for keys."""
 _MOST_EARLY_BYTES: Final = 1 << 16
 """Of early data, held until the server has said whether it takes it."""
-_LATE_RECORDS: Final = 8
+LATE_RECORDS: Final = 8
 """So many records of a direction are tried with all secrets of the key log."""
 _MOST_CONTENT_BYTES: Final = 1 << 14
 _WAITING_BYTES: Final = 512
@@ -67,7 +67,7 @@ class TlsDirection:
         self._side = side
         self._negotiation = negotiation
         self._late_starts = late_starts
-        self._late_records = _LATE_RECORDS
+        self._late_records = LATE_RECORDS
         self._from_start = from_start
         self._keys_may_come = keys_may_come
         self._cutter: RecordCutter | None = None

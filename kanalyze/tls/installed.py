@@ -9,10 +9,15 @@ import importlib.util
 
 from kanalyze.errors import UsageError
 
-__all__ = ["require_ciphers"]
+__all__ = ["are_ciphers_installed", "require_ciphers"]
+
+
+def are_ciphers_installed() -> bool:
+    """Return whether records can be decrypted."""
+    return importlib.util.find_spec("cryptography") is not None
 
 
 def require_ciphers() -> None:
     """Raise UsageError unless records can be decrypted."""
-    if importlib.util.find_spec("cryptography") is None:
+    if not are_ciphers_installed():
         raise UsageError("decryption needs cryptography: pip install 'kanalyze[tls]'")

@@ -24,7 +24,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST_LINE_BYTES", "MOST_SECRETS", "KeyLog", "SecretKind"]
+__all__ = ["LONGEST_LINE_BYTES", "MOST_SECRETS", "TLS_KEY_LOG", "KeyLog", "SecretKind"]
+
+TLS_KEY_LOG: Final = 0x544C534B
+"""The kind of the secrets that pcapng files have in this format."""
 
 LONGEST_LINE_BYTES: Final = 1024
 """A line of TLS 1.3 with a secret of 48 bytes takes less than 200."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["ALERT", "APPLICATION_DATA", "CHANGE_CIPHER_SPEC", "HANDSHAKE_RECORD", "HEADER_BYTES"]
-__all__ += ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
+__all__ += ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange", "looks_like_record"]
 
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
 """Content types."""
@@ -37,6 +37,13 @@ _KINDS = range(20, 24)
 _HEADER = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]")
 """The beginning of a header; random bytes look so once in 2^23."""
 _HEADER_BEGINNING_BYTES = 4
+
+
+def looks_like_record(head: bytes) -> bool:
+    """Return true if these bytes may be the beginning of a record."""
+    if len(head) < HEADER_BYTES or _HEADER.match(head) is None:
+        return False
+    return 0 < int.from_bytes(head[3:HEADER_BYTES], "big") <= MOST_BODY_BYTES
 
 
 class TlsRecord(NamedTuple):

@@ -101,11 +101,11 @@ def test_inputs_are_those_that_arguments_stand_for(given, capture, tmp_path, cap
     assert (tmp_path / "b.pcap").read_bytes() == b"not a capture yet"
 
 
-@pytest.mark.parametrize("option", ["--topic-ids", "--definitions"])
+@pytest.mark.parametrize("option", ["--topic-ids", "--definitions", "--keylog"])
 def test_what_else_is_read_is_an_input_too(option, tmp_path, capsys):
     ids = tmp_path / "ids.json"
     ids.write_text("{}")
-    given = ids if option == "--topic-ids" else tmp_path
+    given = tmp_path if option == "--definitions" else ids
     assert main(["report", "--json", str(ids), option, str(given), str(BASICS)]) == 2
     refused(capsys, str(ids), "is also an input")
     assert ids.read_text() == "{}"

@@ -39,7 +39,8 @@ A packet that was sent again and captured again tells that its first copy was lo
 capture point; but not where it was the last one, and came again sooner than receivers acknowledge:
 then it is most likely a probe (``NetworkPath.last_resent_ns``). An answer that came sooner after it
 than the round trip is none to that copy. What was lost before the capture point left no trace but
-its hole.
+its hole. In a stream that was decrypted there is no telling which request such bytes belong to: the
+parts that depend on it are null.
 
 A segment may be of 64 kB where the network card divides or joins them; times are then those of the
 whole. Where packets came in another order than their bytes, so that the last byte of a message
@@ -186,6 +187,8 @@ class PartsWriter:
                 request.last_ns,
                 response.start_ns - network_ns,
             )
+            if resent_ns < 0:
+                return
             wait_ns = min(resent_ns - request.last_ns, rest_ns)
         self._retransmission_wait_ns.put(at, wait_ns)
         rest_ns -= wait_ns

@@ -1,0 +1,171 @@
+"""Key logs on the command line: what is read, what is refused, and that no secret is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from kanalyze.errors import UsageError
+from kanalyze.runtime import workers
+from kanalyze.tls import installed
+from tests.support import tls_captures
+
+NAME = "tls13-aes128gcm"
+CAPTURE = str(tls_captures.path(NAME))
+KEYS = str(tls_captures.keylog(NAME))
+REQUESTS = len(tls_captures.read_by_tshark(NAME))
+SECRETS = [line.split()[-1] for line in tls_captures.keylog(NAME).read_text().splitlines()]
+JSON_LINES = ["--format", "jsonl"]
+
+
+@pytest.fixture(autouse=True)
+def without_variable(monkeypatch):
+    monkeypatch.delenv("SSLKEYLOGFILE", raising=False)
+
+
+def lines(capsys, *argv: str) -> list[str]:
+    assert main([*argv]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def refused(capsys, *argv: str) -> str:
+    assert main([*argv]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    (said,) = [line for line in told.err.splitlines() if "not compiled" not in line]
+    assert said.startswith("kanalyze: ")
+    assert not any(secret in told.err for secret in SECRETS)
+    return told.err
+
+
+def test_requests_are_decrypted(capsys):
+    found = lines(capsys, "requests", *JSON_LINES, "--keylog", KEYS, CAPTURE)
+    assert len(found) == REQUESTS
+
+
+def test_several_key_logs_are_one(capsys, tmp_path):
+    words = tls_captures.keylog(NAME).read_text().splitlines(keepends=True)
+    parts = [tmp_path / "a.keys", tmp_path / "b.keys"]
+    for part, begin in zip(parts, (0, 1), strict=True):
+        part.write_text("".join(words[begin::2]))
+    options = [word for part in parts for word in ("--keylog", str(part))]
+    assert len(lines(capsys, "requests", *JSON_LINES, *options, CAPTURE)) == REQUESTS
+
+
+@pytest.mark.parametrize("command", ["decode", "connections", "anomalies", "report", "records"])
+def test_other_commands_decrypt_and_show_no_secret(command, capsys):
+    argv = [command, "--keylog", KEYS, CAPTURE]
+    text = "\n".join(lines(capsys, *argv, *(["--values"] if command == "records" else [])))
+    assert not any(secret in text for secret in SECRETS)
+    if command != "anomalies":
+        assert text
+        assert text != "\n".join(lines(capsys, command, CAPTURE))
+
+
+def test_a_query_and_a_saved_file_have_what_was_decrypted(capsys, tmp_path):
+    query = "SELECT count(*) AS n FROM requests"
+    told = lines(capsys, "sql", *JSON_LINES, "--keylog", KEYS, CAPTURE, query)
+    assert json.loads(told[0]) == {"n": REQUESTS}
+    saved = tmp_path / "saved.duckdb"
+    assert main(["save", "-o", str(saved), "--keylog", KEYS, CAPTURE]) == 0
+    assert len(lines(capsys, "requests", *JSON_LINES, str(saved))) == REQUESTS
+    data = saved.read_bytes()
+    assert not any(secret.encode() in data or bytes.fromhex(secret) in data for secret in SECRETS)
+    assert "--keylog decides how" in refused(capsys, "requests", "--keylog", KEYS, str(saved))
+
+
+def test_the_same_is_compared_with_itself(capsys):
+    told = lines(capsys, "compare", "--format", "json", "--keylog", KEYS, CAPTURE, CAPTURE)
+    found = json.loads("\n".join(told))
+    assert str(REQUESTS) in json.dumps(found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no workers here")
+def test_workers_decrypt_as_one_process_does(capsys, monkeypatch):
+    monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
+    argv = ["requests", *JSON_LINES, "--keylog", KEYS, CAPTURE]
+    alone = lines(capsys, *argv, "--jobs", "1")
+    assert lines(capsys, *argv, "--jobs", "2") == alone
+    assert len(alone) == REQUESTS
+
+
+def test_a_missing_file_is_said(capsys):
+    assert "no.keys: No such file" in refused(capsys, "report", "--keylog", "no.keys", CAPTURE)
+
+
+def test_a_folder_is_said(capsys, tmp_path):
+    assert "directory" in refused(capsys, "report", "--keylog", str(tmp_path), CAPTURE)
+
+
+@pytest.mark.parametrize("content", [b"hello\nworld\n", b"\0" * 5000, b"-----BEGIN KEY-----\nAA\n"])
+def test_what_is_no_key_log_is_said(content, capsys, tmp_path):
+    wrong = tmp_path / "wrong.keys"
+    wrong.write_bytes(content)
+    assert "is no key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
+
+
+def test_a_key_log_is_not_repeated_where_lines_of_it_are_broken(capsys, tmp_path):
+    broken = tmp_path / "broken.keys"
+    broken.write_text("".join(f"NO_LABEL {'0' * 64} {secret}\n" for secret in SECRETS))
+    refused(capsys, "report", "--keylog", str(broken), CAPTURE)
+
+
+def test_without_ciphers_it_is_said_what_to_install(capsys, monkeypatch):
+    monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
+    told = refused(capsys, "requests", "--keylog", KEYS, CAPTURE)
+    assert "kanalyze[tls]" in told
+
+
+@pytest.mark.parametrize("command", [["live", "-"], ["batch", "--out", "out", CAPTURE]])
+def test_commands_that_do_not_decrypt_have_no_such_option(command, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main([*command, "--keylog", KEYS])
+    assert raised.value.code == 2
+    assert "--keylog" in capsys.readouterr().err
+
+
+def test_the_variable_names_a_key_log(capsys, monkeypatch):
+    monkeypatch.setenv("SSLKEYLOGFILE", KEYS)
+    assert len(lines(capsys, "requests", *JSON_LINES, CAPTURE)) == REQUESTS
+
+
+def test_the_option_is_in_place_of_the_variable(capsys, monkeypatch):
+    monkeypatch.setenv("SSLKEYLOGFILE", KEYS)
+    other = str(tls_captures.keylog("tls-no-suite"))
+    assert lines(capsys, "requests", *JSON_LINES, "--keylog", other, CAPTURE) == []
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_variable_that_is_of_no_use_stops_nothing(exists, capsys, monkeypatch, tmp_path):
+    wrong = tmp_path / "wrong.keys"
+    if exists:
+        wrong.write_text("no key log\n")
+    monkeypatch.setenv("SSLKEYLOGFILE", str(wrong))
+    assert main(["requests", *JSON_LINES, "captures/basics.pcap"]) == 0
+    told = capsys.readouterr()
+    assert told.out
+    assert ("SSLKEYLOGFILE is not used: " in told.err) == exists
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (7, "keylog: not a path: 7"),
+        ("no.keys", "keylog: no.keys: "),
+        ("a\0b", "keylog: not a p"),
+    ],
+)
+def test_the_library_says_what_is_wrong(given, told):
+    with pytest.raises(UsageError, match=told):
+        kanalyze.requests(CAPTURE, keylog=given)
+
+
+def test_the_library_takes_one_path_or_several():
+    one = list(kanalyze.requests(CAPTURE, keylog=KEYS))
+    assert list(kanalyze.requests(CAPTURE, keylog=[tls_captures.keylog(NAME), KEYS])) == one
+    assert len(one) == REQUESTS
+    assert list(kanalyze.requests(CAPTURE, keylog=None)) == []

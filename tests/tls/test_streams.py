@@ -1,0 +1,253 @@
+"""Captures of TLS are read as those of plaintext where there are keys, and as before where not."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+import pytest
+
+import kanalyze
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk, StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.streams import DecryptedStreams
+from tests.support import tls_captures
+
+FEW = [
+    *("tls13-aes128gcm", "tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-mutual"),
+    *("tls13-sasl", "tls13-late", "tls12-lost"),
+]
+SECRETS_MISSING = {"tls12-resumed"}
+"""Resumed by the client, so that neither end wrote down the secrets of all connections."""
+WHOLE = [name for name in tls_captures.READABLE if name not in tls_captures.WITH_SECRETS]
+LATE_1_2 = ["tls12-late", "tls12-cbc-late"]
+"""The keys of TLS 1.2 depend on the hellos, which these captures do not have."""
+CUT = [name for name in (*tls_captures.LATE, *tls_captures.LOST) if name not in LATE_1_2]
+WITH_LOGIN = [name for name in WHOLE if "handshake_requests" in tls_captures.truth(name)]
+LOGGED = [name for name in WHOLE if name not in {*WITH_LOGIN, *SECRETS_MISSING}]
+OTHER = "tls-no-suite"
+"""Its key log has no secret of another capture."""
+_FILE_HEADER, _PACKET_HEADER = 24, 16
+_IP_ID = _PACKET_HEADER + 14 + 4
+_ANSWERED = ("ok", "error")
+
+
+def some(names: list[str]) -> list[object]:
+    """The few that always run, and the others for those who have the time."""
+    return [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+def rows_of(name: str, **options):
+    return list(kanalyze.requests(tls_captures.path(name), **options))
+
+
+def opened(name: str, **options):
+    return rows_of(name, keylog=tls_captures.keylog(name), **options)
+
+
+def told(row) -> tuple[object, ...]:
+    client = f"{row.client_ip}:{row.client_port}"
+    return (client, row.correlation_id, row.api_key, row.api_version)
+
+
+@pytest.mark.parametrize("name", some(LOGGED))
+def test_requests_and_errors_are_those_that_the_broker_logged(name):
+    rows, truth = opened(name), tls_captures.truth(name)
+    assert _numbers(rows, "api_version") == truth["broker_requests"]
+    assert _numbers([row for row in rows if row.error_code], "error_name") == truth["broker_errors"]
+
+
+@pytest.mark.parametrize("name", some(WITH_LOGIN))
+def test_requests_of_who_logs_in_are_those_that_the_broker_counted(name):
+    truth = tls_captures.truth(name)
+    expected = Counter(truth["handshake_requests"])
+    for api, by_version in truth["authenticated_requests"].items():
+        expected[api] += sum(by_version.values())
+    found = Counter(row.api_name for row in opened(name))
+    assert found.pop("SaslAuthenticate") > 0  # which the broker does not count
+    assert found == expected
+
+
+def _response_bytes(row) -> int | None:
+    """What tshark gives: without the size itself, and None where the capture has not all."""
+    if row.response_bytes is None or "incomplete_frame" in row.anomalies:
+        return None
+    return row.response_bytes - 4
+
+
+def _numbers(rows, column: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        of_api = found.setdefault(row.api_name, {})
+        value = str(getattr(row, column))
+        of_api[value] = of_api.get(value, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("name", some(tls_captures.READABLE))
+def test_requests_are_those_that_tshark_decrypts(name):
+    rows = opened(name)
+    found = [(*told(row), row.request_bytes - 4, _response_bytes(row)) for row in rows]
+    expected = [tuple(each) for each in tls_captures.read_by_tshark(name)]
+    assert Counter(found) == Counter(expected)
+
+
+@pytest.mark.parametrize("name", some(CUT))
+def test_of_a_capture_that_was_cut_no_row_is_another_than_in_the_whole(name):
+    whole = {told(row): row for row in opened(tls_captures.source(name))}
+    rows = opened(name)
+    assert rows
+    for row in rows:
+        if row.status in _ANSWERED:
+            assert row.api_version == whole[told(row)].api_version
+            assert row.request_bytes == whole[told(row)].request_bytes
+            assert row.response_bytes == whole[told(row)].response_bytes
+
+
+@pytest.mark.parametrize("name", some(LATE_1_2))
+def test_where_no_key_can_be_made_all_is_as_without_keys(name):
+    assert opened(name) == rows_of(name) == []
+
+
+@pytest.mark.parametrize("name", some(WHOLE))
+def test_without_a_secret_that_fits_all_is_as_without_keys(name):
+    other = {"keylog": tls_captures.keylog(OTHER)}
+    path = tls_captures.path(name)
+    assert rows_of(name, **other) == rows_of(name) == []
+    for table in (kanalyze.connections, kanalyze.anomalies):
+        assert list(table(path, **other)) == list(table(path))
+
+
+def test_plaintext_is_not_touched_by_keys():
+    path = "captures/basics.pcap"
+    keys = tls_captures.keylog("tls13-aes128gcm")
+    assert list(kanalyze.requests(path, keylog=keys)) == list(kanalyze.requests(path))
+
+
+@pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
+def test_secrets_inside_a_capture_are_used_by_themselves(name):
+    assert len(rows_of(name)) == len(tls_captures.read_by_tshark(name)) > 0
+
+
+def test_nothing_is_decrypted_where_places_in_tcp_are_asked_for():
+    name = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
+    analysis = Analysis([name], on_tokens=lambda _: None)
+    assert list(analysis.row_batches()) == []
+    assert analysis.quality.tls_connections > 0
+
+
+def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_again():
+    update = _update([b"\x17\x03\x03"])
+    update.connection.path.add_sent_again(0, 100, 200, False, 5, 2)
+    update.connection.path.forget_ranges()
+    assert update.connection.path.sent_again(1, 3, 10) == 1
+    assert update.connection.path.last_resent_ns(0, 150, 160, 1, 3, 0, 9) == -1
+    assert update.connection.path.last_resent_ns(1, 150, 160, 1, 3, 0, 9) == 0
+
+
+def test_of_a_request_whose_packet_was_sent_again_the_parts_of_its_latency_are_null(tmp_path):
+    name = "tls13-aes128gcm"
+    keys = tls_captures.keylog(name)
+    row = max(opened(name), key=lambda each: each.latency_ns or 0)
+    assert row.broker_time_ns is not None
+    again = tmp_path / "again.pcap"
+    again.write_bytes(_with_packet_again(tls_captures.path(name).read_bytes(), row))
+    (found,) = [each for each in kanalyze.requests(again, keylog=keys) if told(each) == told(row)]
+    assert found.latency_ns == row.latency_ns
+    assert found.retransmitted_packets == 1
+    assert found.broker_network_ns == row.broker_network_ns
+    parts = (found.retransmission_wait_ns, found.pipeline_wait_ns, found.broker_time_ns)
+    assert parts == (None, None, None)
+
+
+def _with_packet_again(pcap: bytes, row) -> bytes:
+    """A capture in which the packet of a request comes again, halfway to the response."""
+    packets, at = [], _FILE_HEADER
+    while at < len(pcap):
+        seconds, nanoseconds, size, _ = struct.unpack_from("<4I", pcap, at)
+        packet = pcap[at : at + _PACKET_HEADER + size]
+        packets.append((seconds * 10**9 + nanoseconds, packet))
+        at += len(packet)
+    time_ns = row.request_end_ns + row.latency_ns // 2
+    _, sent = packets[row.request_packet - 1]
+    copy = bytearray(sent)
+    struct.pack_into("<2I", copy, 0, time_ns // 10**9, time_ns % 10**9)
+    copy[_IP_ID] ^= 0x55  # another packet, not one that was captured twice
+    packets.append((time_ns, bytes(copy)))
+    packets.sort(key=lambda each: each[0])
+    return pcap[:_FILE_HEADER] + b"".join(packet for _, packet in packets)
+
+
+def _update(pieces: list[bytes], *, closed: bool = False) -> StreamUpdate:
+    ends = (Endpoint("10.0.0.1", 4000), Endpoint("10.0.0.2", 9092))
+    tcp = TcpConnection(1, ends, 1, 0, 0, 0, 1, [True, True])
+    return _update_of(tcp, pieces, closed=closed)
+
+
+def _update_of(tcp: TcpConnection, pieces: list[bytes], *, closed: bool = False) -> StreamUpdate:
+    items = []
+    for number, piece in enumerate(pieces):
+        buffer = bytearray(b"?" + piece)  # as that of a batch, which is written over
+        segments = Segments(memoryview(buffer), [1], [len(piece)], [len(piece)], [number], [number])
+        items.append(Chunk(0, segments, 0, 1))
+    return StreamUpdate(tcp, (items, []), closed)
+
+
+def _bytes(update: StreamUpdate) -> bytes:
+    found = b""
+    for item in update.items[0]:
+        segments = item.segments
+        for index in range(item.first, item.last):
+            start = segments.start[index]
+            found += bytes(segments.view(start, start + segments.captured[index]))
+    return found
+
+
+def test_what_is_no_tls_passes_at_once_and_as_it_is():
+    streams = DecryptedStreams(KeyLog(), 1 << 20)
+    update = _update([b"\0\0\0\x20\0\x12\0\x04"])
+    (passed,) = streams.feed([update])
+    assert _bytes(passed) == _bytes(update)
+    later = _update_of(update.connection, [b"more"], closed=True)
+    assert streams.feed([later]) == [later]
+    assert streams.held_bytes == 0
+
+
+def test_bytes_that_are_kept_outlast_their_batch():
+    streams = DecryptedStreams(KeyLog(), 1 << 20)
+    update = _update([b"\x16\x03\x01"])
+    assert streams.feed([update]) == []
+    assert streams.held_bytes > 3
+    update.items[0][0].segments.buffer[:] = b"\xff" * 4
+    closing = _update_of(update.connection, [b"\x00\x05hello"], closed=True)
+    (passed,) = streams.feed([closing])
+    assert passed.closed
+    assert _bytes(passed) == b"\x16\x03\x01\x00\x05hello"
+    assert streams.held_bytes == 0
+
+
+def test_what_is_kept_is_bounded():
+    record = b"\x16\x03\x01\x40\x00" + bytes(1 << 14)
+    streams = DecryptedStreams(KeyLog(), 1 << 16)
+    update = _update([record])
+    given, passed = record, streams.feed([update])
+    for _ in range(8):
+        passed += streams.feed([_update_of(update.connection, [record])])
+        given += record
+        assert streams.held_bytes < 1 << 17
+    assert b"".join(map(_bytes, passed)) == given
+
+
+def test_no_secret_is_shown_by_what_holds_it():
+    analysis = Analysis([], keylog=_log("tls13-aes128gcm"))
+    assert "KeyLog object" in repr(analysis._context.settings)
+
+
+def _log(name: str) -> KeyLog:
+    log = KeyLog()
+    log.feed(tls_captures.keylog(name).read_bytes())
+    log.end()
+    return log
