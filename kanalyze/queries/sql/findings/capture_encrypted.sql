@@ -4,7 +4,7 @@
 -- show: connections
 -- sure: likely: they speak TLS, to a port of Kafka or in a capture without any other Kafka.
 -- why: Nothing of their requests is known: they are in no figure but those of connections.
--- repair: TLS is not decrypted here: capture where it has ended (behind the proxy that ends it, on a listener without it), decrypt the capture before, or ask the broker (request log, client metrics).
+-- repair: Give the secrets of its sessions (--keylog FILE; docs/tls.md says how to have them), capture where TLS has ended (behind the proxy that ends it, on a listener without it), or ask the broker (request log, client metrics).
 -- parameter least_connections = 1: such connections, at least
 WITH kafka AS (
     SELECT broker_port
