@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
-REPORT_MEMORY_BYTES = 80 << 20
+REPORT_MEMORY_BYTES = 128 << 20
 """What the queries of a report need is a fraction of that, whatever there is to be reported on."""
 
 _INCOMING = "incoming"

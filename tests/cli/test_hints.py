@@ -41,7 +41,7 @@ def said(capsys, *argv: str) -> tuple[str, str]:
         (
             ["report", "a.pcap", "--err"],
             "kanalyze report",
-            "unknown option --err; did you mean --errors?",
+            "unknown option --err; did you mean --error?",
         ),
         (
             ["requests", "a.pcap", "--json", "x"],

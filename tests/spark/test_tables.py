@@ -54,7 +54,7 @@ def database() -> Iterator[Database]:
             own = [each._replace(client_id=f"{each.client_id}-{number}") for each in rows.requests]
             rows = rows._replace(requests=[*own, nameless(number)])
             for name, some in rows._asdict().items():
-                made.insert(name, BatchMaker(TABLES[name].columns).of_rows(some))
+                made.insert(name, BatchMaker(TABLES[name].columns, coded=True).of_rows(some))
         yield made
 
 
