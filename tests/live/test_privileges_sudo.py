@@ -63,6 +63,7 @@ def probe(
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", PROBE, "yes" if may_capture else "no"],
+        cwd=where,  # comes before PYTHONPATH
         env={**os.environ, "PYTHONPATH": str(where), **environment},
         capture_output=True,
         text=True,
