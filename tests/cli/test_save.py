@@ -444,7 +444,13 @@ def test_who_is_stopped_leaves_no_file(number, status, tmp_path):
     os.mkfifo(pipe)
     command = [*RUN, "save", "-o", str(folder / "a.duckdb"), str(pipe)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        env=environment,
+        # Who runs tests in the background may ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
     try:
         with pipe.open("wb") as capture:
             capture.write(path("basics").read_bytes())
