@@ -20,6 +20,7 @@ from kanalyze.tables.registry import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from kanalyze.queries.database import Database
     from kanalyze.queries.findings import Finding, FindingKind
@@ -58,54 +59,44 @@ class FindingSearch:
                 self._kinds.append(kind)
 
     def search(
-        self, make_database: Callable[[], Database], longest_s: float
+        self, make_database: Callable[[], AbstractContextManager[Database]], longest_s: float
     ) -> tuple[list[Finding], dict[str, str]]:
         """Return the findings, the worst first, and by name of a kind why it is left out.
 
         Args:
-            make_database: is called again after a query that failed, which in DuckDB ends the
-                transaction that the rows are in.
+            make_database: gives the database of the rows; called once.
             longest_s: a query that takes longer is interrupted.
         """
         found: list[Finding] = []
         failed: dict[str, str] = {}
         kinds = list(self._kinds)
-        while kinds:
-            try:
-                with make_database() as database:
-                    found += self._ask_some(database, kinds, failed, longest_s)
-            except (KanalyzeError, OSError) as error:  # there is no room for a database
-                for kind in kinds:
-                    self._leave_out(failed, kind, str(error))
-                break
+        try:
+            with make_database() as database:
+                while kinds:
+                    found += self._ask(database, kinds.pop(0), failed, longest_s)
+        except (KanalyzeError, OSError) as error:  # there is no room for a database
+            for kind in kinds:
+                self._leave_out(failed, kind, str(error))
         found.sort(key=lambda each: (-each.severity, each.name, -each.weight))
         return found, {**self._never, **failed}
 
-    def _ask_some(
-        self,
-        database: Database,
-        kinds: list[FindingKind],
-        failed: dict[str, str],
-        longest_s: float,
+    def _ask(
+        self, database: Database, kind: FindingKind, failed: dict[str, str], longest_s: float
     ) -> list[Finding]:
-        """Ask kinds until one fails; take those that were asked off the list."""
-        found: list[Finding] = []
-        while kinds:
-            kind = kinds.pop(0)
-            timer = _Timer(database, longest_s)
-            try:
-                found += findings_of(database, [kind])
-            except UsageError as error:
-                if timer.is_over:
-                    self._kinds.remove(kind)
-                    reason = f"its query takes longer than {longest_s:g} s"
-                    self._leave_out(self._never, kind, reason)
-                else:
-                    self._leave_out(failed, kind, str(error))
-                break
-            finally:
-                timer.stop()
-        return found
+        """Return the findings of one kind; none, and a reason in ``failed``, if its query fails."""
+        timer = _Timer(database, longest_s)
+        try:
+            return findings_of(database, [kind])
+        except UsageError as error:
+            if timer.is_over:
+                self._kinds.remove(kind)
+                reason = f"its query takes longer than {longest_s:g} s"
+                self._leave_out(self._never, kind, reason)
+            else:
+                self._leave_out(failed, kind, str(error))
+            return []
+        finally:
+            timer.stop()
 
     def _leave_out(self, kinds: dict[str, str], kind: FindingKind, reason: str) -> None:
         name = kind.query.name
