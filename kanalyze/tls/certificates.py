@@ -1,7 +1,7 @@
 """What a certificate says: whose it is, who signed it, how long it holds.
 
-In: a certificate in DER. Out: :class:`CertificateFacts`. Must not know: who sent it; nothing is
-verified.
+In: a certificate in DER. Out: :class:`~kanalyze.model.tls.CertificateFacts`. Must not know: who
+sent it; nothing is verified.
 """
 
 from __future__ import annotations
@@ -9,29 +9,18 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tls import CertificateFacts
 
 if TYPE_CHECKING:
     import datetime
 
     from cryptography import x509
 
-__all__ = ["CertificateFacts", "certificate_facts"]
+__all__ = ["certificate_facts"]
 
 _MOST_CERTIFICATE_BYTES: Final = 1 << 16
 _MOST_NAME_CHARACTERS: Final = 1024
 _NS_PER_S: Final = 1_000_000_000
-
-
-class CertificateFacts(NamedTuple):
-    """What a certificate says of itself."""
-
-    subject: str
-    """A distinguished name as RFC 4514 writes it; untrusted."""
-    issuer: str
-    not_before_ns: int
-    """Unix time."""
-    not_after_ns: int
 
 
 def certificate_facts(der: bytes) -> CertificateFacts | None:

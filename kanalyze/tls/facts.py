@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from kanalyze.model.tls import CertificateFacts
     from kanalyze.tls.alerts import TlsAlert
-    from kanalyze.tls.certificates import CertificateFacts
 
 __all__ = ["Decryption", "TlsCounts", "TlsFacts", "version_name"]
 
@@ -74,6 +74,7 @@ class TlsFacts:
         version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
         resumed: whether a session was resumed, by ticket, session id or pre-shared key.
         retried: whether the server asked for another ClientHello (HelloRetryRequest).
+        certificate_requested: whether the server asked for the client's certificate.
         mutual: whether the client showed a certificate.
         server_certificate, client_certificate: the first of the chain.
         handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
@@ -87,7 +88,8 @@ class TlsFacts:
     """
 
     __slots__ = (
-        *("accepted_early_data", "alert_count", "alerts", "alpn", "client_certificate"),
+        *("accepted_early_data", "alert_count", "alerts", "alpn", "certificate_requested"),
+        "client_certificate",
         *("client_side", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
         *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
         *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
@@ -105,6 +107,7 @@ class TlsFacts:
         self.alpn: str | None = None
         self.resumed: bool | None = None
         self.retried = False
+        self.certificate_requested: bool | None = None
         self.mutual: bool | None = None
         self.server_certificate: CertificateFacts | None = None
         self.client_certificate: CertificateFacts | None = None
