@@ -13,6 +13,13 @@ from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.model.tls_record import (
+    ALERT,
+    APPLICATION_DATA,
+    CHANGE_CIPHER_SPEC,
+    HANDSHAKE_RECORD,
+    HEADER_BYTES,
+)
 from kanalyze.tls.alerts import read_alert
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.facts import Decryption, TlsCounts
@@ -21,11 +28,6 @@ from kanalyze.tls.negotiation import MessageOrigin
 from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 from kanalyze.tls.plaintext import PlaintextWriter
 from kanalyze.tls.records import (
-    ALERT,
-    APPLICATION_DATA,
-    CHANGE_CIPHER_SPEC,
-    HANDSHAKE_RECORD,
-    HEADER_BYTES,
     LostRecords,
     RecordCutter,
     TlsRecord,
