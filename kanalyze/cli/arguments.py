@@ -103,6 +103,16 @@ examples:
   kanalyze decode --format text --all --client-id 'billing-*' -o billing.txt broker.pcap
 """
 
+_EXTRACT_EPILOG = """\
+The packets are as they were, in their order. Those of requests and responses have a comment, which
+Wireshark shows: API, version, correlation id, client, status, latency. Captures are read twice.
+
+examples:
+  kanalyze extract --errors -o errors.pcapng broker.pcap
+  kanalyze extract --api Produce --slower-than 500ms --around 2s -o slow.pcapng captures/
+  kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
+"""
+
 _PROTOCOL_EPILOG = """\
 examples:
   kanalyze protocol
@@ -232,6 +242,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
         ),
         "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
         "compare": ("tell what differs between two captures", _COMPARE_EPILOG, _add_compare),
+        "extract": (
+            "write the packets of requests to a capture",
+            _EXTRACT_EPILOG,
+            _add_extract,
+        ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -424,6 +439,33 @@ def _add_save(made: argparse.ArgumentParser) -> None:
     made.add_argument("-o", "--output", metavar="FILE", required=True, help="the file, a database")
     # Workers would give connections and anomalies in another order than these commands have.
     _add_input(made)
+
+
+def _add_extract(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--around",
+        metavar="TIME",
+        help="also what was on the same connections so long before and after, such as 2s",
+    )
+    extent = made.add_mutually_exclusive_group()
+    extent.add_argument(
+        "--with-handshake",
+        action="store_true",
+        help="also the beginning of the connections: TCP's and TLS's handshake, ApiVersions, SASL",
+    )
+    extent.add_argument(
+        "--whole-connections",
+        action="store_true",
+        help="all packets of the connections with such requests",
+    )
+    _add_input(made)
+    _add_jobs(made)
 
 
 def _add_output(made: argparse.ArgumentParser) -> None:
