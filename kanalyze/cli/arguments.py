@@ -318,6 +318,12 @@ def _add_findings(made: argparse._ActionsContainer) -> None:
 
 def _add_requests(made: argparse.ArgumentParser) -> None:
     _add_output(made)
+    made.add_argument(
+        "--wireshark",
+        action="store_true",
+        help="write in place of rows the display filter that shows their packets in Wireshark; of "
+        "several captures one each",
+    )
     _add_input(made)
     _add_jobs(made)
 
