@@ -184,7 +184,7 @@ def report_if_none(
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as they are typed."""
     words: list[str] = []
-    for option in (*_FILTERS.values(), "kind"):
+    for option in (*_FILTERS.values(), "kind", "finding"):
         value = getattr(arguments, option, None)
         flag = f"--{option.replace('_', '-')}"
         if value is True:

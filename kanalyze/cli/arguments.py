@@ -459,6 +459,13 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="also what was on the same connections so long before and after, such as 2s",
     )
+    made.add_argument(
+        "--finding",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what a finding of report is about, such as unanswered; may be repeated",
+    )
     extent = made.add_mutually_exclusive_group()
     extent.add_argument(
         "--with-handshake",

@@ -45,13 +45,20 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.row import Row
 
-__all__ = ["Extent", "Extracted", "extract_packets"]
+__all__ = ["Extent", "Extracted", "Selected", "extract_packets"]
 
 _LOGIN_APIS: Final = (17, 18, 36)
 """SaslHandshake, ApiVersions and SaslAuthenticate: what a connection begins with."""
 _NO_PORT: Final = 0
+
+
+class Selected(NamedTuple):
+    """What is looked for: rows that match any of the filters."""
+
+    requests: Sequence[RowFilter]
+    connections: Sequence[RowFilter] = ()
+    """Connections that are taken as a whole, whatever is on them."""
 
 
 class Extent(NamedTuple):
@@ -64,11 +71,6 @@ class Extent(NamedTuple):
     whole_connections: bool = False
     """All packets of their connections."""
 
-    @property
-    def needs_connections(self) -> bool:
-        """Whether rows of connections are needed."""
-        return self.with_handshake or self.whole_connections
-
 
 class Extracted(NamedTuple):
     """What was written."""
@@ -76,7 +78,7 @@ class Extracted(NamedTuple):
     requests: int
     """That match."""
     connections: int
-    """That have such requests."""
+    """That match, or have such requests."""
     packets: int
     """Written."""
     all_packets: int
@@ -87,16 +89,16 @@ class Extracted(NamedTuple):
 
 def extract_packets(
     analysis: Analysis,
-    filters: Sequence[RowFilter],
+    selected: Selected,
     output: Callable[[], OutputFile],
     extent: Extent,
 ) -> Extracted:
-    """Write the packets of the requests that match any of some filters.
+    """Write the packets of the requests and connections that match.
 
     Args:
         analysis: of the captures, which are read twice; it has no filter of its own.
-        filters: conditions on requests.
-        output: opens the file; it is not called if no request matches.
+        selected: what is looked for.
+        output: opens the file; it is not called if nothing matches.
         extent: what else is taken.
 
     Raises:
@@ -104,16 +106,17 @@ def extract_packets(
         CaptureError: a capture cannot be read.
         OSError: the file cannot be written.
     """
-    tables = Tables(extent.needs_connections, frozenset())
+    needs_connections = extent.with_handshake or extent.whole_connections
+    tables = Tables(needs_connections or bool(selected.connections), frozenset())
     analysis.start(tables)
     captures = analysis.captures_again()
     if captures is None:
         analysis.close()
         raise UsageError("extract reads captures twice: save what comes through a pipe to a file")
-    chosen = _Chosen(filters, extent)
+    chosen = _Chosen(_on_day(selected, analysis), extent)
     for rows in analysis.table_rows(others=tables.others):
         for block in rows.requests:
-            chosen.add_requests(block, analysis.first_time_ns)
+            chosen.add_requests(block)
         for connection in rows.connections:
             chosen.add_connection(connection)
     packets = 0
@@ -132,31 +135,28 @@ def extract_packets(
 class _Chosen:
     """Collects what is to be taken while rows come."""
 
-    def __init__(self, filters: Sequence[RowFilter], extent: Extent) -> None:
-        self._filters = list(filters)
+    def __init__(self, selected: Selected, extent: Extent) -> None:
+        self._selected = selected
         self._extent = extent
         self.selection = PacketSelection()
         """What was chosen so far."""
-        self._first_rows: dict[tuple[str, int], Row] = {}
-        """By connection: a request that was chosen."""
+        self._connections: set[tuple[str, int]] = set()
+        """Those that were chosen, or that have requests that were."""
         self._logins: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
         """By open connection: the spans of the requests that begin it."""
 
     @property
     def connections(self) -> int:
-        """Connections with requests that were chosen."""
-        return len(self._first_rows)
+        """Connections that were chosen, or that have requests that were."""
+        return len(self._connections)
 
-    def add_requests(self, block: RowBlock, first_ns: int | None) -> None:
-        """Choose from rows; ``first_ns`` is the time of the first packet."""
-        if first_ns is not None:
-            self._filters = [
-                each.on_day_of(first_ns) if each.needs_day else each for each in self._filters
-            ]
-        numbers = sorted({number for each in self._filters for number in each.numbers(block)})
+    def add_requests(self, block: RowBlock) -> None:
+        """Choose from rows of requests."""
+        filters = self._selected.requests
+        numbers = sorted({number for each in filters for number in each.numbers(block)})
         for row in block.take(numbers).rows() if numbers else []:
             self.selection.add_request(row, self._extent.around_ns)
-            self._first_rows.setdefault((row.connection, row.connection_number), row)
+            self._connections.add((row.connection, row.connection_number))
         if self._extent.with_handshake:
             keys = ints_of(block.columns["api_key"])
             is_login = np.isin(keys.values, _LOGIN_APIS)
@@ -169,11 +169,16 @@ class _Chosen:
         """Choose the beginning of a connection that is over, or all of it."""
         key = row.connection, row.connection_number
         logins = self._logins.pop(key, [])
-        if key not in self._first_rows:
+        is_chosen = any(each.matches_connection(row) for each in self._selected.connections)
+        if is_chosen:
+            self._connections.add(key)
+        elif key not in self._connections:
             return
         ends = Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
-        if self._extent.whole_connections:
+        if is_chosen or self._extent.whole_connections:
             self.selection.add_span(*ends, Span(row.start_ns, row.end_ns))
+            return
+        if not self._extent.with_handshake:
             return
         for span in logins:
             self.selection.add_span(*ends, span)
@@ -181,6 +186,16 @@ class _Chosen:
             acknowledged = row.start_ns + (row.handshake_rtt_ns or 0)
             first = min((span.from_ns for span in logins), default=acknowledged)
             self.selection.add_span(*ends, Span(row.start_ns, first))
+
+
+def _on_day(selected: Selected, analysis: Analysis) -> Selected:
+    """Return the filters with their times of day on the day of the first packet."""
+    if not any(each.needs_day for filters in selected for each in filters):
+        return selected
+    first_ns = analysis.first_time_ns
+    if first_ns is None:
+        return selected
+    return Selected(*([each.on_day_of(first_ns) for each in filters] for filters in selected))
 
 
 def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO) -> int:

@@ -256,13 +256,14 @@ def test_a_loop_among_the_inputs_is_one_line(tmp_path, capsys):
 
 NO_FILES = {
     "all", "api", "around", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip",
-    "columns", "conf", "duration", "error", "errors", "fail_on", "filter", "finish", "force",
-    "format", "group", "help", "host", "interface", "interval", "jobs", "kind", "least_ms",
-    "least_percent", "limit", "list", "master", "max_memory", "max_records", "metrics",
-    "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
+    "columns", "conf", "duration", "error", "errors", "fail_on", "filter", "finding", "finish",
+    "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
+    "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
+    "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
     "save_files", "save_size", "save_slower_than", "settle", "since", "slower_than", "sort",
     "split_size", "status", "tables", "threshold", "topic", "until", "values",
-    "whole_connections", "wireshark", "with_handshake", "write_every", "write_files", "write_size",
+    "whole_connections", "wireshark", "with_handshake", "write_every", "write_files",
+    "write_size",
 }  # fmt: skip
 
 

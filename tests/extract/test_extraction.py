@@ -245,3 +245,35 @@ def test_a_wrong_duration_is_refused(tmp_path: Path, capsys) -> None:
     words = ["extract", "-o", str(tmp_path / "x.pcapng"), "--around", "2", str(path("basics"))]
     assert main(words) == 2
     assert "not a duration: '2'" in capsys.readouterr().err
+
+
+def test_the_packets_of_a_finding(tmp_path: Path) -> None:
+    found = extract(tmp_path, path("fault-killed"), "--finding", "unanswered")
+    findings = kanalyze.report(path("fault-killed"))["findings"]
+    first = [each["first_time_ns"] for each in findings if each["name"] == "unanswered"]
+    assert first
+    assert {row.request_start_ns for row in found} == set(first)
+    assert {row.status for row in found} == {"unanswered"}
+
+
+def test_the_connections_of_a_finding_need_no_request(tmp_path: Path) -> None:
+    """Nobody answers at the address that a broker advertises: there are SYNs alone."""
+    assert extract(tmp_path, path("fault-wrong-listener"), "--finding", "wrong_listener") == []
+    whole = {
+        (row.connection, row.start_ns, row.client_packets, row.broker_packets)
+        for row in kanalyze.connections(path("fault-wrong-listener"))
+    }
+    found = list(kanalyze.connections(tmp_path / "out.pcapng"))
+    assert found
+    assert {row.requests for row in found} <= {None, 0}
+    assert {
+        (row.connection, row.start_ns, row.client_packets, row.broker_packets) for row in found
+    } <= whole
+
+
+def test_a_finding_that_there_is_not(tmp_path: Path, capsys) -> None:
+    target = str(tmp_path / "x.pcapng")
+    assert main(["extract", "-o", target, "--finding", "nope", str(path("basics"))]) == 2
+    assert "no finding is named 'nope'; there are broker_away, " in capsys.readouterr().err
+    assert main(["extract", "-o", target, "--finding", "unanswered", str(path("basics"))]) == 0
+    assert "no requests match --finding unanswered" in capsys.readouterr().err
