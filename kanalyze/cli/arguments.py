@@ -17,7 +17,7 @@ from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["parser"]
 
@@ -317,7 +317,7 @@ def _add_findings(made: argparse._ActionsContainer) -> None:
 
 
 def _add_requests(made: argparse.ArgumentParser) -> None:
-    _add_output(made)
+    _add_output(made, ("perfetto",), "; perfetto: a trace for ui.perfetto.dev and chrome://tracing")
     made.add_argument(
         "--wireshark",
         action="store_true",
@@ -481,14 +481,16 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
     _add_jobs(made)
 
 
-def _add_output(made: argparse.ArgumentParser) -> None:
+def _add_output(
+    made: argparse.ArgumentParser, more_formats: Sequence[str] = (), about_formats: str = ""
+) -> None:
     made.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
     made.add_argument(
         "--format",
-        choices=_FORMATS,
-        help="default: by the ending of FILE; table on standard output",
+        choices=(*_FORMATS, *more_formats),
+        help=f"default: by the ending of FILE; table on standard output{about_formats}",
     )
     made.add_argument(
         "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"
