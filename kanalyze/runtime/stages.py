@@ -119,7 +119,7 @@ class Captures(Protocol):
         ...
 
 
-StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
+StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, DecryptedStreams | None]"
 """What :class:`Stages` consist of."""
 
 
@@ -176,7 +176,7 @@ class Stages:
             idle_ns: silence after which a connection is given up; None for never.
             keylog: the secrets that TLS is decrypted with; None for none.
             decrypts: whether TLS is decrypted, by ``keylog`` and the secrets that captures have
-                inside. False where the state is saved, or places in streams are asked for.
+                inside. False where places in streams are asked for.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -202,7 +202,8 @@ class Stages:
         self._decrypts = decrypts
         self._secrets_taken = 0
         """How many of those that captures have inside were looked at."""
-        self._decrypted = self._new_decrypted(keylog) if keylog is not None and decrypts else None
+        self._keylog = keylog
+        self._decrypted = self._new_decrypted() if keylog is not None and decrypts else None
 
     @property
     def settings(self) -> State:
@@ -210,20 +211,26 @@ class Stages:
         return self._reassembler.settings, self._tracker.settings
 
     def state(self) -> State:
-        """Return the state of open connections between two batches."""
-        return self._reassembler.state(), self._tracker.state()
+        """Return the state of open connections between two batches. No secret is in it."""
+        decrypted = None if self._decrypted is None else self._decrypted.state()
+        return self._reassembler.state(), self._tracker.state(), decrypted
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
-        net, connections = fields(state, "tt")
+        net, connections, of_tls = fields(state, "ttT")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
-        tracker.load_state(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
-        return reassembler, tracker
+        still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
+        tracker.load_state(connections, still_open)
+        if self._decrypted is None and of_tls is None:
+            return reassembler, tracker, None
+        decrypted = self._new_decrypted()
+        decrypted.load_state(of_tls, still_open)
+        return reassembler, tracker, decrypted
 
     def load_state(self, parts: StageParts) -> None:
         """Replace the parts, before the first batch."""
-        self._reassembler, self._tracker = parts
+        self._reassembler, self._tracker, self._decrypted = parts
 
     @property
     def net(self) -> NetCounters:
@@ -307,19 +314,23 @@ class Stages:
             return
         self._secrets_taken = len(secrets)
         from kanalyze.tls.installed import are_ciphers_installed  # only where there are keys
-        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
+        from kanalyze.tls.keylog import TLS_KEY_LOG
 
         logs = [each.data for each in added if each.kind == TLS_KEY_LOG]
         if not logs or not are_ciphers_installed():
             return
         if self._decrypted is None:
-            self._decrypted = self._new_decrypted(KeyLog())
+            self._decrypted = self._new_decrypted()
+            # What is open was read as what it is without keys.
+            self._decrypted.load_state(None, {tcp.serial: tcp for tcp in self.open_tcp()})
         for data in logs:
             self._decrypted.add_secrets(data)
 
-    def _new_decrypted(self, keylog: KeyLog) -> DecryptedStreams:
-        from kanalyze.tls.streams import DecryptedStreams  # only where there are keys
+    def _new_decrypted(self) -> DecryptedStreams:
+        from kanalyze.tls.keylog import KeyLog  # only where there are keys
+        from kanalyze.tls.streams import DecryptedStreams
 
+        keylog = KeyLog() if self._keylog is None else self._keylog
         return DecryptedStreams(keylog, self._undecided_bytes)
 
     def _events(self, found: ReassembledBatch) -> BatchEvents:
@@ -327,5 +338,7 @@ class Stages:
         updates = found.updates if decrypted is None else decrypted.feed(found.updates)
         session = self._tracker.feed(updates)
         events = BatchEvents(found.anomalies, session)
+        if decrypted is not None:
+            events.anomalies += decrypted.take_anomalies()
         events.closed_connections = [u.connection for u in found.updates if u.closed]
         return events

@@ -10,11 +10,14 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 
 if TYPE_CHECKING:
     import datetime
 
     from cryptography import x509
+
+    from kanalyze.common.plain_values import State
 
 __all__ = ["CertificateFacts", "certificate_facts"]
 
@@ -32,6 +35,16 @@ class CertificateFacts(NamedTuple):
     not_before_ns: int
     """Unix time."""
     not_after_ns: int
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes: a certificate may hold longer than 64 bits do."""
+        return *self[:2], self.not_before_ns // _NS_PER_S, self.not_after_ns // _NS_PER_S
+
+    @classmethod
+    def from_state(cls, state: object) -> CertificateFacts:
+        """Make one from a state; raises ValueError for any other value."""
+        subject, issuer, not_before, not_after = fields(state, "ssii")
+        return cls(subject, issuer, not_before * _NS_PER_S, not_after * _NS_PER_S)
 
 
 def certificate_facts(der: bytes) -> CertificateFacts | None:

@@ -13,6 +13,7 @@ from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.plain_values import fields, items
 from kanalyze.tls.alerts import read_alert
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.facts import Decryption, TlsCounts
@@ -34,6 +35,7 @@ from kanalyze.tls.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.alerts import TlsAlert
     from kanalyze.tls.late_start import LateStarts
@@ -54,6 +56,11 @@ _WAITING_BYTES: Final = 512
 
 class TlsDirection:
     """Reads what one end sends."""
+
+    _LEFT_OUT = (
+        *("_alerts", "_early_bytes", "_hand", "_incoming", "_keys_may_come", "_late_starts"),
+        *("_side", "_waiting_bytes"),
+    )
 
     def __init__(
         self,
@@ -90,10 +97,64 @@ class TlsDirection:
         """How many records those may be, as long as no keys are known."""
         self._has_data = False
         """Whether application data came in this epoch."""
+        self._has_lost_keys = self._owes_gap = False
+        """Whether the key log had the secret before the state was loaded, and has it no more; and
+        whether the plaintext does not say so yet."""
         self._plaintext = PlaintextWriter()
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
         self._plaintext_bytes = 0
         self._alerts: list[TlsAlert] = []
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`end_step`."""
+        cutter, opener = self._cutter, self._opener
+        waiting = [each.state() if isinstance(each, TlsRecord) else each for each in self._waiting]
+        keys = None if opener is None else self._negotiation.epochs_state(opener.epochs)
+        return (
+            *(self._late_records, self._from_start, None if cutter is None else cutter.state()),
+            *(self._messages.state(), keys, None if opener is None else opener.state()),
+            *(self._is_sealed, self._is_patient, tuple(map(tuple, waiting))),
+            tuple([(content, record.state()) for content, record in self._early]),
+            *(self._missing_bytes, self._may_be_missing, self._has_data),
+            *(self._has_lost_keys, self._owes_gap),
+            *(self._plaintext.state(), self._records, self._bytes, self._opened, self._unopened),
+            *(self._lost_bytes, self._plaintext_bytes),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state, with that of the negotiation; raises ValueError for any other."""
+        late, self._from_start, cutter, messages, *others = fields(state, "nbTtTTbbttnnbbbtnnnnnn")
+        self._late_records = min(late, LATE_RECORDS)
+        if cutter is not None:
+            self._cutter = RecordCutter(self._prove, 0, from_start=self._from_start)
+            self._cutter.load_state(cutter)
+        self._messages.load_state(messages)
+        keys, opener, self._is_sealed, self._is_patient, waiting, early, *others = others
+        if opener is not None:
+            epochs = self._negotiation.epochs_from_state(keys, self._side)
+            self._opener = RecordOpener.from_state(opener, epochs)
+        for each in items(waiting, "t"):
+            is_lost = len(each) == len(LostRecords._fields)
+            self._waiting.append((LostRecords if is_lost else TlsRecord).from_state(each))
+        for each in items(early, "t"):
+            content, record = fields(each, "yt")
+            self._early.append((content, TlsRecord.from_state(record)))
+            self._early_bytes += len(content)
+        self._missing_bytes, self._may_be_missing, self._has_data, *others = others
+        self._has_lost_keys, self._owes_gap, *others = others
+        plaintext, self._records, self._bytes, self._opened, self._unopened, *others = others
+        self._plaintext.load_state(plaintext)
+        self._lost_bytes, self._plaintext_bytes = others
+        is_readable = self._opener is not None and self._opener.has_keys
+        if self._opened and not is_readable and not self._has_lost_keys:
+            self._has_lost_keys = self._owes_gap = True
+
+    @property
+    def has_lost_keys(self) -> bool:
+        """Whether records were opened with a secret that the key log does not have any more."""
+        return self._has_lost_keys
 
     # -- what comes in ----------------------------------------------------------------------------
 
@@ -270,6 +331,9 @@ class TlsDirection:
             self._missing_bytes += HEADER_BYTES + len(record.body)
             self._may_be_missing += 1
             self._messages.lose()
+            if self._owes_gap:
+                self._owes_gap = False
+                self._plaintext.add_gap(None, record)
             return
         self._opened += 1
         self._may_be_missing = 0

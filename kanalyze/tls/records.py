@@ -16,11 +16,13 @@ import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.model.streams import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
     from kanalyze.model.streams import StreamItem
 
@@ -63,6 +65,18 @@ class TlsRecord(NamedTuple):
     """Of the packet with the last byte."""
     packet: int
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return *self[:2], bytes(self.body), *self[3:]
+
+    @classmethod
+    def from_state(cls, state: object) -> TlsRecord:
+        """Make one from a state; raises ValueError for any other value."""
+        made = cls(*fields(state, "nyyninin"))
+        if len(made.header) != HEADER_BYTES:
+            raise ValueError("no header of a record")
+        return made._replace(body=memoryview(made.body))
+
 
 class TrialRange(NamedTuple):
     """The numbers that a record may have."""
@@ -85,6 +99,11 @@ class LostRecords(NamedTuple):
     """Of the packet after which a record may follow."""
     packet: int
 
+    @classmethod
+    def from_state(cls, state: object) -> LostRecords:
+        """Make one from its values; raises ValueError for any others."""
+        return cls(*fields(state, "nnNin"))
+
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
 """Tells of what looks like a record, and of how many bytes before it are in none, whether it is
@@ -93,6 +112,8 @@ one; None where nobody can tell."""
 
 class RecordCutter:
     """Cuts one direction into records."""
+
+    _LEFT_OUT = ("_prove",)
 
     def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
         """Begin.
@@ -117,6 +138,25 @@ class RecordCutter:
         """Bytes to come of a record with a hole."""
         self._first = self._latest = (0, 0)
         """Time and number of the packet with the first byte in the buffer, and of the latest."""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after all that was fed was read."""
+        return (
+            *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
+            *(self._search_from, self._lost_from, self._skip, *self._first, *self._latest),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        buffer, self._offset, self._need, self._is_in_sync, *others = fields(state, "ynnbnNninin")
+        self._search_from, self._lost_from, self._skip, *places = others
+        is_lost = self._skip or not self._is_in_sync
+        if not HEADER_BYTES <= self._need <= 2 * HEADER_BYTES + MOST_BODY_BYTES or (
+            is_lost and (self._lost_from is None or self._lost_from > self._offset)
+        ):
+            raise ValueError("no place in a stream of records")
+        self._buffer[:] = buffer
+        self._first, self._latest = (places[0], places[1]), (places[2], places[3])
 
     @property
     def buffered_bytes(self) -> int:

@@ -12,11 +12,14 @@ on, and all that follows passes unchanged.
 
 from __future__ import annotations
 
-from itertools import accumulate
+import operator
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, StreamUpdate
+from kanalyze.model.streams import Chunk, Gap, StreamUpdate
 from kanalyze.tls.direction import LATE_RECORDS
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
@@ -24,14 +27,16 @@ from kanalyze.tls.records import HEADER_BYTES, looks_like_record
 from kanalyze.tls.session import TlsSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.keylog import KeyLog
 
     _BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
+    _NewSession: TypeAlias = Callable[[tuple[bool, bool]], TlsSession]
 
 __all__ = ["DecryptedStreams"]
 
@@ -43,6 +48,8 @@ _BYTES_OF_AN_ITEM: Final = 512
 
 class DecryptedStreams:
     """Replaces what is TLS by its plaintext, where the key log has the secrets."""
+
+    _LEFT_OUT = ("_anomalies", "_kept_bytes", "_log", "_most_kept_bytes")
 
     def __init__(self, log: KeyLog, most_kept_bytes: int) -> None:
         """Begin.
@@ -58,6 +65,44 @@ class DecryptedStreams:
         self._kept_bytes = 0
         self._connections: dict[int, _Connection | None] = {}
         """By serial; None for those that pass unchanged."""
+        self._anomalies: list[Anomaly] = []
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, between two batches. No secret is in it."""
+        connections = self._connections.items()
+        return (
+            self._late_starts.state(),
+            tuple([(serial, None if c is None else c.state()) for serial, c in connections]),
+        )
+
+    def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
+        """Continue from a state, before anything was fed; secrets are looked up in the log.
+
+        Args:
+            state: what other streams returned; None where there were none, so that what is open
+                passes unchanged.
+            connections: those that are open, by serial.
+
+        Raises:
+            ValueError: it is anything else.
+        """
+        if state is None:
+            self._connections = dict.fromkeys(connections)
+            return
+        late_starts, followed = fields(state, "tt")
+        self._late_starts.load_state(late_starts)
+        for each in items(followed, "t"):
+            serial, known = fields(each, "nT")
+            if serial not in connections:
+                raise ValueError("a connection that is not open")
+            connection = None if known is None else _Connection.from_state(known, self._new_session)
+            self._connections[serial] = connection
+            self._kept_bytes += 0 if connection is None else connection.kept_bytes
+
+    def take_anomalies(self) -> list[Anomaly]:
+        """Return the anomalies since the last call."""
+        taken, self._anomalies = self._anomalies, []
+        return taken
 
     def add_secrets(self, data: bytes) -> None:
         """Add a whole key log to the secrets."""
@@ -80,12 +125,14 @@ class DecryptedStreams:
         if serial not in self._connections:
             if not any(update.items):
                 return update
-            self._connections[serial] = _Connection(update)
+            self._connections[serial] = _Connection(_first_side(update))
         connection = self._connections[serial]
         if update.closed:
             del self._connections[serial]
         if connection is None:
             return update
+        if connection.has_lost_keys:
+            self._note_lost_keys(connection, update)
         kept_before = connection.kept_bytes
         items = self._next_items(connection, update)
         self._kept_bytes += connection.kept_bytes - kept_before
@@ -125,22 +172,38 @@ class DecryptedStreams:
         if not looks_like_record(head):
             connection.passes = True
             return False
-        from_start = (tcp.start_seen[0], tcp.start_seen[1])
-        connection.session = TlsSession(self._log, self._late_starts, from_start)
+        connection.session = self._new_session((tcp.start_seen[0], tcp.start_seen[1]))
         return True
+
+    def _new_session(self, from_start: tuple[bool, bool]) -> TlsSession:
+        return TlsSession(self._log, self._late_starts, from_start)
+
+    def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
+        """Note, once, that a connection cannot be decrypted on."""
+        sides = [items for items in update.items if items]
+        if not sides:
+            return
+        connection.has_lost_keys, connection.is_noted = False, True
+        packet = min(_first_packet(items[0]) for items in sides)
+        place = (update.connection.last_time_ns, packet, update.connection)
+        self._anomalies.append(Anomaly(AnomalyKind.KEYS_MISSING, *place))
 
 
 class _Connection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_fed", "_first_side", "_kept", "_plaintext", "is_decrypted", "kept_bytes", "passes"),
-        "session",
+        *("_fed", "_first_side", "_kept", "_plaintext", "has_lost_keys", "is_decrypted"),
+        *("is_noted", "kept_bytes", "passes", "session"),
     )
+    _LEFT_OUT = ("has_lost_keys", "kept_bytes", "passes")
 
-    def __init__(self, update: StreamUpdate) -> None:
+    def __init__(self, first_side: int) -> None:
         self.session: TlsSession | None = None
         self.is_decrypted = False
+        self.has_lost_keys = False
+        """Whether it was decrypted, and cannot be decrypted on; False once that is noted."""
+        self.is_noted = False
         self.passes = False
         """Whether all that follows passes unchanged."""
         self.kept_bytes = 0
@@ -149,8 +212,33 @@ class _Connection:
         self._fed = False
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
-        sides = [side for side in (0, 1) if update.items[side]]
-        self._first_side = min(sides, key=lambda side: _first_packet(update.items[side][0]))
+        self._first_side = first_side
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; those that pass have none."""
+        session = self.session
+        kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
+        return (
+            *(self._first_side, self._fed, self.is_decrypted, self.is_noted, kept),
+            *(plaintext, None if session is None else session.state()),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, new_session: _NewSession) -> _Connection:
+        """Make one from a state; raises ValueError for any other value."""
+        first_side, fed, is_decrypted, is_noted, kept, *others = fields(state, "nbbbttT")
+        plaintext, session = others
+        if first_side > 1 or (session is None and (fed or is_decrypted)):
+            raise ValueError("no connection that begins as TLS does")
+        made = cls(first_side)
+        made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
+        made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
+        made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
+        if session is not None:
+            made.session = new_session((False, False))
+            made.session.load_state(session)
+            made.has_lost_keys = not made.is_noted and made.session.has_lost_keys
+        return made
 
     @property
     def buffered_bytes(self) -> int:
@@ -173,9 +261,7 @@ class _Connection:
         for kept, added in zip(self._kept, items, strict=True):
             for item in added:
                 kept.append(_copied(item))
-                self.kept_bytes += _BYTES_OF_AN_ITEM
-                if isinstance(item, Chunk):
-                    self.kept_bytes += sum(item.segments.captured[item.first : item.last])
+                self.kept_bytes += _kept_bytes(item)
 
     def head(self) -> bytes:
         """Return the first bytes of the end that was seen first."""
@@ -215,6 +301,64 @@ class _Connection:
 
     def _forget_kept(self) -> None:
         self._kept, self.kept_bytes = ([], []), 0
+
+
+def _first_side(update: StreamUpdate) -> int:
+    """Return the end that was seen first."""
+    sides = [side for side in (0, 1) if update.items[side]]
+    return min(sides, key=lambda side: _first_packet(update.items[side][0]))
+
+
+def _kept_bytes(item: StreamItem) -> int:
+    """Return about how much memory an item takes that is kept."""
+    if not isinstance(item, Chunk):
+        return _BYTES_OF_AN_ITEM
+    return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
+
+
+def _items_state(kept: list[StreamItem]) -> State:
+    """Return what :func:`_items_from_state` takes, of copies."""
+    return tuple(
+        [
+            tuple(item)
+            if not isinstance(item, Chunk)
+            else (item.stream_offset, bytes(item.segments.buffer), *_columns(item.segments))
+            for item in kept
+        ]
+    )
+
+
+def _columns(segments: Segments) -> State:
+    return (
+        *(tuple(segments.length), tuple(segments.captured)),
+        *(tuple(segments.time_ns), tuple(segments.packet)),
+    )
+
+
+def _both_items(state: object) -> _BothItems:
+    """Return the items of both directions from a state; raises ValueError for any other value."""
+    one, other = fields(state, "tt")
+    return _items_from_state(one), _items_from_state(other)
+
+
+def _items_from_state(state: object) -> list[StreamItem]:
+    found: list[StreamItem] = []
+    for each in items(state, "t"):
+        if len(each) == len(Gap._fields):
+            found.append(Gap(*fields(each, "nnin")))
+            continue
+        offset, data, lengths, captured, times, packets = fields(each, "nytttt")
+        columns = (lengths, captured, times, packets)
+        for column, kind in zip(columns, "nnin", strict=True):
+            items(column, kind)
+        count = len(lengths)
+        if not count or any(len(column) != count for column in columns):
+            raise ValueError("columns of different lengths")
+        if sum(captured) != len(data) or any(map(operator.gt, captured, lengths)):
+            raise ValueError("more bytes than a segment had")
+        starts = list(accumulate(captured, initial=0))[:-1]
+        found.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
+    return found
 
 
 def _first_packet(item: StreamItem) -> int:
