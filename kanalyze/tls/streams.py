@@ -20,10 +20,10 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
-from kanalyze.tls.direction import LATE_RECORDS
+from kanalyze.model.tls_record import HEADER_BYTES, looks_like_record
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
-from kanalyze.tls.records import HEADER_BYTES, looks_like_record
+from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
 
 if TYPE_CHECKING:
