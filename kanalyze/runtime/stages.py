@@ -5,7 +5,8 @@ reports, or what becomes of an exchange.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
-With a key log, updates of connections with TLS become plaintext before Kafka is read in them.
+Where connections are asked for, their TLS is watched, with and without keys. With a key log,
+updates of connections with TLS become plaintext before Kafka is read in them.
 
 Only what open connections need is kept, within :class:`MemoryBounds`.
 """
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from kanalyze.net.tcp.reassembly import ReassembledBatch
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.streams import DecryptedStreams
+    from kanalyze.tls.watcher import TlsWatcher
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -67,7 +69,7 @@ class MemoryBounds(NamedTuple):
     """Open TCP connections, and segments that wait for a lost one."""
     undecided_bytes: int
     """Connections whose protocol is not known yet; with keys as much again of those with TLS of
-    which it is not known whether a secret fits."""
+    which it is not known whether a secret fits, and half of it for what is known of TLS."""
     kafka_bytes: int
     """Incomplete messages, and requests without a response."""
 
@@ -119,7 +121,9 @@ class Captures(Protocol):
         ...
 
 
-StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, DecryptedStreams | None]"
+StageParts: TypeAlias = (
+    "tuple[Reassembler, ConnectionTracker, TlsWatcher | None, DecryptedStreams | None]"
+)
 """What :class:`Stages` consist of."""
 
 
@@ -169,7 +173,8 @@ class Stages:
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
             keep: as there.
             memory: limits of memory; None for the default.
-            connections: whether to measure TCP, and to summarize each connection that closed.
+            connections: whether to measure TCP, to watch TLS, and to summarize each connection
+                that closed.
             every_anomaly: return all anomalies of a batch, not only the first of each kind; all
                 are counted in any case.
             shard: which connections to follow; the first shard counts what belongs to none.
@@ -199,6 +204,8 @@ class Stages:
         self._reassembler = self._new_reassembler()
         self._tracker = self._new_tracker()
         self._undecided_bytes = bounds.undecided_bytes
+        self._watches = connections
+        self._watcher = self._new_watcher()
         self._decrypts = decrypts
         self._secrets_taken = 0
         """How many of those that captures have inside were looked at."""
@@ -212,25 +219,28 @@ class Stages:
 
     def state(self) -> State:
         """Return the state of open connections between two batches. No secret is in it."""
-        decrypted = None if self._decrypted is None else self._decrypted.state()
-        return self._reassembler.state(), self._tracker.state(), decrypted
+        both = self._watcher, self._decrypted
+        of_tls = [None if each is None else each.state() for each in both]
+        return self._reassembler.state(), self._tracker.state(), *of_tls
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
-        net, connections, of_tls = fields(state, "ttT")
+        net, connections, watched, of_tls = fields(state, "ttTT")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
         still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
         tracker.load_state(connections, still_open)
-        if self._decrypted is None and of_tls is None:
-            return reassembler, tracker, None
-        decrypted = self._new_decrypted()
-        decrypted.load_state(of_tls, still_open)
-        return reassembler, tracker, decrypted
+        watcher = self._new_watcher()
+        if watcher is not None:
+            watcher.load_state(watched, still_open)
+        decrypted = self._new_decrypted() if self._decrypted is not None or of_tls else None
+        if decrypted is not None:
+            decrypted.load_state(of_tls, still_open)
+        return reassembler, tracker, watcher, decrypted
 
     def load_state(self, parts: StageParts) -> None:
         """Replace the parts, before the first batch."""
-        self._reassembler, self._tracker, self._decrypted = parts
+        self._reassembler, self._tracker, self._watcher, self._decrypted = parts
 
     @property
     def net(self) -> NetCounters:
@@ -267,6 +277,8 @@ class Stages:
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
         """Return what an open connection is so far; None while that is not decided."""
+        if self._watcher is not None:
+            self._watcher.write_open(tcp)
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
@@ -278,7 +290,9 @@ class Stages:
         """Bytes buffered of open connections: after gaps, undecided, of incomplete messages."""
         tracker = self._tracker
         held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
-        return held if self._decrypted is None else held + self._decrypted.held_bytes
+        for tls in (self._watcher, self._decrypted):
+            held += 0 if tls is None else tls.held_bytes
+        return held
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response.
@@ -326,6 +340,13 @@ class Stages:
         for data in logs:
             self._decrypted.add_secrets(data)
 
+    def _new_watcher(self) -> TlsWatcher | None:
+        if not self._watches:
+            return None
+        from kanalyze.tls.watcher import TlsWatcher  # only where connections are asked for
+
+        return TlsWatcher(self._undecided_bytes // 2)
+
     def _new_decrypted(self) -> DecryptedStreams:
         from kanalyze.tls.keylog import KeyLog  # only where there are keys
         from kanalyze.tls.streams import DecryptedStreams
@@ -334,6 +355,8 @@ class Stages:
         return DecryptedStreams(keylog, self._undecided_bytes)
 
     def _events(self, found: ReassembledBatch) -> BatchEvents:
+        if self._watcher is not None:
+            self._watcher.feed(found.updates)
         decrypted = self._decrypted
         updates = found.updates if decrypted is None else decrypted.feed(found.updates)
         session = self._tracker.feed(updates)

@@ -1,7 +1,7 @@
 """What a certificate says: whose it is, who signed it, how long it holds.
 
-In: a certificate in DER. Out: :class:`CertificateFacts`. Must not know: who sent it; nothing is
-verified.
+In: a certificate in DER. Out: :class:`~kanalyze.model.tls.CertificateFacts`. Must not know: who
+sent it; nothing is verified.
 """
 
 from __future__ import annotations
@@ -9,42 +9,18 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.plain_values import fields
+from kanalyze.model.tls import CertificateFacts
 
 if TYPE_CHECKING:
     import datetime
 
     from cryptography import x509
 
-    from kanalyze.common.plain_values import State
-
-__all__ = ["CertificateFacts", "certificate_facts"]
+__all__ = ["certificate_facts"]
 
 _MOST_CERTIFICATE_BYTES: Final = 1 << 16
 _MOST_NAME_CHARACTERS: Final = 1024
 _NS_PER_S: Final = 1_000_000_000
-
-
-class CertificateFacts(NamedTuple):
-    """What a certificate says of itself."""
-
-    subject: str
-    """A distinguished name as RFC 4514 writes it; untrusted."""
-    issuer: str
-    not_before_ns: int
-    """Unix time."""
-    not_after_ns: int
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` takes: a certificate may hold longer than 64 bits do."""
-        return *self[:2], self.not_before_ns // _NS_PER_S, self.not_after_ns // _NS_PER_S
-
-    @classmethod
-    def from_state(cls, state: object) -> CertificateFacts:
-        """Make one from a state; raises ValueError for any other value."""
-        subject, issuer, not_before, not_after = fields(state, "ssii")
-        return cls(subject, issuer, not_before * _NS_PER_S, not_after * _NS_PER_S)
 
 
 def certificate_facts(der: bytes) -> CertificateFacts | None:

@@ -97,9 +97,12 @@ class TlsDirection:
         if cutter is not None:
             self._cutter = RecordCutter(self._protection.prove, 0, from_start=self._from_start)
             self._cutter.load_state(cutter)
-        of_state = (self._queue, self._protection, self._messages, self._data)
-        for part, known in zip(of_state, parts, strict=True):
-            part.load_state(known)
+        of_parts = (
+            *(self._queue.load_state, self._protection.load_state, self._messages.load_state),
+            self._data.load_state,
+        )
+        for load, known in zip(of_parts, parts, strict=True):
+            load(known)
         self._records, self._bytes, self._opened, self._unopened = records, size, opened, unopened
         self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, gone, owes
         opener = self._protection.opener

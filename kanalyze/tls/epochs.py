@@ -146,7 +146,8 @@ class Handshake12(NamedTuple):
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return *self[:3], self.suite.number, self.encrypt_then_mac
+        names = self.client_random, self.server_random, self.session_id
+        return *names, self.suite.number, self.encrypt_then_mac
 
     @classmethod
     def from_state(cls, state: object) -> Handshake12:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.tcp import end_of_two
+from kanalyze.model.tls import CertificateFacts
 from kanalyze.tls.alerts import TlsAlert
-from kanalyze.tls.certificates import CertificateFacts
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -77,6 +77,7 @@ class TlsFacts:
         version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
         resumed: whether a session was resumed, by ticket, session id or pre-shared key.
         retried: whether the server asked for another ClientHello (HelloRetryRequest).
+        certificate_requested: whether the server asked for the client's certificate.
         mutual: whether the client showed a certificate.
         server_certificate, client_certificate: the first of the chain.
         handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
@@ -91,7 +92,8 @@ class TlsFacts:
 
     _LEFT_OUT = ("counts", "decryption")
     __slots__ = (
-        *("accepted_early_data", "alert_count", "alerts", "alpn", "client_certificate"),
+        *("accepted_early_data", "alert_count", "alerts", "alpn", "certificate_requested"),
+        "client_certificate",
         *("client_side", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
         *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
         *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
@@ -109,6 +111,7 @@ class TlsFacts:
         self.alpn: str | None = None
         self.resumed: bool | None = None
         self.retried = False
+        self.certificate_requested: bool | None = None
         self.mutual: bool | None = None
         self.server_certificate: CertificateFacts | None = None
         self.client_certificate: CertificateFacts | None = None
@@ -133,12 +136,13 @@ class TlsFacts:
             *(None if client is None else client.state(), self.handshake_ns),
             *(self.offered_early_data, self.accepted_early_data, self.tickets, self.key_updates),
             *(self.renegotiations, tuple(map(tuple, self.alerts)), self.alert_count),
+            self.certificate_requested,
         )
 
     @classmethod
     def from_state(cls, state: object) -> TlsFacts:
         """Make them from a state; raises ValueError for any other value."""
-        made, kinds = cls(), "NTTTSNNSBbBTTIBBnnntn"
+        made, kinds = cls(), "NTTTSNNSBbBTTIBBnnntnB"
         side, versions, suites, protocols, *others = fields(state, kinds)
         made.client_side = end_of_two(side)
         for values, kind in ((versions, "n"), (suites, "n"), (protocols, "s")):
@@ -149,7 +153,8 @@ class TlsFacts:
         made.server_certificate = None if server is None else CertificateFacts.from_state(server)
         made.client_certificate = None if client is None else CertificateFacts.from_state(client)
         made.handshake_ns, made.offered_early_data, made.accepted_early_data, *others = others
-        made.tickets, made.key_updates, made.renegotiations, alerts, made.alert_count = others
+        made.tickets, made.key_updates, made.renegotiations, alerts, *others = others
+        made.alert_count, made.certificate_requested = others
         if len(alerts) > MOST_ALERTS:
             raise ValueError("more alerts than are kept")
         made.alerts = [TlsAlert(*fields(each, "nssin")) for each in alerts]

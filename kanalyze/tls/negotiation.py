@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.tls import handshake
+from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
 from kanalyze.tls.epochs import (
@@ -71,8 +72,6 @@ class Negotiation:
         self._begin_ns = 0
         self._finished_ns: list[int | None] = [None, None]
         """By side, when its Finished came."""
-        self._was_requested = False
-        """Whether the server asked for the client's certificate."""
         self.may_have_early_data = False
 
     # -- state ------------------------------------------------------------------------------------
@@ -85,20 +84,19 @@ class Negotiation:
             *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
             *(None if server is None else tuple(server), self.client_random),
             *(epochs.state(), other_epochs.state(), self._begin_ns, tuple(self._finished_ns)),
-            *(self._was_requested, self.may_have_early_data),
+            self.may_have_early_data,
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitbb")
+        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitb")
         self.facts = TlsFacts.from_state(facts)
         self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
         self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
-        self.client_random, *of_epochs, self._begin_ns, finished, requested, early = others
+        self.client_random, *of_epochs, self._begin_ns, finished, early = others
         for epochs, known in zip(self._epochs_12, of_epochs, strict=True):
             epochs.load_state(known)
-        self._finished_ns = list(fields(finished, "II"))
-        self._was_requested, self.may_have_early_data = requested, early
+        self._finished_ns, self.may_have_early_data = list(fields(finished, "II")), early
 
     def epochs_state(self, epochs: Epochs) -> State | None:
         """Return what :meth:`epochs_from_state` takes; None for those of TLS 1.2: they are here."""
@@ -180,10 +178,10 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE:
             self._certificate(body, origin)
         elif kind == handshake.CERTIFICATE_REQUEST:
-            self._was_requested = True
+            facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
-            if self.handshakes == 1 and not self._was_requested and origin.is_gapless:
-                facts.mutual = False
+            if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
+                facts.certificate_requested = facts.mutual = False
         elif kind == handshake.NEW_SESSION_TICKET:
             facts.tickets += 1
         elif origin.is_sealed and self.is_13:
@@ -193,10 +191,15 @@ class Negotiation:
     def note_sealed(self, side: int, record: TlsRecord) -> None:
         """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
 
-        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better.
+        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better. It may
+        have an alert instead.
         """
-        if not self.is_13 or (self.end_of(side) == 0 and not self.may_have_early_data):
-            self._finish(side, record)
+        if self.is_13:
+            is_alert = len(record.body) in SEALED_ALERT_BYTES
+            is_client = self.end_of(side) == 0
+            if is_alert or not is_client or self.may_have_early_data:
+                return
+        self._finish(side, record)
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_client_hello(body)
@@ -274,12 +277,23 @@ class Negotiation:
         elif kind == handshake.END_OF_EARLY_DATA:
             return HANDSHAKE
         elif kind == handshake.FINISHED:
-            is_client = self.end_of(origin.side) == 0
-            if is_client and origin.is_gapless and facts.mutual is None and not facts.resumed:
-                facts.mutual = False
+            self._note_certificates(origin)
             self._finish(origin.side, origin.record)
             return APPLICATION
         return None
+
+    def _note_certificates(self, origin: MessageOrigin) -> None:
+        """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
+
+        Who resumes a session showed it before.
+        """
+        facts = self.facts
+        if not origin.is_gapless or facts.resumed:
+            return
+        if self.end_of(origin.side) == 1:
+            facts.certificate_requested = bool(facts.certificate_requested)
+        elif facts.mutual is None:
+            facts.mutual = False
 
     def _finish(self, side: int, record: TlsRecord) -> None:
         """Note when a side finished; of TLS 1.3 it is the client that finishes last."""

@@ -51,7 +51,10 @@ class TlsRecord(NamedTuple):
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return *self[:2], bytes(self.body), *self[3:]
+        return (
+            *(self.kind, self.header, bytes(self.body), self.stream_offset),
+            *(self.first_time_ns, self.first_packet, self.time_ns, self.packet),
+        )
 
     @classmethod
     def from_state(cls, state: object) -> TlsRecord:
@@ -85,7 +88,7 @@ class LostRecords(NamedTuple):
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return tuple(self)
+        return self.stream_offset, self.length, self.records, self.time_ns, self.packet
 
     @classmethod
     def from_state(cls, state: object) -> LostRecords:

@@ -25,6 +25,7 @@ from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
+from kanalyze.tls.watched import note_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -155,6 +156,8 @@ class DecryptedStreams:
         connection.decrypt(update)
         if connection.is_decrypted:
             update.connection.path.forget_ranges()
+            if connection.session is not None and update.connection.tls is not None:
+                note_facts(update.connection.tls, connection.session.facts)
             return connection.take_plaintext()
         is_too_much = (
             connection.kept_bytes > _MOST_KEPT_BYTES
