@@ -619,6 +619,13 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     )
     _add_html(made)
     _add_input(made, keys=False)
+    _repeated(
+        made.add_argument_group("TLS"),
+        "--keylog",
+        "PATH",
+        "decrypt with the secrets of this file, folder or URL, which all workers of Spark reach, "
+        "in the format of SSLKEYLOGFILE; the variable itself is not read",
+    )
     _add_archive(made.add_argument_group("archives that grow"))
     _add_spark(made.add_argument_group("Spark"))
 
