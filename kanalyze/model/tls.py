@@ -30,9 +30,9 @@ class CertificateFacts(NamedTuple):
     subject: str
     """A distinguished name as RFC 4514 writes it; untrusted."""
     issuer: str
-    not_before_ns: int
-    """Unix time."""
-    not_after_ns: int
+    not_before_ns: int | None
+    """Unix time; None where 64 bits do not hold it."""
+    not_after_ns: int | None
 
 
 class SentAlert(NamedTuple):
@@ -131,7 +131,7 @@ class TlsConnection:
 
 
 def _certificate(state: object) -> CertificateFacts | None:
-    return None if state is None else CertificateFacts(*fields(state, "ssii"))
+    return None if state is None else CertificateFacts(*fields(state, "ssII"))
 
 
 def _alert(state: object) -> SentAlert:
