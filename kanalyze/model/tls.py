@@ -22,7 +22,6 @@ __all__ = ["ENCRYPTED", "CertificateFacts", "SentAlert", "TlsConnection"]
 
 ENCRYPTED: Final = "encrypted"
 """In place of the name of an alert that cannot be read."""
-_NS_PER_S: Final = 1_000_000_000
 
 
 class CertificateFacts(NamedTuple):
@@ -31,20 +30,18 @@ class CertificateFacts(NamedTuple):
     subject: str
     """A distinguished name as RFC 4514 writes it; untrusted."""
     issuer: str
-    not_before_ns: int
-    """Unix time."""
-    not_after_ns: int
+    not_before_ns: int | None
+    """Unix time; None where 64 bits do not hold it."""
+    not_after_ns: int | None
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes: a certificate may hold longer than 64 bits do."""
-        held_s = self.not_before_ns // _NS_PER_S, self.not_after_ns // _NS_PER_S
-        return self.subject, self.issuer, *held_s
+        """Return what :meth:`from_state` takes."""
+        return self.subject, self.issuer, self.not_before_ns, self.not_after_ns
 
     @classmethod
     def from_state(cls, state: object) -> CertificateFacts:
         """Make one from a state; raises ValueError for any other value."""
-        subject, issuer, not_before, not_after = fields(state, "ssii")
-        return cls(subject, issuer, not_before * _NS_PER_S, not_after * _NS_PER_S)
+        return cls(*fields(state, "ssII"))
 
 
 class SentAlert(NamedTuple):

@@ -156,14 +156,14 @@ class DecryptedStreams:
         connection.decrypt(update)
         if connection.is_decrypted:
             update.connection.path.forget_ranges()
-            if connection.session is not None and update.connection.tls is not None:
-                note_facts(update.connection.tls, connection.session.facts)
+            connection.note_facts(update.connection)
             return connection.take_plaintext()
         is_too_much = (
             connection.kept_bytes > _MOST_KEPT_BYTES
             or self._kept_bytes + connection.kept_bytes > self._most_kept_bytes
         )
         if update.closed or is_too_much or connection.has_no_secret:
+            connection.note_facts(update.connection)
             return connection.give_up()
         return None
 
@@ -289,6 +289,14 @@ class _Connection:
         ):
             self.is_decrypted = True
             self._forget_kept()
+
+    def note_facts(self, tcp: TcpConnection) -> None:
+        """Write what only who has keys knows, where TLS is watched."""
+        if self.session is None or tcp.tls is None:
+            return
+        facts = self.session.facts
+        if facts.decryption is Decryption.DECRYPTED:
+            note_facts(tcp.tls, facts)
 
     def take_plaintext(self) -> _BothItems:
         """Return the plaintext since the last call."""
