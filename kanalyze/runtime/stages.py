@@ -176,7 +176,7 @@ class Stages:
             idle_ns: silence after which a connection is given up; None for never.
             keylog: the secrets that TLS is decrypted with; None for none.
             decrypts: whether TLS is decrypted, by ``keylog`` and the secrets that captures have
-                inside. False where the state is saved, or places in streams are asked for.
+                inside. False where the state is saved.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -247,7 +247,7 @@ class Stages:
 
     def finish(self) -> BatchEvents:
         """End the capture, and with it all open connections."""
-        return self._events(self._reassembler.finish())
+        return self._events(self._reassembler.finish(), is_last=True)
 
     @property
     def open_connections(self) -> int:
@@ -265,6 +265,15 @@ class Stages:
     def is_unknown(self, tcp: TcpConnection) -> bool:
         """Return true if the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
+
+    def is_tls(self, tcp: TcpConnection) -> bool:
+        """Return true if an open connection has TLS that is not decrypted."""
+        return self._tracker.is_tls(tcp)
+
+    @property
+    def decrypted(self) -> DecryptedStreams | None:
+        """The connections with TLS that are looked at; None where there are no keys."""
+        return self._decrypted
 
     @property
     def held_bytes(self) -> int:
@@ -295,13 +304,16 @@ class Stages:
         """
         for batch in captures.batches():
             if self._decrypts and captures.description is not None:
-                self._take_secrets(captures.description.decryption_secrets)
+                self._take_secrets(captures.description.decryption_secrets, captures)
             yield batch, self.feed(batch)
         if ends:
             yield None, self.finish()
 
-    def _take_secrets(self, secrets: list[DecryptionSecrets]) -> None:
-        """Use the secrets that captures have inside; they come before the packets they are for."""
+    def _take_secrets(self, secrets: list[DecryptionSecrets], captures: Captures) -> None:
+        """Use the secrets that captures have inside.
+
+        They come before the packets that they are for; in a pipe they may come a little later.
+        """
         added = secrets[self._secrets_taken :]
         if not added:
             return
@@ -313,7 +325,8 @@ class Stages:
         if not logs or not are_ciphers_installed():
             return
         if self._decrypted is None:
-            self._decrypted = self._new_decrypted(KeyLog())
+            log = KeyLog(grows=not captures.can_be_read_again)
+            self._decrypted = self._new_decrypted(log)
         for data in logs:
             self._decrypted.add_secrets(data)
 
@@ -322,10 +335,14 @@ class Stages:
 
         return DecryptedStreams(keylog, self._undecided_bytes)
 
-    def _events(self, found: ReassembledBatch) -> BatchEvents:
-        decrypted = self._decrypted
-        updates = found.updates if decrypted is None else decrypted.feed(found.updates)
-        session = self._tracker.feed(updates)
-        events = BatchEvents(found.anomalies, session)
+    def _events(self, found: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
+        decrypted, updates = self._decrypted, found.updates
+        if decrypted is not None:
+            updates = decrypted.feed(updates, is_last=is_last)
+        events = BatchEvents(found.anomalies, self._tracker.feed(updates))
+        if decrypted is not None and events.token_bytes:
+            # Packets have these tokens encrypted, and elsewhere.
+            tokens = events.token_bytes
+            events.token_bytes = [t for t in tokens if not decrypted.is_decrypted(t.connection)]
         events.closed_connections = [u.connection for u in found.updates if u.closed]
         return events
