@@ -105,8 +105,8 @@ class DecryptedStreams:
 
     @property
     def waiting_connections(self) -> int:
-        """How many wait for secrets; some of them may have closed."""
-        return len(self._waiting)
+        """How many of those that are open wait for secrets."""
+        return sum(each.closing is None for each in self._waiting.values())
 
     def is_decrypted(self, tcp: TcpConnection) -> bool:
         """Tell whether a connection is decrypted that is open, or closed with the last batch."""
