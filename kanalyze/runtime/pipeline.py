@@ -110,10 +110,10 @@ class Analysis:
                 :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
-                places in streams of tokens that a client logs in with. In one process.
+                places in streams of tokens that a client logs in with. In one process. Those of
+                connections that are decrypted are left out: packets have them encrypted.
             keylog: the secrets that TLS is decrypted with, besides those that captures have
-                inside; None for none. Nothing is decrypted with ``on_tokens``, whose places are
-                those of TCP.
+                inside; None for none.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -135,7 +135,6 @@ class Analysis:
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
             keylog=keylog,
-            decrypts=on_tokens is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)

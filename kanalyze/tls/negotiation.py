@@ -157,6 +157,25 @@ class Negotiation:
             return None
         return Epochs13(self._log, self.client_random, end, self.suite)
 
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """What the key log knows this session by, as far as that was seen."""
+        hello = self.server_hello
+        session_id = b"" if hello is None or self.is_13 else hello.session_id
+        return tuple(name for name in (self.client_random, session_id) if name)
+
+    @property
+    def lacks_secrets(self) -> bool:
+        """Whether both hellos were seen, and the key log has not all secrets of the session's data.
+
+        False where records of the session are not decrypted whatever the log has.
+        """
+        if self.server_hello is None or self.client_random is None or self.suite is None:
+            return False
+        epochs = [self.epochs_13(side) if self.is_13 else self.epochs_12(side) for side in (0, 1)]
+        first = APPLICATION if self.is_13 else 0
+        return any(each is not None and not each.ciphers(first) for each in epochs)
+
     def adopt(self, client_random: bytes, client_side: int) -> None:
         """Take a session of the key log for this one: its secrets fit, its hellos are missing."""
         self.client_random = client_random

@@ -106,6 +106,15 @@ class TlsSession:
         return self._negotiation.facts.client_side
 
     @property
+    def lacks_secrets(self) -> bool:
+        """Whether the key log, as it is now, has not all secrets of the session's data."""
+        return self._negotiation.lacks_secrets
+
+    def note_used(self) -> None:
+        """Tell the key log that its secrets of this session were of use."""
+        self._log.note_used(*self._negotiation.names)
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes held: less than 1 MiB."""
         return sum(direction.buffered_bytes for direction in self._directions)

@@ -26,6 +26,7 @@ import numpy as np
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.live.recorder.numbered_files import numbered_files, remove_oldest
 from kanalyze.model.packet_arrays import PacketArrays, overlapping
+from kanalyze.tls.keylog import TLS_KEY_LOG
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["PcapngWriter"]
 
@@ -44,6 +46,7 @@ _BYTE_ORDER: Final = 0x1A2B3C4D
 _UNKNOWN_LENGTH: Final = -1
 _INTERFACE: Final = 1
 _ENHANCED: Final = 6
+_SECRETS: Final = 10
 _APPLICATION: Final = f"kanalyze {__version__}".encode()
 
 _END: Final = 0
@@ -87,6 +90,7 @@ class PcapngWriter:
         interface: str = "",
         max_bytes: int = 256 << 20,
         max_files: int = 8,
+        key_log: KeyLog | None = None,
     ) -> None:
         """Check the path; a file of an earlier run is later renamed as a full one is.
 
@@ -95,6 +99,8 @@ class PcapngWriter:
             interface: the name of the interface in the file; none if empty.
             max_bytes: the size of a file; a single larger write makes a larger file.
             max_files: the number of files with the current one; the oldest are removed.
+            key_log: its secrets of the sessions that were decrypted are written too, before the
+                packets; None for none.
 
         Raises:
             UsageError: a limit is below 1.
@@ -113,6 +119,9 @@ class PcapngWriter:
         self._interface = interface
         self._max_bytes = max_bytes
         self._max_files = max_files
+        self._key_log = key_log
+        self._sessions: set[bytes] = set()
+        """Names of those whose secrets are in the file."""
         self.packets = 0
         """Packets written to all files so far."""
         self._interfaces: dict[int, int] = {}
@@ -144,10 +153,12 @@ class PcapngWriter:
             self.roll()
         file = self._create() if self._file is None else self._file
         head = b"" if self._size else _SECTION_BLOCK
+        sessions = set(self._sessions)
+        head += self._secrets(sessions)
         interfaces = self._numbered(columns)
         data = self._encoded(columns, offsets, options, interfaces)
         self._put(file, head + self._described(interfaces), data)
-        self._interfaces = interfaces
+        self._interfaces, self._sessions = interfaces, sessions
         self.packets += len(packets)
 
     def roll(self) -> None:
@@ -160,7 +171,7 @@ class PcapngWriter:
         """Close the file. Does nothing the second time."""
         file, self._file = self._file, None
         size, self._size = self._size, 0
-        self._interfaces = {}
+        self._interfaces, self._sessions = {}, set()
         if file is not None:
             file.close()
             if not size:
@@ -231,6 +242,14 @@ class PcapngWriter:
             for link_type in interfaces
             if link_type not in self._interfaces
         )
+
+    def _secrets(self, sessions: set[bytes]) -> bytes:
+        """Return a block with the secrets that the file has not yet; add their sessions."""
+        lines = b"" if self._key_log is None else b"".join(self._key_log.used_lines(sessions))
+        if not lines:
+            return b""
+        padded = lines + bytes(-len(lines) % 4)
+        return _block(_SECRETS, struct.pack("<II", TLS_KEY_LOG, len(lines)) + padded)
 
     @staticmethod
     def _encoded(
