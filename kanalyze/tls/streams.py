@@ -368,14 +368,8 @@ class _Connection:
         session = None if self.is_waiting else self.session
         kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
         return (
-            *(
-                self._first_side,
-                self._fed and session is not None,
-                self.is_decrypted,
-                self.is_noted,
-                kept,
-            ),
-            *(plaintext, None if session is None else session.state()),
+            *(self._first_side, self._fed and session is not None, self.is_decrypted),
+            *(self.is_noted, kept, plaintext, None if session is None else session.state()),
         )
 
     @classmethod

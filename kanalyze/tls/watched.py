@@ -203,8 +203,10 @@ def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
     tls.server_certificate = facts.server_certificate
     tls.client_certificate = facts.client_certificate
     tls.handshake_ns = facts.handshake_ns
+    # Each direction is read by itself: what came in between depends on the batch.
+    by_time = sorted(facts.alerts, key=lambda alert: (alert.time_ns, alert.packet))
     tls.alerts = tuple(
-        [SentAlert(alert.direction, alert.level, alert.description) for alert in facts.alerts]
+        [SentAlert(each.direction, each.level, each.description) for each in by_time]
     )
     tls.is_complete = tls.is_complete or facts.handshake_ns is not None
     tls.is_decrypted = facts.decryption is Decryption.DECRYPTED
