@@ -22,8 +22,8 @@ __all__ = ["CONNECTION_TABLE", "connection_status"]
 def connection_status(row: ConnectionRow) -> str:
     """Return what is wrong with a connection, for the colour of a line; ``ok`` for nothing.
 
-    ``error`` for a reset, or where TLS failed, ``unanswered`` where the network or a receiver was in the way, or bytes
-    are missing.
+    ``error`` for a reset, or where TLS failed; ``unanswered`` where the network or a receiver was
+    in the way, or bytes are missing.
     """
     if row.end == "reset" or row.tls_failure is not None:
         return "error"

@@ -5,10 +5,11 @@ In: records of application data of both ends, in the order in which they came. O
 
 Data of the client followed by data of the server counts as a request with its response. Who asks
 again before the answer comes is counted once; the response time is from the last byte of the last
-such record to the first byte of the answer. In TLS 1.3 handshake messages look the same: the
-server's up to the client's Finished, which is known by its size, and the tickets behind it. So the
-last record that the server sends before the client asks a second time is taken for the first
-answer.
+such record to the first byte of the answer.
+
+In TLS 1.3 handshake messages look the same. Those of the client end with its Finished, which is
+known by its size, or where the server sends something. The server sends tickets behind it: so the
+last record before the client asks a second time is taken for the first answer.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class RequestEstimate:
 
     def server_sent(self, begin_ns: int, *, is_13: bool) -> None:
         """Take a record of the server."""
+        if self._flight > 0:
+            self._flight = -1  # which it sends nothing within
         if self._asked_ns is None:
             return
         if is_13 and not self.requests:

@@ -81,7 +81,7 @@ class TlsWatcher:
         """Write the sums of an open connection into its ``tls``."""
         watched = self._watched.get(tcp.serial)
         if watched is not None:
-            watched.write(tcp)
+            watched.write()
 
     def _look(self, update: StreamUpdate) -> None:
         watched = self._watched.get(update.connection.serial)
