@@ -54,7 +54,7 @@ _FILTERS = {
 """The arguments of a filter, by condition."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that decide how packets are read."""
-_KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
+KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
 """Messages about files that are left out."""
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
@@ -209,13 +209,13 @@ def _key_log(arguments: argparse.Namespace) -> KeyLog | None:
     """
     if arguments.keylog:
         return read_key_logs(arguments.keylog)
-    file = os.environ.get(_KEY_LOG_VARIABLE)
+    file = os.environ.get(KEY_LOG_VARIABLE)
     if not file or not paths.exists(file):
         return None
     try:
         return read_key_logs([file])
     except UsageError as error:
-        print_message(f"{_KEY_LOG_VARIABLE} is not used: {error}")
+        print_message(f"{KEY_LOG_VARIABLE} is not used: {error}")
         return None
 
 

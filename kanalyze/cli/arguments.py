@@ -564,6 +564,12 @@ def _add_live(made: argparse.ArgumentParser) -> None:
             "requests (all of these must match; repeated values are alternatives)"
         )
     )
+    _repeated(
+        made.add_argument_group("TLS"),
+        "--keylog",
+        "FILE",
+        f"{_KEY_LOG}; the file may come later, grow and be replaced",
+    )
     _add_live_limits(made.add_argument_group("Kafka, and limits"))
     _add_live_output(made.add_argument_group("output"))
     _add_live_files(made.add_argument_group("files"))
@@ -638,7 +644,13 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
         "--save",
         metavar="FILE.pcapng",
         help="save the packets of requests that the next two options select (default: errors); at "
-        "most 500 requests a second",
+        "most 500 requests a second; what has TLS stays encrypted",
+    )
+    group.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="put the secrets of decrypted connections into the file of --save: who has it can "
+        "read all that it has, passwords too",
     )
     group.add_argument(
         "--save-errors", action="store_true", help="save requests answered with an error code"
@@ -676,6 +688,13 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     )
     _add_html(made)
     _add_input(made, keys=False)
+    _repeated(
+        made.add_argument_group("TLS"),
+        "--keylog",
+        "PATH",
+        "decrypt with the secrets of this file, folder or URL, which all workers of Spark reach, "
+        "in the format of SSLKEYLOGFILE; the variable itself is not read",
+    )
     _add_archive(made.add_argument_group("archives that grow"))
     _add_spark(made.add_argument_group("Spark"))
 
@@ -766,17 +785,17 @@ def _add_captures(
     return _add_settings(made, keys=keys)
 
 
+_KEY_LOG = (
+    "decrypt with the secrets of this file, in the format of SSLKEYLOGFILE, which is read "
+    "if the variable is set and this option is not"
+)
+
+
 def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argparse._ArgumentGroup:
     """Add how captures are read; return the group for filters."""
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
-        _repeated(
-            made.add_argument_group("TLS"),
-            "--keylog",
-            "FILE",
-            "decrypt with the secrets of this file, in the format of SSLKEYLOGFILE, which is read "
-            "if the variable is set and this option is not",
-        )
+        _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
     limits = made.add_argument_group("limits")
     limits.add_argument(
         "--max-memory",

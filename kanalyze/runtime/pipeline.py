@@ -111,10 +111,10 @@ class Analysis:
                 :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
-                places in streams of tokens that a client logs in with. In one process.
+                places in streams of tokens that a client logs in with. In one process. Those of
+                connections that are decrypted are left out: packets have them encrypted.
             keylog: the secrets that TLS is decrypted with, besides those that captures have
-                inside; None for none. Nothing is decrypted by :meth:`resumable`, whose state has
-                no TLS, with ``on_tokens``, whose places are those of TCP, or with ``source``.
+                inside; None for none.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -136,7 +136,6 @@ class Analysis:
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
             keylog=keylog,
-            decrypts=on_tokens is None and source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)
@@ -316,7 +315,6 @@ class Analysis:
         from kanalyze.runtime.resumable_run import ResumableRun  # only where captures go on
         from kanalyze.runtime.table_run import Tables  # as above
 
-        self._context.settings = self._context.settings._replace(decrypts=False)
         return ResumableRun(
             self._context,
             Tables(others, frozenset(more)),

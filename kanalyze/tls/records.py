@@ -12,19 +12,24 @@ At most one record is held, and the header of the next.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.model.streams import Gap
 from kanalyze.model.tls_record import HEADER_BYTES, find_record, record_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
+
+_MOST_NEEDED_BYTES: Final = 1 << 15
+"""More than a record and the header of the next."""
 
 
 class TlsRecord(NamedTuple):
@@ -43,6 +48,21 @@ class TlsRecord(NamedTuple):
     time_ns: int
     """Of the packet with the last byte."""
     packet: int
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.kind, self.header, bytes(self.body), self.stream_offset),
+            *(self.first_time_ns, self.first_packet, self.time_ns, self.packet),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TlsRecord:
+        """Make one from a state; raises ValueError for any other value."""
+        made = cls(*fields(state, "nyyninin"))
+        if len(made.header) != HEADER_BYTES:
+            raise ValueError("no header of a record")
+        return made._replace(body=memoryview(made.body))
 
 
 class TrialRange(NamedTuple):
@@ -66,6 +86,15 @@ class LostRecords(NamedTuple):
     """Of the packet after which a record may follow."""
     packet: int
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.stream_offset, self.length, self.records, self.time_ns, self.packet
+
+    @classmethod
+    def from_state(cls, state: object) -> LostRecords:
+        """Make one from a state; raises ValueError for any others."""
+        return cls(*fields(state, "nnNin"))
+
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
 """Tells of what looks like a record, and of how many bytes before it are in none, whether it is
@@ -74,6 +103,8 @@ one; None where nobody can tell."""
 
 class RecordCutter:
     """Cuts one direction into records."""
+
+    _LEFT_OUT = ("_prove",)
 
     def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
         """Begin.
@@ -98,6 +129,25 @@ class RecordCutter:
         """Bytes to come of a record with a hole."""
         self._first = self._latest = (0, 0)
         """Time and number of the packet with the first byte in the buffer, and of the latest."""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after all that was fed was read."""
+        return (
+            *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
+            *(self._search_from, self._lost_from, self._skip, *self._first, *self._latest),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        buffer, self._offset, self._need, self._is_in_sync, *others = fields(state, "ynnbnNninin")
+        self._search_from, self._lost_from, self._skip, *places = others
+        is_lost = self._skip or not self._is_in_sync
+        if not HEADER_BYTES <= self._need <= _MOST_NEEDED_BYTES or (
+            is_lost and (self._lost_from is None or self._lost_from > self._offset)
+        ):
+            raise ValueError("no place in a stream of records")
+        self._buffer[:] = buffer
+        self._first, self._latest = (places[0], places[1]), (places[2], places[3])
 
     @property
     def buffered_bytes(self) -> int:
