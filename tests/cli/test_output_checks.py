@@ -260,7 +260,7 @@ NO_FILES = {
     "master", "max_memory", "max_records", "metrics", "metrics_host", "param", "partition", "port",
     "query", "replace", "save_errors", "save_files", "save_size", "save_slower_than", "settle",
     "since", "slower_than", "sort", "split_size", "status", "tables", "threshold", "topic", "until",
-    "values", "write_every", "write_files", "write_size",
+    "values", "with_secrets", "write_every", "write_files", "write_size",
 }  # fmt: skip
 
 
