@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tls.records import HEADER_BYTES, TrialRange
+from kanalyze.model.tls_record import HEADER_BYTES
+from kanalyze.tls.records import TrialRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, StreamUpdate
-from kanalyze.tls.direction import LATE_RECORDS
+from kanalyze.model.tls_record import HEADER_BYTES, looks_like_record
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
-from kanalyze.tls.records import HEADER_BYTES, looks_like_record
+from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
 
 if TYPE_CHECKING:
