@@ -157,6 +157,12 @@ class Analysis:
         return self._context.inputs.progress if workers is None else workers.progress
 
     @property
+    def key_logs(self) -> list[str]:
+        """The names of the files whose secrets TLS is decrypted with, without their folders."""
+        keylog = self._context.settings.keylog
+        return [] if keylog is None else list(keylog.names)
+
+    @property
     def row_filter(self) -> RowFilter:
         """Which rows are given; times of day are those of the day of the first packet."""
         return self._context.row_filter

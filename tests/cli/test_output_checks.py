@@ -262,8 +262,8 @@ NO_FILES = {
     "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
     "save_files", "save_size", "save_slower_than", "settle", "since", "slower_than", "sort",
     "split_size", "status", "tables", "threshold", "topic", "until", "values",
-    "whole_connections", "wireshark", "with_handshake", "write_every", "write_files",
-    "write_size",
+    "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
+    "write_files", "write_size",
 }  # fmt: skip
 
 
