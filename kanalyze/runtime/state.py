@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "load_state", "save_state"]
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 """To be raised when the state of a class changes its layout within one version of kanalyze."""
 MOST_BYTES: Final = 4 << 30
 """Of a state before it is compressed; stages buffer 1 GiB by default."""
