@@ -34,6 +34,15 @@ class CertificateFacts(NamedTuple):
     """Unix time; None where 64 bits do not hold it."""
     not_after_ns: int | None
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.subject, self.issuer, self.not_before_ns, self.not_after_ns
+
+    @classmethod
+    def from_state(cls, state: object) -> CertificateFacts:
+        """Make one from a state; raises ValueError for any other value."""
+        return cls(*fields(state, "ssII"))
+
 
 class SentAlert(NamedTuple):
     """An alert, and who sent it."""
@@ -104,8 +113,8 @@ class TlsConnection:
         return (
             *(self.client_side, self.version, self.suite, self.alpn, self.server_name),
             *(self.offered_versions, self.offered_alpn, self.resumed, self.certificate_requested),
-            *(self.mutual, None if server is None else tuple(server)),
-            *(None if client is None else tuple(client), self.handshake_ns, self.is_complete),
+            *(self.mutual, None if server is None else server.state()),
+            *(None if client is None else client.state(), self.handshake_ns, self.is_complete),
             *(tuple([tuple(alert) for alert in self.alerts]), *self.records, *self.bytes),
             *(self.is_decrypted, self.is_clear_client, self.estimated_requests),
             *(self.estimated_median_ns, self.estimated_p99_ns),
@@ -131,7 +140,7 @@ class TlsConnection:
 
 
 def _certificate(state: object) -> CertificateFacts | None:
-    return None if state is None else CertificateFacts(*fields(state, "ssII"))
+    return None if state is None else CertificateFacts.from_state(state)
 
 
 def _alert(state: object) -> SentAlert:

@@ -118,6 +118,8 @@ class RequestEstimate:
         made = cls()
         values = fields(state, "nIiIY")
         made.requests, made._asked_ns, made._flight, made._first_answer_ns, times = values
+        if made._asked_ns is None and made._first_answer_ns is not None:
+            raise ValueError("an answer to nothing")
         if times is not None:
             made._times = array("Q", times)
             if len(made._times) != _CLASSES or sum(made._times) != made.requests:

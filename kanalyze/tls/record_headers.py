@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.model.streams import Gap
-from kanalyze.tls.records import ALERT, APPLICATION_DATA, HEADER_BYTES, looks_like_record
+from kanalyze.model.tls_record import ALERT, APPLICATION_DATA, HEADER_BYTES, looks_like_record
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State

@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields, items
+from kanalyze.model.tcp import end_of_two
 from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
+from kanalyze.model.tls_record import ALERT
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.cipher_suites import TLS_1_3, suite_name
 from kanalyze.tls.estimate import RequestEstimate
@@ -20,7 +22,6 @@ from kanalyze.tls.facts import MOST_ALERTS, Decryption, TlsFacts, version_name
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.record_headers import RecordHeaders, SealedData
-from kanalyze.tls.records import ALERT
 from kanalyze.tls.session import TlsSession
 
 if TYPE_CHECKING:
@@ -37,18 +38,18 @@ _SESSION_BYTES: Final = 1 << 13
 _MOST_PERHAPS_ALERTS: Final = 4
 _NO_KEYS: Final = KeyLog()
 _NO_LATE_STARTS: Final = LateStarts(_NO_KEYS)
-_VERSION_1_3: Final = version_name(TLS_1_3)
 
 
 class WatchedConnection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_sealed"),
+        *("_client_side", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
+        "_is_sealed",
         *("_perhaps_alerts", "_session", "tls"),
     )
 
-    _LEFT_OUT = ("_session", "tls")
+    _LEFT_OUT = ("tls",)
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tls = tcp.tls = tcp.tls or TlsConnection()
@@ -57,6 +58,10 @@ class WatchedConnection:
         self._fed_bytes = 0
         """That the session read."""
         self._headers = (RecordHeaders(), RecordHeaders())
+        self._client_side = tcp.opened_by
+        """As far as it can be seen here: keys may say it too, and when depends on the batch."""
+        self._is_13 = False
+        """Likewise."""
         self._estimate = RequestEstimate()
         self._is_sealed = [False, False]
         """By direction, whether encrypted data came."""
@@ -80,31 +85,31 @@ class WatchedConnection:
             for data in self._headers[side].feed(update.items[side])
         ]
         for _, side, data in sorted(found):
-            self._take(side, data, self._client_side(update.connection))
+            self._take(side, data, self._client_side)
         if update.closed:
-            self._end(self._client_side(update.connection))
-            self.write(update.connection)
+            self._end(self._client_side)
+            self.write()
 
     def forget_handshake(self) -> None:
         """Read no more of the handshake."""
         self._session = None
 
-    def write(self, tcp: TcpConnection) -> None:
+    def write(self) -> None:
         """Write the sums so far."""
         tls = self.tls
         tls.records = [each.records for each in self._headers]
         tls.bytes = [each.bytes for each in self._headers]
-        if self._client_side(tcp) is not None:
+        if self._client_side is not None:
             self._estimate.write(tls)
-
-    def _client_side(self, tcp: TcpConnection) -> int | None:
-        return tcp.opened_by if self.tls.client_side is None else self.tls.client_side
 
     def _read_handshake(self, session: TlsSession, update: StreamUpdate) -> None:
         session.feed(update.items)
         if update.closed:
             session.close()
         facts = session.facts
+        if facts.client_side is not None:
+            self._client_side = facts.client_side
+        self._is_13 = facts.version == TLS_1_3
         if not self.tls.is_decrypted:
             note_facts(self.tls, facts)
         self._fed_bytes = sum(counts.bytes + counts.lost_bytes for counts in facts.counts)
@@ -156,14 +161,12 @@ class WatchedConnection:
             return True
         return bool(self._hidden_alerts) or not self._estimate.requests
 
-    @property
-    def _is_13(self) -> bool:
-        return self.tls.version == _VERSION_1_3
-
     def state(self) -> State:
-        """Return what :meth:`load_state` takes; a handshake that is being read is forgotten."""
+        """Return what :meth:`load_state` takes."""
         return (
-            *(self._fed_bytes, *self._is_sealed, tuple(self._hidden_alerts)),
+            None if self._session is None else self._session.state(),
+            *(self._fed_bytes, self._client_side, self._is_13, *self._is_sealed),
+            tuple(self._hidden_alerts),
             tuple([(side, *data) for side, data in self._perhaps_alerts]),
             tuple([each.state() for each in self._headers]),
             self._estimate.state(),
@@ -171,9 +174,14 @@ class WatchedConnection:
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self._fed_bytes, *self._is_sealed, hidden, waiting, headers, estimate = fields(
-            state, "nbbtttt"
-        )
+        session, self._fed_bytes, side, self._is_13, *others = fields(state, "TnNbbbtttt")
+        self._client_side = end_of_two(side)
+        *self._is_sealed, hidden, waiting, headers, estimate = others
+        if session is None:
+            self._session = None
+        else:
+            assert self._session is not None
+            self._session.load_state(session)
         self._hidden_alerts = list(items(hidden, "n"))
         for each in items(waiting, "t"):
             side, *data = fields(each, "nnnnii")
@@ -181,7 +189,6 @@ class WatchedConnection:
         one, other = fields(headers, "tt")
         self._headers = RecordHeaders.from_state(one), RecordHeaders.from_state(other)
         self._estimate = RequestEstimate.from_state(estimate)
-        self._session = None
 
 
 def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
@@ -198,8 +205,10 @@ def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
     tls.server_certificate = facts.server_certificate
     tls.client_certificate = facts.client_certificate
     tls.handshake_ns = facts.handshake_ns
+    # Each direction is read by itself: what came in between depends on the batch.
+    by_time = sorted(facts.alerts, key=lambda alert: (alert.time_ns, alert.packet))
     tls.alerts = tuple(
-        [SentAlert(alert.direction, alert.level, alert.description) for alert in facts.alerts]
+        [SentAlert(each.direction, each.level, each.description) for each in by_time]
     )
     tls.is_complete = tls.is_complete or facts.handshake_ns is not None
     tls.is_decrypted = facts.decryption is Decryption.DECRYPTED

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.streams import Chunk
 from kanalyze.model.tls import SentAlert, TlsConnection
+from kanalyze.model.tls_record import ALERT, HEADER_BYTES
 from kanalyze.tls.alerts import read_alert
-from kanalyze.tls.records import ALERT, HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ class TlsWatcher:
         """Write the sums of an open connection into its ``tls``."""
         watched = self._watched.get(tcp.serial)
         if watched is not None:
-            watched.write(tcp)
+            watched.write()
 
     def _look(self, update: StreamUpdate) -> None:
         watched = self._watched.get(update.connection.serial)
@@ -151,8 +151,9 @@ class TlsWatcher:
             serial, known = fields(each, "nt")
             if serial not in connections:
                 raise ValueError(f"no connection {serial} is open")
-            self._watched[serial] = WatchedConnection(connections[serial])
-            self._watched[serial].load_state(known)
+            made = self._watched[serial] = WatchedConnection(connections[serial])
+            made.load_state(known)
+            self._handshake_bytes += made.held_bytes
         self._clear = dict([fields(each, "nn") for each in items(clear, "t")])
         self._passing = set(items(passing, "n"))
 
