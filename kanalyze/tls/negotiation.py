@@ -296,23 +296,11 @@ class Negotiation:
         elif kind == handshake.END_OF_EARLY_DATA:
             return HANDSHAKE
         elif kind == handshake.FINISHED:
-            self._note_certificates(origin)
+            if origin.is_gapless and not facts.resumed:
+                _note_no_certificates(facts, self.end_of(origin.side))
             self._finish(origin.side, origin.record)
             return APPLICATION
         return None
-
-    def _note_certificates(self, origin: MessageOrigin) -> None:
-        """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
-
-        Who resumes a session showed it before.
-        """
-        facts = self.facts
-        if not origin.is_gapless or facts.resumed:
-            return
-        if self.end_of(origin.side) == 1:
-            facts.certificate_requested = bool(facts.certificate_requested)
-        elif facts.mutual is None:
-            facts.mutual = False
 
     def _finish(self, side: int, record: TlsRecord) -> None:
         """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
@@ -323,3 +311,14 @@ class Negotiation:
         if is_end:
             times = [time_ns for time_ns in self._finished_ns if time_ns is not None]
             self.facts.handshake_ns = max(times) - self._begin_ns
+
+
+def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
+    """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
+
+    Not of a session that is resumed: they were shown before.
+    """
+    if end == 1:
+        facts.certificate_requested = bool(facts.certificate_requested)
+    elif facts.mutual is None:
+        facts.mutual = False
