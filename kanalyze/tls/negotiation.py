@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tls_record import APPLICATION_DATA
 from kanalyze.tls import handshake
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
@@ -61,8 +62,12 @@ class Negotiation:
         self.server_hello: ServerHello | None = None
         self.client_random: bytes | None = None
         """Of the ClientHello, or of the session in the key log whose secrets fit."""
+        self._adopted_suite: CipherSuite | None = None
+        """Of a session whose ServerHello was not seen."""
         self._epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
         """By end: of the client, of the server."""
+        self._has_begun = [False, False]
+        """By side, whether records came that are behind its hello."""
         self._begin_ns = 0
         self._finished_ns: list[int | None] = [None, None]
         """By side, when its Finished came."""
@@ -88,15 +93,43 @@ class Negotiation:
             return self.server_hello.version == TLS_1_3
         return self.client_random is not None and has_secrets_13(self._log, self.client_random)
 
-    @property
-    def waits_for_server(self) -> bool:
-        """Whether the first ClientHello has no ServerHello yet."""
-        return self.handshakes == 1 and self.server_hello is None
+    def waits(self, side: int) -> bool:
+        """Tell whether keys to what a side sends wait for a hello of the other side."""
+        # Both directions of a batch are read one after the other, either may be the first.
+        if self.handshakes and self.server_hello is None:
+            client_side = self.facts.client_side
+            return client_side is not None and not self._has_begun[1 - client_side]
+        if self.handshakes or self._has_begun[1 - side]:
+            return False
+        return self.server_hello is None or self.end_of(side) == 1
+
+    def note_begun(self, side: int, kind: int) -> None:
+        """Note a record of a side that comes behind its hello: encrypted, or ChangeCipherSpec.
+
+        A server of TLS 1.3 sends the latter behind a HelloRetryRequest too.
+        """
+        if kind == APPLICATION_DATA or not self.facts.retried:
+            self._has_begun[side] = True
 
     @property
     def is_late(self) -> bool:
-        """Whether no hello was seen: the capture began later, or they are lost."""
-        return self.handshakes == 0 and self.server_hello is None
+        """Whether no ClientHello was seen: the capture began later, or it is lost."""
+        return self.handshakes == 0
+
+    def has_hello_of(self, side: int) -> bool:
+        """Tell whether a side's hello was seen."""
+        if self.end_of(side) == 0:
+            return self.handshakes > 0
+        return self.server_hello is not None
+
+    def handshake_12(self, client_random: bytes) -> Handshake12 | None:
+        """Return what keys of TLS 1.2 depend on; None without a ServerHello of TLS 1.2."""
+        hello, suite = self.server_hello, self.suite
+        if hello is None or suite is None or suite.version != TLS_1_2:
+            return None
+        return Handshake12(
+            client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
+        )
 
     def end_of(self, side: int) -> int | None:
         """Return 0 for the client's side, 1 for the server's; None where that is not known."""
@@ -116,13 +149,17 @@ class Negotiation:
             return None
         if self.server_hello is not None and self.suite is None:
             return None
-        return Epochs13(self._log, self.client_random, end, self.suite)
+        return Epochs13(self._log, self.client_random, end, self.suite or self._adopted_suite)
 
-    def adopt(self, client_random: bytes, client_side: int) -> None:
-        """Take a session of the key log for this one: its secrets fit, its hellos are missing."""
+    def adopt(self, client_random: bytes, client_side: int, suite: CipherSuite) -> None:
+        """Take a session of the key log for this one: its secrets fit, a hello is missing."""
+        self._adopted_suite = suite
         self.client_random = client_random
         self.facts.client_side = client_side
-        self.facts.version = TLS_1_3
+        if self.server_hello is None:
+            self.facts.version = TLS_1_3
+        else:
+            self._agree(self.server_hello)
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -204,12 +241,9 @@ class Negotiation:
                 if client is not None:
                     same = client.session_id == hello.session_id
                     facts.resumed = bool(hello.session_id) and same
-        suite = self.suite
-        if suite is None or suite.version != TLS_1_2 or self.client_random is None:
+        agreed = None if self.client_random is None else self.handshake_12(self.client_random)
+        if agreed is None:
             return
-        agreed = Handshake12(
-            self.client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
-        )
         for epochs in self._epochs_12:
             epochs.negotiate(max(0, self.handshakes - 1), agreed)
 

@@ -4,7 +4,7 @@ In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net``
 the same; of a connection that the key log opens, the items are plaintext. Must not know: which
 protocol the plaintext is, nor where a key log comes from.
 
-A connection is looked at if the first bytes of the end that was seen first look like a record.
+A connection is looked at if its first bytes say that it is TLS (``detection.py``).
 Until a record with data was opened, the original items are kept, as copies, and the connection
 gives no update. If that shows that no secret fits, or if it takes too many bytes, they are handed
 on, and all that follows passes unchanged.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, StreamUpdate
-from kanalyze.model.tls_record import HEADER_BYTES, looks_like_record
+from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.protection import LATE_RECORDS
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from kanalyze.model.streams import StreamItem
-    from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.keylog import KeyLog
 
     _BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
@@ -101,7 +100,7 @@ class DecryptedStreams:
         """Return what is handed on of an update; None for nothing."""
         if not connection.is_decrypted:
             connection.keep(update.items)
-        if connection.session is None and not self._begin(connection, update.connection):
+        if connection.session is None and not self._begin(connection, update):
             if update.closed or connection.passes:
                 return connection.give_up()
             return None
@@ -117,14 +116,13 @@ class DecryptedStreams:
             return connection.give_up()
         return None
 
-    def _begin(self, connection: _Connection, tcp: TcpConnection) -> bool:
-        """Begin to decrypt if the connection begins as TLS does."""
-        head = connection.head()
-        if len(head) < HEADER_BYTES:
+    def _begin(self, connection: _Connection, update: StreamUpdate) -> bool:
+        """Begin to decrypt if the connection is TLS."""
+        is_tls = connection.is_tls(is_last=update.closed)
+        if not is_tls:
+            connection.passes = is_tls is False
             return False
-        if not looks_like_record(head):
-            connection.passes = True
-            return False
+        tcp = update.connection
         from_start = (tcp.start_seen[0], tcp.start_seen[1])
         connection.session = TlsSession(self._log, self._late_starts, from_start)
         return True
@@ -134,7 +132,7 @@ class _Connection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_fed", "_first_side", "_kept", "_plaintext", "is_decrypted", "kept_bytes", "passes"),
+        *("_detector", "_fed", "_kept", "_plaintext", "is_decrypted", "kept_bytes", "passes"),
         "session",
     )
 
@@ -150,7 +148,9 @@ class _Connection:
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
         sides = [side for side in (0, 1) if update.items[side]]
-        self._first_side = min(sides, key=lambda side: _first_packet(update.items[side][0]))
+        first_side = min(sides, key=lambda side: _first_packet(update.items[side][0]))
+        seen = update.connection.start_seen
+        self._detector = TlsDetector(first_side, (seen[0], seen[1]))
 
     @property
     def buffered_bytes(self) -> int:
@@ -177,13 +177,9 @@ class _Connection:
                 if isinstance(item, Chunk):
                     self.kept_bytes += sum(item.segments.captured[item.first : item.last])
 
-    def head(self) -> bytes:
-        """Return the first bytes of the end that was seen first."""
-        head = b""
-        for item in self._kept[self._first_side]:
-            if isinstance(item, Chunk):
-                head += bytes(item.segments.buffer[: HEADER_BYTES - len(head)])
-        return head
+    def is_tls(self, *, is_last: bool) -> bool | None:
+        """Tell whether this is TLS; None if more bytes have to say."""
+        return self._detector.decide(self._kept, is_last=is_last)
 
     def decrypt(self, update: StreamUpdate) -> None:
         """Give an update to the session, at first with all that was kept."""
