@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.plain_values import fields, items
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.plaintext import PlaintextWriter
+from kanalyze.tls.records import TlsRecord
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.opener import RecordOpener
-    from kanalyze.tls.records import TlsRecord
 
 __all__ = ["ApplicationData"]
 
@@ -38,6 +40,7 @@ class ApplicationData:
         *("_early", "_from_start", "_has_data", "_missing_bytes", "_negotiation", "_writer"),
         *("early_bytes", "plaintext_bytes"),
     )
+    _LEFT_OUT = ("_negotiation", "early_bytes")
 
     def __init__(self, negotiation: Negotiation, *, from_start: bool) -> None:
         self._negotiation = negotiation
@@ -50,6 +53,28 @@ class ApplicationData:
         """Whether application data came in this epoch."""
         self.early_bytes = 0
         self.plaintext_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`take`."""
+        return (
+            *(self._from_start, self._writer.state(), self._missing_bytes, self._has_data),
+            self.plaintext_bytes,
+            tuple([(content, record.state()) for content, record in self._early]),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self._from_start, writer, self._missing_bytes, *others = fields(state, "btnbnt")
+        self._has_data, self.plaintext_bytes, early = others
+        self._writer.load_state(writer)
+        for each in items(early, "t"):
+            content, record = fields(each, "yt")
+            self._early.append((content, TlsRecord.from_state(record)))
+            self.early_bytes += len(content)
+
+    def lose_keys(self, record: TlsRecord) -> None:
+        """Put a gap before a record: neither it nor what follows can be read."""
+        self._writer.add_gap(None, record.time_ns, record.packet)
 
     def begin_epoch(self) -> None:
         """Note that no application data of this epoch came yet."""

@@ -28,9 +28,15 @@ _SEARCHED_BYTES: Final = 1 << 16
 
 
 class TlsDetector:
-    """Decides on one connection."""
+    """Decides on one connection.
 
-    __slots__ = ("_first_side", "_searched_bytes", "_starts_seen")
+    Attributes:
+        first_side: the direction of the first packet.
+        searched_bytes: how many were searched last.
+    """
+
+    _LEFT_OUT = ("_starts_seen", "first_side", "searched_bytes")
+    __slots__ = ("_starts_seen", "first_side", "searched_bytes")
 
     def __init__(self, first_side: int, starts_seen: tuple[bool, bool]) -> None:
         """Begin.
@@ -39,9 +45,9 @@ class TlsDetector:
             first_side: the direction of the first packet.
             starts_seen: by direction, whether the first item begins with the first byte sent.
         """
-        self._first_side = first_side
+        self.first_side = first_side
         self._starts_seen = starts_seen
-        self._searched_bytes = 0
+        self.searched_bytes = 0
 
     def decide(
         self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
@@ -50,12 +56,12 @@ class TlsDetector:
 
         ``items`` are all so far.
         """
-        first = items[self._first_side]
+        first = items[self.first_side]
         head = _head(first)
-        if self._starts_seen[self._first_side] and not isinstance(first[0], Gap):
+        if self._starts_seen[self.first_side] and not isinstance(first[0], Gap):
             is_tls = looks_like_record(head) if len(head) == HEADER_BYTES else None
         else:
-            is_tls = self._find((first, items[1 - self._first_side]), is_last=is_last)
+            is_tls = self._find((first, items[1 - self.first_side]), is_last=is_last)
         return False if is_last and is_tls is None else is_tls
 
     def _find(
@@ -70,8 +76,8 @@ class TlsDetector:
         streams = [_joined(items) for items in both]
         size = sum(map(len, streams))
         # Again when there is twice as much: the time is in proportion to the bytes.
-        if size >= 2 * self._searched_bytes or is_last:
-            self._searched_bytes = size
+        if size >= 2 * self.searched_bytes or is_last:
+            self.searched_bytes = size
             if any(find_records(memoryview(stream)) is not None for stream in streams):
                 return True
         return False if max(map(len, streams)) >= _SEARCHED_BYTES else None

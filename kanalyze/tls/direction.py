@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import (
     ALERT,
     APPLICATION_DATA,
@@ -31,6 +32,7 @@ from kanalyze.tls.record_queue import RecordQueue
 from kanalyze.tls.records import LostRecords, RecordCutter
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.alerts import TlsAlert
     from kanalyze.tls.late_start import LateStarts
@@ -46,8 +48,9 @@ class TlsDirection:
     __slots__ = (
         *("_alerts", "_bytes", "_cutter", "_data", "_from_start", "_keys_may_come", "_lost_bytes"),
         *("_messages", "_negotiation", "_opened", "_protection", "_queue", "_records", "_side"),
-        *("_unopened",),
+        *("_owes_gap", "_unopened", "has_lost_keys"),
     )
+    _LEFT_OUT = ("_alerts", "_keys_may_come", "_negotiation", "_side")
 
     def __init__(
         self,
@@ -69,6 +72,42 @@ class TlsDirection:
         self._data = ApplicationData(negotiation, from_start=from_start)
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
         self._alerts: list[TlsAlert] = []
+        self.has_lost_keys = False
+        """Whether records were opened with a secret that the key log does not have any more."""
+        self._owes_gap = False
+        """Whether the plaintext does not say so yet."""
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`end_step`."""
+        cutter = self._cutter
+        return (
+            *(self._from_start, None if cutter is None else cutter.state(), self._queue.state()),
+            *(self._protection.state(), self._messages.state(), self._data.state()),
+            *(self._records, self._bytes, self._opened, self._unopened, self._lost_bytes),
+            *(self.has_lost_keys, self._owes_gap),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state, with that of the negotiation; raises ValueError for any other."""
+        self._from_start, cutter, *parts, records, size, opened, unopened, lost, gone, owes = (
+            fields(state, "bTttttnnnnnbb")
+        )
+        if cutter is not None:
+            self._cutter = RecordCutter(self._protection.prove, 0, from_start=self._from_start)
+            self._cutter.load_state(cutter)
+        of_parts = (
+            *(self._queue.load_state, self._protection.load_state, self._messages.load_state),
+            self._data.load_state,
+        )
+        for load, known in zip(of_parts, parts, strict=True):
+            load(known)
+        self._records, self._bytes, self._opened, self._unopened = records, size, opened, unopened
+        self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, gone, owes
+        opener = self._protection.opener
+        if opened and not gone and (opener is None or not opener.has_keys):
+            self.has_lost_keys = self._owes_gap = True
 
     # -- what comes in ----------------------------------------------------------------------------
 
@@ -197,6 +236,9 @@ class TlsDirection:
             self._unopened += 1
             self._data.miss(HEADER_BYTES + len(record.body))
             self._messages.lose()
+            if self._owes_gap:
+                self._owes_gap = False
+                self._data.lose_keys(record)
             return
         self._opened += 1
         assert self._protection.opener is not None

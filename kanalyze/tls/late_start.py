@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.tls.epochs import APPLICATION, Epochs12, Epochs13, suites_13
 from kanalyze.tls.keylog import SecretKind
 from kanalyze.tls.opener import ANY_NUMBER
@@ -24,6 +25,7 @@ from kanalyze.tls.records import TrialRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.ciphers import RecordCipher
     from kanalyze.tls.epochs import Handshake12
@@ -56,9 +58,19 @@ class FittingSession(NamedTuple):
 class LateStarts:
     """Finds sessions for all connections that began before the capture."""
 
+    _LEFT_OUT = ("_log",)
+
     def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
         self._log = log
         self.trials_left = most_trials
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (self.trials_left,)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        (self.trials_left,) = fields(state, "i")
 
     def find_13(
         self, record: TlsRecord, end: int | None, suite: CipherSuite | None

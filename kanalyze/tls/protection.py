@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
 from kanalyze.tls.handshake import is_hello
 from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.ciphers import Opened
     from kanalyze.tls.late_start import FittingSession, LateStarts
     from kanalyze.tls.negotiation import Negotiation
@@ -38,6 +40,7 @@ class Protection:
         "_side",
         *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
+    _LEFT_OUT = ("_from_start", "_late_starts", "_prospect", "_prospect_of", "_side")
 
     def __init__(
         self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
@@ -55,6 +58,23 @@ class Protection:
         """What the keys of that depend on."""
         self.is_sealed = False
         self.opener: RecordOpener | None = None
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
+        opener = self.opener
+        epochs = None if opener is None else self._negotiation.epochs_state(opener.epochs)
+        return (
+            *(self._late_records, self._may_be_missing, self.is_sealed, epochs),
+            None if opener is None else opener.state(),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state, with that of the negotiation; raises ValueError for any other."""
+        late, self._may_be_missing, self.is_sealed, epochs, opener = fields(state, "nnbTT")
+        self._late_records = min(late, LATE_RECORDS)
+        if opener is not None:
+            known = self._negotiation.epochs_from_state(epochs, self._side)
+            self.opener = RecordOpener.from_state(opener, known)
 
     @property
     def lacks_keys(self) -> bool:

@@ -12,10 +12,13 @@ from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kanalyze.common.plain_values import fields, items
 from kanalyze.tls.records import LostRecords, TlsRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kanalyze.common.plain_values import State
 
 __all__ = ["MOST_WAITING_BYTES", "RecordQueue"]
 
@@ -35,6 +38,7 @@ class RecordQueue:
     """
 
     __slots__ = ("_incoming", "_next", "_waiting", "is_patient", "waiting_bytes")
+    _LEFT_OUT = ("_incoming", "_next", "waiting_bytes")
 
     def __init__(self) -> None:
         self._incoming: Iterator[TlsRecord | LostRecords | None] = iter(())
@@ -43,6 +47,20 @@ class RecordQueue:
         self._waiting: deque[TlsRecord | LostRecords] = deque()
         self.is_patient = True
         self.waiting_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`end_step`."""
+        waiting = [each.state() for each in self._waiting]
+        return self.is_patient, tuple(waiting)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.is_patient, waiting = fields(state, "bt")
+        for known in items(waiting, "t"):
+            kind = LostRecords if len(known) == len(LostRecords._fields) else TlsRecord
+            each = kind.from_state(known)
+            self._waiting.append(each)
+            self.waiting_bytes += _waiting_bytes(each)
 
     def add(self, records: Iterator[TlsRecord | LostRecords | None]) -> None:
         """Add what follows, which is cut while it is read."""
@@ -78,9 +96,7 @@ class RecordQueue:
                 take(each)
                 continue
             kept.append(_copied(each))
-            self.waiting_bytes += _RECORD_BYTES
-            if isinstance(each, TlsRecord):
-                self.waiting_bytes += len(each.body)
+            self.waiting_bytes += _waiting_bytes(each)
             if self.waiting_bytes > MOST_WAITING_BYTES:
                 self.is_patient = False
                 self.waiting_bytes = 0
@@ -94,6 +110,10 @@ class RecordQueue:
     def _popped(self) -> Iterator[TlsRecord | LostRecords | None]:
         while self._waiting:
             yield self._waiting.popleft()
+
+
+def _waiting_bytes(each: TlsRecord | LostRecords) -> int:
+    return _RECORD_BYTES + (len(each.body) if isinstance(each, TlsRecord) else 0)
 
 
 def _copied(each: TlsRecord | LostRecords) -> TlsRecord | LostRecords:

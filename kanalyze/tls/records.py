@@ -18,16 +18,21 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
 from kanalyze.model.streams import Gap
 from kanalyze.model.tls_record import HEADER_BYTES, find_record, record_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
+
+_MOST_NEEDED_BYTES: Final = 1 << 15
+"""More than a record and the header of the next."""
 
 
 _ARRIVAL_BYTES: Final = 160
@@ -52,6 +57,21 @@ class TlsRecord(NamedTuple):
     """Of the packet with the last byte."""
     packet: int
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.kind, self.header, bytes(self.body), self.stream_offset),
+            *(self.first_time_ns, self.first_packet, self.time_ns, self.packet),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TlsRecord:
+        """Make one from a state; raises ValueError for any other value."""
+        made = cls(*fields(state, "nyyninin"))
+        if len(made.header) != HEADER_BYTES:
+            raise ValueError("no header of a record")
+        return made._replace(body=memoryview(made.body))
+
 
 class TrialRange(NamedTuple):
     """The numbers that a record may have."""
@@ -74,6 +94,15 @@ class LostRecords(NamedTuple):
     """Of the packet after which a record may follow."""
     packet: int
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.stream_offset, self.length, self.records, self.time_ns, self.packet
+
+    @classmethod
+    def from_state(cls, state: object) -> LostRecords:
+        """Make one from a state; raises ValueError for any others."""
+        return cls(*fields(state, "nnNin"))
+
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
 """Tells of what looks like a record, and of how many bytes before it are in none, whether it is
@@ -82,6 +111,8 @@ one; None where nobody can tell."""
 
 class RecordCutter:
     """Cuts one direction into records."""
+
+    _LEFT_OUT = ("_prove",)
 
     def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
         """Begin.
@@ -110,6 +141,27 @@ class RecordCutter:
         self._first = self._latest = (0, 0)
         """Time and number of the packet with the first byte in the buffer, and of the latest."""
 
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after all that was fed was read."""
+        return (
+            *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
+            *(self._search_from, self._lost_from, self._skip, *self._first, *self._latest),
+            tuple(self._arrivals),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        buffer, self._offset, self._need, self._is_in_sync, *others = fields(state, "ynnbnNninint")
+        self._search_from, self._lost_from, self._skip, *places, arrivals = others
+        is_lost = self._skip or not self._is_in_sync
+        if not HEADER_BYTES <= self._need <= _MOST_NEEDED_BYTES or (
+            is_lost and (self._lost_from is None or self._lost_from > self._offset)
+        ):
+            raise ValueError("no place in a stream of records")
+        self._buffer[:] = buffer
+        self._arrivals = [fields(each, "nin") for each in items(arrivals, "t")]
+        self._first, self._latest = (places[0], places[1]), (places[2], places[3])
+
     @property
     def buffered_bytes(self) -> int:
         """Bytes held."""
@@ -130,13 +182,13 @@ class RecordCutter:
         """Whether it is known where the next record begins."""
         return self._is_in_sync
 
-    def feed(self, items: Iterable[StreamItem]) -> Iterator[TlsRecord | LostRecords | None]:
+    def feed(self, added: Iterable[StreamItem]) -> Iterator[TlsRecord | LostRecords | None]:
         """Yield the records that are complete, and what is lost.
 
         None is a pause: nobody can tell whether a record begins here, and what the other direction
         says may change that. Whoever goes on is asked again.
         """
-        for item in items:
+        for item in added:
             if isinstance(item, Gap):
                 self._latest = (item.time_ns, item.packet)
                 yield from self._miss(item.length)

@@ -208,7 +208,7 @@ def _frames(name: str) -> _Frames:
                 for item in update.items[side]:
                     spans += _spans(item)
                 cut = cutter.feed(update.items[side])
-                partial = [cutter.partial] if update.closed and cutter.partial else []
+                partial = [cutter.partial.frame] if update.closed and cutter.partial.frame else []
                 for frame in [*cut.frames, *partial]:
                     end = update.connection.endpoints[side]
                     number = update.connection.connection_number
@@ -218,8 +218,8 @@ def _frames(name: str) -> _Frames:
                         place = (sender, number, frame.start_packet, frame.length, id_)
                         packets = _packets(frame, spans)
                         found[place].append(records[key].widen(packets) if records else packets)
-                if cutter.partial is not None:
-                    cutter.partial.detach()
+                if cutter.partial.frame is not None:
+                    cutter.partial.frame.detach()
 
     with open_capture(str(path(name))) as reader:
         for batch in reader.batches():

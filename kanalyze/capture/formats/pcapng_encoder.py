@@ -28,6 +28,7 @@ __all__ = [
     "LONGEST_OWN_BEGIN",
     "PacketBlocks",
     "begins_as_own",
+    "decryption_secrets",
     "interface_description",
     "numbered",
     "section_header",
@@ -38,6 +39,7 @@ _BYTE_ORDER: Final = 0x1A2B3C4D
 _UNKNOWN_LENGTH: Final = -1
 _INTERFACE: Final = 1
 _ENHANCED: Final = 6
+_SECRETS: Final = 10
 _APPLICATION: Final = f"kanalyze {__version__}".encode()
 LONGEST_OWN_BEGIN: Final = len(_APPLICATION) + 64
 """Bytes that :func:`begins_as_own` looks at, at most."""
@@ -87,6 +89,12 @@ def interface_description(link_type: int, *, name: str = "", packet_filter: str 
     if packet_filter:
         options += _option(_INTERFACE_FILTER, _FILTER_AS_TEXT + _text(packet_filter))
     return _block(_INTERFACE, struct.pack("<HHI", link_type, 0, 0) + options + _end())
+
+
+def decryption_secrets(kind: int, data: bytes) -> bytes:
+    """Return a block of secrets; ``kind`` as in :class:`~.file_metadata.DecryptionSecrets`."""
+    padded = data + bytes(-len(data) % 4)
+    return _block(_SECRETS, struct.pack("<II", kind, len(data)) + padded)
 
 
 def numbered(link_types: Iterable[int], first: int) -> dict[int, int]:

@@ -22,12 +22,14 @@ from kanalyze.capture.formats.pcapng_encoder import (
     LONGEST_OWN_BEGIN,
     PacketBlocks,
     begins_as_own,
+    decryption_secrets,
     interface_description,
     numbered,
     section_header,
 )
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.live.recorder.numbered_files import numbered_files, remove_oldest
+from kanalyze.tls.keylog import TLS_KEY_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["PcapngWriter"]
 
@@ -57,6 +60,7 @@ class PcapngWriter:
         interface: str = "",
         max_bytes: int = 256 << 20,
         max_files: int = 8,
+        key_log: KeyLog | None = None,
     ) -> None:
         """Check the path; a file of an earlier run is later renamed as a full one is.
 
@@ -65,6 +69,8 @@ class PcapngWriter:
             interface: the name of the interface in the file; none if empty.
             max_bytes: the size of a file; a single larger write makes a larger file.
             max_files: the number of files with the current one; the oldest are removed.
+            key_log: its secrets of the sessions that were decrypted are written too, before the
+                packets; None for none.
 
         Raises:
             UsageError: a limit is below 1.
@@ -83,6 +89,9 @@ class PcapngWriter:
         self._interface = interface
         self._max_bytes = max_bytes
         self._max_files = max_files
+        self._key_log = key_log
+        self._sessions: set[bytes] = set()
+        """Names of those whose secrets are in the file."""
         self.packets = 0
         """Packets written to all files so far."""
         self._interfaces: dict[int, int] = {}
@@ -112,12 +121,19 @@ class PcapngWriter:
             self.roll()
         file = self._create() if self._file is None else self._file
         head = b"" if self._size else section_header()
+        sessions = set(self._sessions)
+        head += self._secrets(sessions)
         new = [each for each in blocks.link_types if each not in self._interfaces]
         interfaces = self._interfaces | numbered(new, len(self._interfaces))
         described = (interface_description(each, name=self._interface) for each in new)
         self._put(file, head + b"".join(described), blocks.encoded(interfaces))
-        self._interfaces = interfaces
+        self._interfaces, self._sessions = interfaces, sessions
         self.packets += len(packets)
+
+    def _secrets(self, sessions: set[bytes]) -> bytes:
+        """Return a block with the secrets that the file has not yet; add their sessions."""
+        lines = b"" if self._key_log is None else b"".join(self._key_log.used_lines(sessions))
+        return decryption_secrets(TLS_KEY_LOG, lines) if lines else b""
 
     def roll(self) -> None:
         """Close and rename the file, if there is one; the next packet starts another."""
@@ -129,7 +145,7 @@ class PcapngWriter:
         """Close the file. Does nothing the second time."""
         file, self._file = self._file, None
         size, self._size = self._size, 0
-        self._interfaces = {}
+        self._interfaces, self._sessions = {}, set()
         if file is not None:
             file.close()
             if not size:
