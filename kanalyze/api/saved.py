@@ -249,7 +249,7 @@ def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> d
     """
     return {
         "kanalyze_version": version,
-        "options": dict(options),
+        "options": {**options, "key_logs": analysis.key_logs},
         "filter": analysis.row_filter.conditions,
         "first_packet_ns": analysis.first_time_ns,
         "quality": analysis.quality.to_values(),

@@ -264,8 +264,13 @@ class Database:
         finally:
             path.unlink()
 
-    def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these."""
+    def answer(
+        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the lines that answer a query, which takes the parameters that it has of these.
+
+        Only the first ``most`` of them, if that is given.
+        """
         taken = {name: parameters[name] for name in query.parameters}
         # Not by way of a relation, which is planned twice.
         try:
@@ -274,7 +279,8 @@ class Database:
         except self._error as error:
             raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
         names = [column[0] for column in found.description]
-        return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
+        lines = found.fetchall() if most is None else found.fetchmany(most)
+        return [dict(zip(names, line, strict=True)) for line in lines]
 
     def interrupt(self) -> None:
         """End the query that another thread asks, if there is one: with a QueryError, there."""

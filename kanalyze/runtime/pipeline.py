@@ -39,6 +39,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.merge import MergedCaptures
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
@@ -110,10 +111,10 @@ class Analysis:
                 :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
-                places in streams of tokens that a client logs in with. In one process.
+                places in streams of tokens that a client logs in with. In one process. Those of
+                connections that are decrypted are left out: packets have them encrypted.
             keylog: the secrets that TLS is decrypted with, besides those that captures have
-                inside; None for none. Nothing is decrypted by :meth:`resumable`, whose state has
-                no TLS, with ``on_tokens``, whose places are those of TCP, or with ``source``.
+                inside; None for none.
 
         Raises:
             UsageError: a port, a broker, the memory or the jobs make no sense.
@@ -135,7 +136,6 @@ class Analysis:
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
             keylog=keylog,
-            decrypts=on_tokens is None and source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)
@@ -157,6 +157,12 @@ class Analysis:
         return self._context.inputs.progress if workers is None else workers.progress
 
     @property
+    def key_logs(self) -> list[str]:
+        """The names of the files whose secrets TLS is decrypted with, without their folders."""
+        keylog = self._context.settings.keylog
+        return [] if keylog is None else list(keylog.names)
+
+    @property
     def row_filter(self) -> RowFilter:
         """Which rows are given; times of day are those of the day of the first packet."""
         return self._context.row_filter
@@ -165,6 +171,10 @@ class Analysis:
     def first_time_ns(self) -> int | None:
         """Unix time in ns of the first packet; None where there is none, or it is not read yet."""
         return self._context.first_time_ns
+
+    def captures_again(self) -> MergedCaptures | None:
+        """Return the captures for another pass; None before the first, or if they are a pipe."""
+        return self._context.inputs.open_again()
 
     def start(self, tables: Tables | None = None) -> None:
         """Open the captures for :meth:`batches`, which does it itself where nobody did before.
@@ -311,7 +321,6 @@ class Analysis:
         from kanalyze.runtime.resumable_run import ResumableRun  # only where captures go on
         from kanalyze.runtime.table_run import Tables  # as above
 
-        self._context.settings = self._context.settings._replace(decrypts=False)
         return ResumableRun(
             self._context,
             Tables(others, frozenset(more)),

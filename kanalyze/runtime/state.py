@@ -6,8 +6,10 @@ what the state of a stage is: each class defines its own
 (:data:`kanalyze.common.plain_values.State`).
 
 The bytes hold what open connections need: streams with what is buffered behind a hole, incomplete
-frames, requests without a response, log ends, fetch sessions; and the counters. They do not hold
-code or what is shared (readers, decoders, catalogs, functions): the new stages have their own. The
+frames, requests without a response, log ends, fetch sessions; and the counters. Of connections that
+are decrypted the bytes of incomplete frames are plaintext. They do not hold code or what is shared
+(readers, decoders, catalogs, functions): the new stages have their own. Nor do they hold secrets of
+TLS, or keys: those are looked up in the key log of the new stages, by what the hellos said. The
 names of topics belong to the creator of the row assembler.
 
 The bytes are a line of text (format, version, size, checksum), then plain values, compressed.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.argument_values import duration_text, number_texts, time_text
+from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
@@ -214,8 +214,9 @@ def open_archive(
             for one each 64 MiB, from 16 to 512.
         split_bytes: how much of a large pcap file a task reads.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
-            has them (the memory of all buckets together), and ``mode``: ``"failfast"``, or
-            ``"quarantine"`` to leave out what is no capture.
+            has them (the memory of all buckets together), ``keylog``: files, folders, globs or
+            URLs that all tasks can open, which read the secrets of TLS there; and ``mode``:
+            ``"failfast"``, or ``"quarantine"`` to leave out what is no capture.
 
     Raises:
         CaptureError: a capture is missing, or is none and is not to be left out.
@@ -308,7 +309,7 @@ def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
 
 
 _OPENING: Final = frozenset(
-    {"buckets", "split_bytes", "port", "broker", "definitions", "max_memory", "mode"}
+    {"buckets", "split_bytes", "port", "broker", "definitions", "keylog", "max_memory", "mode"}
 )
 """Options of reading, for every table."""
 
@@ -341,6 +342,9 @@ def _text(name: str, value: Any) -> str | None:
         return time_text(name, value)
     if name == "slower_than":
         return duration_text(name, value)
+    if name == "keylog":
+        files = path_texts(name, value)  # a comma may be part of a name
+        return json.dumps(files) if files else None
     if value is None or isinstance(value, str | int):
         return None if value is None else str(value)
     if isinstance(value, os.PathLike):

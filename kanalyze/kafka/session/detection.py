@@ -28,10 +28,10 @@ from kanalyze.kafka.session.tls import (
     find_records,
     is_alert,
     is_client_hello,
-    looks_like_tls,
     records_fit,
 )
 from kanalyze.model.streams import Chunk
+from kanalyze.model.tls_record import HEADER_BYTES, looks_like_record
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -62,7 +62,6 @@ _ONE_SIDED_BYTES = 16 * 1024
 """Bytes without a request that are buffered while the other end is silent: its request may be
 captured after the response."""
 _LONG_BYTES = 64 * 1024
-_TLS_HEAD_BYTES = 5
 
 
 class KafkaMatch(NamedTuple):
@@ -214,7 +213,7 @@ class UndecidedConnection:
         if side.is_tls or side.buffer.payload_bytes > 2 * _STEP_BYTES:
             return
         head = side.buffer.head
-        if looks_like_tls(head[:_TLS_HEAD_BYTES]):
+        if looks_like_record(head[:HEADER_BYTES]):
             # If the first byte of the stream was not seen, all bytes have to be records.
             side.is_tls = side.opened or records_fit(
                 side.buffer.read(0, side.buffer.runs.first_end)
@@ -247,7 +246,7 @@ class ProtocolDetector:
         if other:
             begun = _first_captured(other)
             answer = _NO_BYTES if begun is None else _first_segment(begun)
-            if len(answer) < _TLS_HEAD_BYTES or looks_like_tls(answer):
+            if len(answer) < HEADER_BYTES or looks_like_record(answer):
                 return None
         return _AT_FIRST_SIGHT[side]
 
