@@ -1,4 +1,4 @@
-"""The columns that a table of connections has for reading.
+"""The columns that ``kanalyze connections`` shows in a table.
 
 In: rows of connections. Out: cells. This module must not know where rows come from.
 """
@@ -20,10 +20,10 @@ __all__ = ["CONNECTION_TABLE", "connection_status"]
 
 
 def connection_status(row: ConnectionRow) -> str:
-    """Return what is wrong with a connection, for the colour of a line; ``ok`` for nothing.
+    """Return the status word that colours a line; ``ok`` if nothing is wrong.
 
-    ``error`` for a reset, ``unanswered`` where the network or a receiver was in the way, or bytes
-    are missing.
+    ``error`` stands for a reset. ``unanswered`` stands for trouble with the network or a receiver,
+    or for bytes that are missing.
     """
     if row.end == "reset":
         return "error"
@@ -35,7 +35,7 @@ def _both(client: int | None, broker: int | None) -> int | None:
 
 
 def _trouble(row: ConnectionRow) -> str:
-    """Return what the network or a receiver did, both ends together, in the fewest words."""
+    """Return the trouble of the network and the receivers, both directions together, in short."""
     sent_again = _both(row.client_retransmitted_packets, row.broker_retransmitted_packets)
     found = (
         (sent_again, "retransmitted"),
@@ -89,4 +89,4 @@ CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("end"), _closed),
     ReadableColumn(TableColumn("trouble", least=8), _trouble),
 )
-"""Of connections; round trips are means, seen from the capture point."""
+"""Columns of connections. Round trips are means, measured from the capture point."""

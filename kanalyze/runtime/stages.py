@@ -1,13 +1,13 @@
-"""The stages below the rows, one after the other: captures in, exchanges out.
+"""The stages below the rows, connected: captures in, exchanges out.
 
-In: captures. Out: :class:`BatchEvents`: what each batch of packets brought. Must not know: rows,
-reports, or what becomes of an exchange.
+In: captures. Out: :class:`BatchEvents`, the events of each batch of packets. This module must not
+know rows, reports, or what an exchange is used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
-With a key log, updates of connections with TLS become plaintext before Kafka is read in them.
+With a key log, the updates of TLS connections are decrypted before Kafka is read in them.
 
-Only what open connections need is kept, within :class:`MemoryBounds`.
+Only what open connections need is kept, bounded by :class:`MemoryBounds`.
 """
 
 from __future__ import annotations
@@ -57,42 +57,42 @@ LEAST_MEMORY_BYTES = 32 << 20
 
 
 class MemoryBounds(NamedTuple):
-    """How many bytes of memory connections may take.
+    """Limits of memory for connections in bytes.
 
-    The interpreter, the libraries, read buffers and rows that are being written (some 100 MiB) come
-    on top. So do tables of names and statistics, which have their own bounds.
+    The interpreter, the libraries, read buffers and rows that are being written take some 100 MiB
+    more. Tables of names and statistics have limits of their own.
     """
 
     reassembly_bytes: int
-    """Open TCP connections, and segments that wait for a lost one."""
+    """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections whose protocol is not known yet; with keys as much again of those with TLS of
-    which it is not known whether a secret fits."""
+    """Limit of the data of connections whose protocol is unknown. With keys, there is the same
+    limit again for TLS connections that may still turn out to have a secret."""
     kafka_bytes: int
-    """Incomplete messages, and requests without a response."""
+    """Limit of incomplete messages, and of requests without a response."""
 
     @classmethod
     def of(cls, total_bytes: int) -> MemoryBounds:
         """Divide ``total_bytes``; raises UsageError if that is too little to work with."""
         if total_bytes < LEAST_MEMORY_BYTES:
             least = LEAST_MEMORY_BYTES >> 20
-            raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
+            raise UsageError(f"too little memory: {total_bytes} bytes (use at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
     def of_shard(self, count: int) -> MemoryBounds:
-        """Return the part of one of ``count`` parallel workers."""
+        """Return the limits of one of ``count`` parallel workers."""
         return MemoryBounds(
             self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
         )
 
 
 class Captures(Protocol):
-    """What is read: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
+    """The inputs: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
 
     names: list[str]
-    """Those opened so far."""
+    """The captures opened so far."""
     anomalies: list[Anomaly]
-    """Of the captures themselves, so far."""
+    """The anomalies of the captures themselves so far."""
     can_be_read_again: bool
 
     @property
@@ -102,16 +102,16 @@ class Captures(Protocol):
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets that the capturing machines dropped; None when nothing says it."""
+        """Number of packets that the capturing machines dropped; None if unknown."""
         ...
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; None where that is not known."""
+        """Bytes read so far, and bytes in all; the latter is None if unknown."""
         ...
 
     def batches(self) -> Iterator[PacketBatch] | Iterator[SegmentColumns]:
-        """Yield all packets, in batches that are not empty; once."""
+        """Yield all packets, once, in batches that are not empty."""
         ...
 
     def place(self, number: int) -> tuple[str, int | None]:
@@ -120,11 +120,11 @@ class Captures(Protocol):
 
 
 StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
-"""What :class:`Stages` consist of."""
+"""The parts of :class:`Stages`."""
 
 
 class BatchEvents:
-    """What a batch of packets brought."""
+    """The events of a batch of packets."""
 
     __slots__ = (
         *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
@@ -133,12 +133,12 @@ class BatchEvents:
 
     def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
         self.exchanges = session.exchanges
-        """In the order in which they were complete on the wire."""
+        """Exchanges in the order in which they were completed on the wire."""
         self.completion_packets = session.completion_packets
-        """Of each the packet by which it counts as complete. Rises."""
+        """For each exchange, the number of the packet that completed it; ascending."""
         self.anomalies = [*net_anomalies, *session.anomalies]
         self.summaries = session.summaries
-        """Of Kafka and other connections that closed; only where they are collected."""
+        """Connections that closed, Kafka and others; filled only with ``connections``."""
         self.token_bytes = session.token_bytes
         self.closed_connections: list[TcpConnection] = []
 
@@ -161,22 +161,22 @@ class Stages:
         keylog: KeyLog | None = None,
         decrypts: bool = True,
     ) -> None:
-        """Set up the stages.
+        """Make the stages.
 
         Args:
-            reader: reads messages.
+            reader: decodes messages.
             catalog: the known APIs.
-            is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
-            keep: as there.
+            is_broker: see :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
+            keep: see there.
             memory: limits of memory; None for the default.
             connections: whether to measure TCP, and to summarize each connection that closed.
-            every_anomaly: return all anomalies of a batch, not only the first of each kind; all
-                are counted in any case.
-            shard: which connections to follow; the first shard counts what belongs to none.
-            idle_ns: silence after which a connection is given up; None for never.
-            keylog: the secrets that TLS is decrypted with; None for none.
-            decrypts: whether TLS is decrypted, by ``keylog`` and the secrets that captures have
-                inside. False where the state is saved, or places in streams are asked for.
+            every_anomaly: whether to return all anomalies of a batch, or only the first of each
+                kind; all are counted in any case.
+            shard: the connections to follow; the first shard counts what belongs to none.
+            idle_ns: time in ns without packets after which a connection is closed; None for never.
+            keylog: the secrets that decrypt TLS; None for none.
+            decrypts: whether to decrypt TLS, with ``keylog`` and the secrets inside captures. It
+                must be false if the state is saved, or if stream positions of TCP are needed.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -201,16 +201,16 @@ class Stages:
         self._undecided_bytes = bounds.undecided_bytes
         self._decrypts = decrypts
         self._secrets_taken = 0
-        """How many of those that captures have inside were looked at."""
+        """Number of the secrets inside captures that were read so far."""
         self._decrypted = self._new_decrypted(keylog) if keylog is not None and decrypts else None
 
     @property
     def settings(self) -> State:
-        """What has to be equal in the stages that load the state."""
+        """The settings that must be equal in stages that load the state."""
         return self._reassembler.settings, self._tracker.settings
 
     def state(self) -> State:
-        """Return the state of open connections between two batches."""
+        """Return the state of open connections; call it between two batches."""
         return self._reassembler.state(), self._tracker.state()
 
     def parts_from_state(self, state: object) -> StageParts:
@@ -222,7 +222,7 @@ class Stages:
         return reassembler, tracker
 
     def load_state(self, parts: StageParts) -> None:
-        """Replace the parts, before the first batch."""
+        """Replace the parts; call it before the first batch."""
         self._reassembler, self._tracker = parts
 
     @property
@@ -232,51 +232,51 @@ class Stages:
 
     @property
     def counts(self) -> ConnectionCounts:
-        """Counts of connections and what was read of them so far."""
+        """Counts of connections and of decoded data so far."""
         return self._tracker.counts
 
     def client_side(self, tcp: TcpConnection) -> int | None:
-        """Return which end of a connection is the client, as far as that is known."""
+        """Return the index of the end of a connection that is the client; None if unknown."""
         return self._tracker.client_side(tcp)
 
     def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:
-        """Take the next packets, or segments if their headers were read elsewhere."""
+        """Process the next packets, or segments whose headers were parsed elsewhere."""
         if isinstance(batch, PacketBatch):
             return self._events(self._reassembler.feed(batch))
         return self._events(self._reassembler.feed_segments(batch))
 
     def finish(self) -> BatchEvents:
-        """End the capture, and with it all open connections."""
+        """End the capture: close all open connections."""
         return self._events(self._reassembler.finish())
 
     @property
     def open_connections(self) -> int:
-        """TCP connections that are open."""
+        """Number of open TCP connections."""
         return self._reassembler.open_connections
 
     def open_tcp(self) -> Iterator[TcpConnection]:
-        """Yield the open TCP connections, except those with a SYN alone."""
+        """Yield the open TCP connections, except those with only a SYN."""
         return self._reassembler.open_tcp()
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
-        """Return what an open connection is so far; None while that is not decided."""
+        """Return the summary of an open connection so far; None if its protocol is undecided."""
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Return true if the protocol of an open connection has been unknown for long."""
+        """Return whether the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes buffered of open connections: after gaps, undecided, of incomplete messages."""
+        """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
         held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
         return held if self._decrypted is None else held + self._decrypted.held_bytes
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
-        """Yield the requests that wait for their response.
+        """Yield the requests that wait for their response; call it between two batches.
 
-        All that began before a Unix time, and some of the later ones. Between two batches.
+        All that began before the Unix time ``before_ns`` are included, and some later ones.
         """
         return self._tracker.in_flight(before_ns)
 
@@ -290,8 +290,8 @@ class Stages:
     ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, BatchEvents]]:
         """Read captures to their end; yield each batch with its events.
 
-        With ``ends``, connections still open are closed then: None, and their events. Otherwise
-        they continue elsewhere.
+        With ``ends``, the connections still open are closed at the end, which yields None and their
+        events. Otherwise they stay open.
         """
         for batch in captures.batches():
             if self._decrypts and captures.description is not None:
@@ -301,12 +301,12 @@ class Stages:
             yield None, self.finish()
 
     def _take_secrets(self, secrets: list[DecryptionSecrets]) -> None:
-        """Use the secrets that captures have inside; they come before the packets they are for."""
+        """Use the secrets inside captures; they come before the packets that they decrypt."""
         added = secrets[self._secrets_taken :]
         if not added:
             return
         self._secrets_taken = len(secrets)
-        from kanalyze.tls.installed import are_ciphers_installed  # only where there are keys
+        from kanalyze.tls.installed import are_ciphers_installed  # imported late: only with keys
         from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
 
         logs = [each.data for each in added if each.kind == TLS_KEY_LOG]
@@ -318,7 +318,7 @@ class Stages:
             self._decrypted.add_secrets(data)
 
     def _new_decrypted(self, keylog: KeyLog) -> DecryptedStreams:
-        from kanalyze.tls.streams import DecryptedStreams  # only where there are keys
+        from kanalyze.tls.streams import DecryptedStreams  # imported late: only with keys
 
         return DecryptedStreams(keylog, self._undecided_bytes)
 

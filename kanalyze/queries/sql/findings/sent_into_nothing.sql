@@ -1,11 +1,11 @@
--- Requests that nobody acknowledges, sent again and again.
+-- Requests that nobody acknowledges and that TCP retransmits in vain.
 --
 -- severity: 82
--- sure: likely: TCP of the client sent the request again and again, and nothing came back before it gave up.
--- why: What is between client and broker has forgotten the connection while it was silent, or the broker's machine is gone. The client waits for its request.timeout.ms before it connects again.
--- repair: After a silence it is the idle limit of a firewall, a NAT or a load balancer: set connections.max.idle.ms of the clients below it, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help where they come more often than that. Without one, look whether the broker's machine was there.
--- parameter least_retransmissions = 3: packets that the client sent again, at least
--- parameter least_wait_s = 1: seconds that it had been waited for, at least
+-- sure: likely: the client's TCP retransmitted the request again and again, and nothing came back before it gave up.
+-- why: A device between client and broker has dropped the idle connection, or the broker's machine is gone. The client waits for its request.timeout.ms before it reconnects.
+-- repair: After an idle time, it is the idle limit of a firewall, a NAT or a load balancer: set connections.max.idle.ms of the clients below it, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help if they are sent more often than that. Otherwise, check whether the broker's machine was running.
+-- parameter least_retransmissions = 3: minimum number of packets that the client retransmitted
+-- parameter least_wait_s = 1: minimum seconds that the client waited
 WITH spoken AS (
     SELECT
         *,
@@ -45,11 +45,11 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' without an answer within ', round(max(waited_ns) / 1e9, 1), ' s, sent ',
-        sum(retransmitted), ' times again',
+        count(*), ' without an answer within ', round(max(waited_ns) / 1e9, 1), ' s, with ',
+        sum(retransmitted), ' retransmissions',
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
-            ELSE concat('; before, the connection was silent for ', round(max(silence_ns) / 1e9, 1), ' s')
+            ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9, 1), ' s')
         END
     ) AS what,
     count(*) AS weight,
