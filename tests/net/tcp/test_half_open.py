@@ -14,6 +14,7 @@ from kanalyze.net.tcp.half_open import HalfOpenConnection
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.net.tcp.round_trips import TimedSegments
+from tests.support.cases import for_each
 from tests.support.measuring import figures, measured, numbered
 from tests.support.packets import (
     ACK,
@@ -43,10 +44,10 @@ def everything(tcp: TcpConnection) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-@pytest.mark.parametrize("from_higher", [0, 1])
-@pytest.mark.parametrize("measure", [False, True])
-@pytest.mark.parametrize("marks", [0, DUPLICATE, ZERO_WINDOW])
-@pytest.mark.parametrize("end", ["open", "limit", "idle"])
+@for_each("from_higher", [0, 1])
+@for_each("measure", [False, True])
+@for_each("marks", [0, DUPLICATE, ZERO_WINDOW])
+@for_each("end", ["open", "limit", "idle"])
 def test_what_it_says_at_its_end_is_what_a_state_says_that_took_the_syn(
     pair, from_higher, measure, marks, end
 ):

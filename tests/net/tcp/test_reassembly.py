@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from tests.support.cases import for_each
 from tests.support.packets import (
     ACK,
     BROKER,
@@ -30,7 +31,7 @@ from tests.support.packets import (
 
 STEADY = settings(deadline=None)
 TEXT = bytes(random.Random(5).randbytes(4000))
-BATCHES = pytest.mark.parametrize("batch_packets", [0, 1, 2, 3, 7])
+BATCHES = for_each("batch_packets", [0, 1, 2, 3, 7])
 
 
 def data(start: int, end: int, isn: int = 0, **named) -> bytes:
