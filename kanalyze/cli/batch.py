@@ -77,6 +77,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
     from kanalyze.api.filters import make_filter
     from kanalyze.api.topic_ids import read_topic_ids
     from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.spark.key_sources import find_key_files
     from kanalyze.spark.source.options import Options
     from kanalyze.spark.source.readers import ReadPlan, TablePartition
     from kanalyze.tables.row import COLUMNS
@@ -93,6 +94,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
         ports=tuple(arguments.port),
         topic_ids=arguments.topic_ids,
         definitions=arguments.definitions,
+        keylog=tuple(arguments.keylog or ()),
         max_memory_bytes=arguments.max_memory,
         values=False,
         max_records=None,
@@ -103,6 +105,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
         row_filter=make_filter(catalog, **filters),
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         catalog=catalog,
+        keys=find_key_files(options.keylog),
     )
     plan.analysis(TablePartition(()))  # checks the other arguments
     return plan

@@ -14,6 +14,7 @@ from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
+from kanalyze.cli.live_keys import GivenUpReporter, key_logs_of
 from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
@@ -41,7 +42,7 @@ __all__ = ["live"]
 _TARGETS: Final = {"write": "folder", "save": "file", "json": "file"}
 _OF_WRITE: Final = ("write_every", "write_size", "write_files")
 _OF_METRICS: Final = ("metrics_host",)
-_OF_SAVE: Final = ("save_errors", "save_slower_than", "save_size", "save_files")
+_OF_SAVE: Final = ("with_secrets", "save_errors", "save_slower_than", "save_size", "save_files")
 _MAX_BUFFER_BYTES: Final = 4 << 30
 """Maximum in bytes. With a larger buffer the kernel searches for memory for a minute."""
 
@@ -128,6 +129,11 @@ def _prepared(
     # Wrong arguments are reported before anything is opened.
     sink_options = SinkOptions.of(arguments)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
+    # The user who called sudo may not be allowed to read them.
+    keys = key_logs_of(arguments, shown.warn)
+    if keys is not None:
+        stack.callback(keys.close)
+    given_up = GivenUpReporter(shown.warn)
     is_interface = arguments.interface is not None
     opened = open_feed(arguments, shown.output_format, stack) if is_interface else None
     message = give_up_root(may_capture=is_interface)
@@ -139,7 +145,9 @@ def _prepared(
         with ExitStack() as stack:
             stack.enter_context(signals.handled())
             feed, name = opened or open_feed(arguments, shown.output_format, stack)
-            made = make_sinks(arguments, sink_options, shown._replace(kept=kept), stack)
+            stack.callback(given_up.end)
+            shown_rows = shown._replace(kept=kept, key_log=None if keys is None else keys.log)
+            made = make_sinks(arguments, sink_options, shown_rows, stack)
             live_run = LiveRun(
                 feed,
                 name,
@@ -150,6 +158,8 @@ def _prepared(
                 now_ns=time.time_ns(),
                 conditions=_conditions(arguments),
                 kept=kept,
+                keys=keys,
+                on_given_up=given_up.add,
             )
             analysis = Analysis(
                 (),
@@ -164,6 +174,7 @@ def _prepared(
                 else arguments.max_memory,
                 idle_ns=IDLE_NS,
                 on_tokens=live_run.redact,
+                keylog=None if keys is None else keys.log,
             )
             return live_run.run(analysis)
 

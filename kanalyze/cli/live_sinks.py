@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.live.run import Sink
     from kanalyze.live.sinks import FileSink
     from kanalyze.tables.filters import RowFilter
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
 
@@ -86,6 +87,8 @@ class ShownRows(NamedTuple):
     """The filter of rows."""
     warn: Callable[[str], None]
     """Receives messages; see :func:`message_writer`."""
+    key_log: KeyLog | None = None
+    """The secrets that TLS is decrypted with."""
 
 
 def make_sinks(
@@ -100,7 +103,7 @@ def make_sinks(
         files.append(_rows_files(arguments, shown.warn))
         yield files[-1]
     if arguments.save is not None:
-        files.append(_packets_files(arguments, options.save_filters, shown.warn))
+        files.append(_packets_files(arguments, options.save_filters, shown))
         yield files[-1]
     if options.listen is not None:
         yield _metrics(options.listen, options.metrics_hosts, files, stack)
@@ -139,7 +142,7 @@ def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> F
 
 
 def _packets_files(
-    arguments: argparse.Namespace, filters: Sequence[RowFilter], warn: Callable[[str], None]
+    arguments: argparse.Namespace, filters: Sequence[RowFilter], shown: ShownRows
 ) -> FileSink:
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
@@ -148,9 +151,10 @@ def _packets_files(
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
+        key_log=shown.key_log if arguments.with_secrets else None,
         **_given(max_bytes=arguments.save_size, max_files=arguments.save_files),
     )
-    return PacketRecorderSink(PacketRecorder(writer, filters), writer, warn)
+    return PacketRecorderSink(PacketRecorder(writer, filters), writer, shown.warn)
 
 
 def _given(**limits: int | None) -> dict[str, Any]:

@@ -49,12 +49,13 @@ class OutputFile:
     user's files overwritten. A link to a file that this process has open (``/dev/stdout``) means
     that open file.
 
-    A capture is never overwritten, because its packets cannot be captured again. Users who want the
-    name have to remove the capture first.
+    A capture is not replaced unless that is asked for: packets that are gone are gone.
     """
 
-    def __init__(self, destination: str, *, private: bool = False) -> None:
-        """Open the file.
+    def __init__(
+        self, destination: str, *, private: bool = False, replaces_captures: bool = False
+    ) -> None:
+        """Begin to write; with ``replaces_captures`` also over a capture.
 
         Raises:
             UsageError: a capture with this name exists.
@@ -79,7 +80,8 @@ class OutputFile:
             self._target = target
             self.file = _open(destination, os.O_WRONLY)
             return
-        _check_no_capture(target, destination)
+        if not replaces_captures:
+            _check_no_capture(target, destination)
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL

@@ -263,8 +263,13 @@ class Database:
         finally:
             path.unlink()
 
-    def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Return the lines that answer a query; superfluous parameters are ignored."""
+    def answer(
+        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the lines that answer a query, which takes the parameters that it has of these.
+
+        Only the first ``most`` of them, if that is given.
+        """
         taken = {name: parameters[name] for name in query.parameters}
         # Not by a DuckDB relation, which is planned twice.
         try:
@@ -273,7 +278,8 @@ class Database:
         except self._error as error:
             raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
         names = [column[0] for column in found.description]
-        return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
+        lines = found.fetchall() if most is None else found.fetchmany(most)
+        return [dict(zip(names, line, strict=True)) for line in lines]
 
     def interrupt(self) -> None:
         """Interrupt the query of another thread, if there is one; it raises a QueryError there."""

@@ -103,6 +103,7 @@ def report_of(
         "groups": [bounded_line(line) for line in ask("groups")],
         "brokers": [_broker(line) for line in ask("brokers")],
     }
+    has_connections = "connections" in database.tables
     spans = ask("time_buckets")
     return {
         "schema": SCHEMA,
@@ -112,6 +113,10 @@ def report_of(
         "totals": ask("totals")[0],
         **tables,
         **{name: [bounded_line(line) for line in ask(name)] for name in _PLAIN_TABLES},
+        "tls": [_broker(line) for line in ask("tls")] if has_connections else [],
+        "tls_certificates": (
+            [bounded_line(line) for line in ask("tls_certificates")] if has_connections else []
+        ),
         "throughput": _series(spans, ask("throughput"), _THROUGHPUT, 0),
         "latency": _series(spans, ask("latency"), _LATENCY, None),
         "slowest": [_slow(line) for line in ask("slowest", most=MOST_SLOWEST)],

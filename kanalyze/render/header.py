@@ -33,6 +33,7 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     yield from _captured(summary["capture"])
     yield from _described(summary["quality"])
     yield from _connections(summary["quality"])
+    yield from _tls(summary["tls"])
     yield from _conditions(summary["filter"])
     yield from _totals(summary["totals"])
     for warning in _warnings(summary):
@@ -65,6 +66,20 @@ def _described(quality: dict[str, Any]) -> Iterator[Line]:
         yield Line(f"comment: {text}")
     if quality["packet_comments"]:
         yield Line(f"{_counted(quality['packet_comments'], 'comment')} on packets")
+
+
+def _tls(lines: list[dict[str, Any]]) -> Iterator[Line]:
+    """Say which versions were spoken, and what became of them."""
+    versions: dict[str, int] = {}
+    for line in lines:
+        name = line["tls_version"] or "of an unknown version"
+        versions[name] = versions.get(name, 0) + line["connections"]
+    texts = [f"{count_text(count)} {shown(name)}" for name, count in sorted(versions.items())]
+    for name in ("decrypted", "failed"):
+        count = sum(line[name] for line in lines)
+        texts += [f"{count_text(count)} {name}"] if count else []
+    if texts:
+        yield Line(f"connections with TLS: {', '.join(texts)}")
 
 
 def _some(texts: dict[str, int]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import clock_text
+from kanalyze.render.times import clock_text, moment_text
 from kanalyze.render.units import (
     bytes_text,
     count_text,
@@ -35,6 +35,8 @@ SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
 """The figures by which lines can be sorted, in descending order."""
 
 _WIDE = 100
+_SECONDS = 19
+"""Characters of a moment without its fraction."""
 _MANY, _SOME, _FEW = 40, 10, 5
 """Numbers of lines that a table shows: of APIs, of the main tables, of the others."""
 
@@ -97,6 +99,8 @@ def report_tables(
         _partitions(summary),
         _groups(summary),
         _brokers(summary),
+        _tls(summary),
+        _tls_certificates(summary),
     )
     behind = (_worst_times(summary, order), _versions(summary), _codecs(summary), _slowest(summary))
     return _made(before, order), _made(behind, order)
@@ -502,6 +506,42 @@ def _brokers(summary: _Item) -> _Content:
         _latency("p99"),
     )
     return _Content("Brokers", summary["brokers"], columns, sorted_title="Brokers")
+
+
+def _tls(summary: _Item) -> _Content:
+    columns = (
+        _text("broker", "broker", 20, "bold"),
+        _text("version", "tls_version", 7),
+        _text("cipher suite", "tls_cipher_suite", 20),
+        _count("connections", "connections"),
+        _count("decrypted", "decrypted"),
+        _Shown(
+            TableColumn("failed", right=True),
+            lambda item: count_text(item["failed"]),
+            _red_if("failed"),
+        ),
+        _count("resumed", "resumed", rank=2),
+        _count("mutual", "mutual", rank=2),
+        _duration("handshake p50", "handshake_p50_ns", rank=1),
+        _count("requests (est.)", "estimated_requests", rank=3),
+        _duration("response time p50 (est.)", "estimated_response_time_p50_ns", rank=4),
+    )
+    return _Content("TLS", summary["tls"], columns)
+
+
+def _tls_certificates(summary: _Item) -> _Content:
+    columns = (
+        _text("certificate of", "sent_by", 6),
+        _text("subject", "subject", 16, "bold"),
+        _text("issuer", "issuer", 12),
+        _Shown(
+            TableColumn("valid until", right=True),
+            lambda item: moment_text(item["not_after_ns"])[:_SECONDS],
+            _red_if("expired"),
+        ),
+        _count("connections", "connections"),
+    )
+    return _Content("TLS certificates", summary["tls_certificates"], columns)
 
 
 def _worst_times(summary: _Item, order: TableOrder) -> _Content:

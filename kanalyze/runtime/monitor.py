@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.runtime.in_flight import InFlight, in_flight
 from kanalyze.tables.quality import DOUBTS, CaptureQuality
@@ -20,8 +21,20 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import Stages
+    from kanalyze.tls.streams import GivenUp
 
-__all__ = ["RunMonitor"]
+__all__ = ["RunMonitor", "TlsConnections"]
+
+
+class TlsConnections(NamedTuple):
+    """The connections with TLS."""
+
+    decrypted: int
+    """Open ones."""
+    encrypted: int
+    """Open ones that are not decrypted; some of them may wait for their secrets."""
+    given_up: int | None
+    """How many were given up so far, because their secrets did not come; None without keys."""
 
 
 class RunMonitor:
@@ -36,6 +49,8 @@ class RunMonitor:
         self._settings = settings
         self._quality = quality
         self._stages: Stages | None = None
+        self._given_up: list[GivenUp] = []
+        """Those that the end of the run gave up."""
 
     def begin(self, stages: Stages) -> None:
         """Note that ``stages`` begin to read."""
@@ -43,6 +58,7 @@ class RunMonitor:
 
     def end(self) -> None:
         """Note that the stages have read to the end; ``quality`` has all of their counts."""
+        self._given_up = self.take_given_up()
         self._stages = None
 
     @property
@@ -73,6 +89,28 @@ class RunMonitor:
         return in_flight(
             exchanges, self._api_name, lambda exchange: self._may_be_held_back(exchange, before_ns)
         )
+
+    def tls(self) -> TlsConnections:
+        """Count the connections with TLS; this visits all that are open."""
+        stages = self._stages
+        if stages is None:
+            return TlsConnections(0, 0, None)
+        encrypted = sum(map(stages.is_tls, stages.open_tcp()))
+        streams = stages.decrypted
+        if streams is None:
+            return TlsConnections(0, encrypted, None)
+        encrypted += streams.waiting_connections
+        return TlsConnections(
+            streams.decrypted_connections, encrypted, streams.given_up_connections
+        )
+
+    def take_given_up(self) -> list[GivenUp]:
+        """Return the connections with TLS that were given up since the last call, the first."""
+        if self._stages is None:
+            taken, self._given_up = self._given_up, []
+            return taken
+        streams = self._stages.decrypted
+        return [] if streams is None else streams.take_given_up()
 
     def doubts(self) -> dict[str, Any]:
         """Return which connections failed or were not recognised, and what data was discarded.

@@ -38,7 +38,7 @@ def read_steps(
     :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
     """
     for batch, events in stages.run(captures, ends=ends):
-        if isinstance(batch, PacketBatch) and shard.is_first:
+        if isinstance(batch, PacketBatch) and shard.is_first and len(batch):
             count_packets(quality, batch)
         for tcp in events.closed_connections:
             quality.count_connection(tcp)

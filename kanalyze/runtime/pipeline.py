@@ -39,6 +39,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.merge import MergedCaptures
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
@@ -96,23 +97,23 @@ class Analysis:
             catalog: the known APIs; None for the built-in ones.
             max_memory_bytes: memory in bytes for connections; see
                 :class:`~kanalyze.runtime.stages.MemoryBounds`.
-            jobs: number of processes that may read for :meth:`batches`; the rows are the same.
-                Small files are read by one process.
-            shard: the connections that get rows. All shards together have the rows of a single
-                analysis, even if a connection continues in another capture: each shard reads all
-                packets. What belongs to no connection is in the first shard. A shard is read by one
-                process, whatever ``jobs`` is.
-            source: is read instead of ``captures``.
-            idle_ns: time in ns without packets after which a connection is closed, and its requests
-                without a response become rows; None for never. For captures without an end, in one
-                process.
-            leave_out: called with the anomaly of each file in a folder that cannot be read, as by
-                :func:`~kanalyze.capture.inputs.find_inputs`. The file is counted in any case.
-            on_tokens: called by :meth:`batches` with the stream positions of a client's
-                authentication tokens, before the rows of the same packets. In one process.
-            keylog: the secrets that decrypt TLS, in addition to those inside captures; None for
-                none. Nothing is decrypted by :meth:`resumable` (its state has no TLS), with
-                ``on_tokens`` (its positions are those of TCP), or with ``source``.
+            jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
+                files that are large enough for it to pay.
+            shard: which connections get rows. The rows of all shards together are those of one
+                analysis, also where a connection goes on in another capture: each shard reads all
+                packets. What belongs to no connection comes with the first shard. One process
+                reads a shard, whatever ``jobs`` is.
+            source: is read in place of ``captures``.
+            idle_ns: silence after which a connection is given up, and with it its requests without
+                a response; None for never. For captures without an end, in one process.
+            leave_out: is called with the anomaly of each file in a folder that cannot be read, as
+                :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
+                case.
+            on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
+                places in streams of tokens that a client logs in with. In one process. Those of
+                connections that are decrypted are left out: packets have them encrypted.
+            keylog: the secrets that TLS is decrypted with, besides those that captures have
+                inside; None for none.
 
         Raises:
             UsageError: a port, a broker, the memory or the number of jobs is invalid.
@@ -134,7 +135,6 @@ class Analysis:
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
             keylog=keylog,
-            decrypts=on_tokens is None and source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)
@@ -156,6 +156,12 @@ class Analysis:
         return self._context.inputs.progress if workers is None else workers.progress
 
     @property
+    def key_logs(self) -> list[str]:
+        """The names of the files whose secrets TLS is decrypted with, without their folders."""
+        keylog = self._context.settings.keylog
+        return [] if keylog is None else list(keylog.names)
+
+    @property
     def row_filter(self) -> RowFilter:
         """The filter of rows; times of day are replaced by times on the first packet's day."""
         return self._context.row_filter
@@ -164,6 +170,10 @@ class Analysis:
     def first_time_ns(self) -> int | None:
         """Unix time of the first packet in ns; None if there is none, or it is not read yet."""
         return self._context.first_time_ns
+
+    def captures_again(self) -> MergedCaptures | None:
+        """Return the captures for another pass; None before the first, or if they are a pipe."""
+        return self._context.inputs.open_again()
 
     def start(self, tables: Tables | None = None) -> None:
         """Open the captures for :meth:`batches`, which otherwise does it itself.
@@ -312,7 +322,6 @@ class Analysis:
         from kanalyze.runtime.resumable_run import ResumableRun  # imported late: rarely needed
         from kanalyze.runtime.table_run import Tables  # imported late, as above
 
-        self._context.settings = self._context.settings._replace(decrypts=False)
         return ResumableRun(
             self._context,
             Tables(others, frozenset(more)),

@@ -51,8 +51,6 @@ class AnalysisSettings(NamedTuple):
     """False if packets may be left out of the input and the others renumbered."""
     keylog: KeyLog | None = None
     """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
-    decrypts: bool = True
-    """See :class:`~kanalyze.runtime.stages.Stages`."""
 
     def stages(
         self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False
@@ -70,7 +68,6 @@ class AnalysisSettings(NamedTuple):
             shard=shard,
             idle_ns=self.idle_ns,
             keylog=self.keylog,
-            decrypts=self.decrypts,
         )
 
     def with_tables(self, tables: Collection[str]) -> Self:
@@ -102,7 +99,6 @@ class AnalysisSettings(NamedTuple):
             is_broker=self.is_broker,
             memory=self.memory,
             keylog=self.keylog,
-            decrypts=self.decrypts,
         )
 
     def row_assembler(

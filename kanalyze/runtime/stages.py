@@ -5,7 +5,8 @@ know rows, reports, or what an exchange is used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
-With a key log, the updates of TLS connections are decrypted before Kafka is read in them.
+Where connections are asked for, their TLS is watched, with and without keys. With a key log,
+updates of connections with TLS become plaintext before Kafka is read in them.
 
 Only what open connections need is kept, bounded by :class:`MemoryBounds`.
 """
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from kanalyze.net.tcp.reassembly import ReassembledBatch
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.streams import DecryptedStreams
+    from kanalyze.tls.watcher import TlsWatcher
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -66,8 +68,8 @@ class MemoryBounds(NamedTuple):
     reassembly_bytes: int
     """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
-    """Limit of the data of connections whose protocol is unknown. With keys, there is the same
-    limit again for TLS connections that may still turn out to have a secret."""
+    """Connections whose protocol is not known yet; with keys as much again of those with TLS of
+    which it is not known whether a secret fits, and half of it for what is known of TLS."""
     kafka_bytes: int
     """Limit of incomplete messages, and of requests without a response."""
 
@@ -119,7 +121,9 @@ class Captures(Protocol):
         ...
 
 
-StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
+StageParts: TypeAlias = (
+    "tuple[Reassembler, ConnectionTracker, TlsWatcher | None, DecryptedStreams | None]"
+)
 """The parts of :class:`Stages`."""
 
 
@@ -159,7 +163,6 @@ class Stages:
         shard: Shard = ALL_CONNECTIONS,
         idle_ns: int | None = None,
         keylog: KeyLog | None = None,
-        decrypts: bool = True,
     ) -> None:
         """Make the stages.
 
@@ -169,14 +172,14 @@ class Stages:
             is_broker: see :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
             keep: see there.
             memory: limits of memory; None for the default.
-            connections: whether to measure TCP, and to summarize each connection that closed.
-            every_anomaly: whether to return all anomalies of a batch, or only the first of each
-                kind; all are counted in any case.
-            shard: the connections to follow; the first shard counts what belongs to none.
-            idle_ns: time in ns without packets after which a connection is closed; None for never.
-            keylog: the secrets that decrypt TLS; None for none.
-            decrypts: whether to decrypt TLS, with ``keylog`` and the secrets inside captures. It
-                must be false if the state is saved, or if stream positions of TCP are needed.
+            connections: whether to measure TCP, to watch TLS, and to summarize each connection
+                that closed.
+            every_anomaly: return all anomalies of a batch, not only the first of each kind; all
+                are counted in any case.
+            shard: which connections to follow; the first shard counts what belongs to none.
+            idle_ns: silence after which a connection is given up; None for never.
+            keylog: the secrets that TLS is decrypted with, besides those that captures have inside;
+                None for none.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -199,10 +202,12 @@ class Stages:
         self._reassembler = self._new_reassembler()
         self._tracker = self._new_tracker()
         self._undecided_bytes = bounds.undecided_bytes
-        self._decrypts = decrypts
+        self._watches = connections
+        self._watcher = self._new_watcher()
         self._secrets_taken = 0
         """Number of the secrets inside captures that were read so far."""
-        self._decrypted = self._new_decrypted(keylog) if keylog is not None and decrypts else None
+        self._keylog = keylog
+        self._decrypted = self._new_decrypted() if keylog is not None else None
 
     @property
     def settings(self) -> State:
@@ -210,20 +215,29 @@ class Stages:
         return self._reassembler.settings, self._tracker.settings
 
     def state(self) -> State:
-        """Return the state of open connections; call it between two batches."""
-        return self._reassembler.state(), self._tracker.state()
+        """Return the state of open connections between two batches. No secret is in it."""
+        both = self._watcher, self._decrypted
+        of_tls = [None if each is None else each.state() for each in both]
+        return self._reassembler.state(), self._tracker.state(), *of_tls
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
-        net, connections = fields(state, "tt")
+        net, connections, watched, of_tls = fields(state, "ttTT")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
-        tracker.load_state(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
-        return reassembler, tracker
+        still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
+        tracker.load_state(connections, still_open)
+        watcher = self._new_watcher()
+        if watcher is not None:
+            watcher.load_state(watched, still_open)
+        decrypted = self._new_decrypted() if self._decrypted is not None or of_tls else None
+        if decrypted is not None:
+            decrypted.load_state(of_tls, still_open)
+        return reassembler, tracker, watcher, decrypted
 
     def load_state(self, parts: StageParts) -> None:
         """Replace the parts; call it before the first batch."""
-        self._reassembler, self._tracker = parts
+        self._reassembler, self._tracker, self._watcher, self._decrypted = parts
 
     @property
     def net(self) -> NetCounters:
@@ -247,7 +261,7 @@ class Stages:
 
     def finish(self) -> BatchEvents:
         """End the capture: close all open connections."""
-        return self._events(self._reassembler.finish())
+        return self._events(self._reassembler.finish(), is_last=True)
 
     @property
     def open_connections(self) -> int:
@@ -260,18 +274,31 @@ class Stages:
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
         """Return the summary of an open connection so far; None if its protocol is undecided."""
+        if self._watcher is not None:
+            self._watcher.write_open(tcp)
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
         """Return whether the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
 
+    def is_tls(self, tcp: TcpConnection) -> bool:
+        """Return true if an open connection has TLS that is not decrypted."""
+        return self._tracker.is_tls(tcp)
+
+    @property
+    def decrypted(self) -> DecryptedStreams | None:
+        """The connections with TLS that are looked at; None where there are no keys."""
+        return self._decrypted
+
     @property
     def held_bytes(self) -> int:
         """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
         held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
-        return held if self._decrypted is None else held + self._decrypted.held_bytes
+        for tls in (self._watcher, self._decrypted):
+            held += 0 if tls is None else tls.held_bytes
+        return held
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response; call it between two batches.
@@ -294,14 +321,17 @@ class Stages:
         events. Otherwise they stay open.
         """
         for batch in captures.batches():
-            if self._decrypts and captures.description is not None:
-                self._take_secrets(captures.description.decryption_secrets)
+            if captures.description is not None:
+                self._take_secrets(captures.description.decryption_secrets, captures)
             yield batch, self.feed(batch)
         if ends:
             yield None, self.finish()
 
-    def _take_secrets(self, secrets: list[DecryptionSecrets]) -> None:
-        """Use the secrets inside captures; they come before the packets that they decrypt."""
+    def _take_secrets(self, secrets: list[DecryptionSecrets], captures: Captures) -> None:
+        """Use the secrets that captures have inside.
+
+        They come before the packets that they are for; in a pipe they may come a little later.
+        """
         added = secrets[self._secrets_taken :]
         if not added:
             return
@@ -313,19 +343,39 @@ class Stages:
         if not logs or not are_ciphers_installed():
             return
         if self._decrypted is None:
-            self._decrypted = self._new_decrypted(KeyLog())
+            self._keylog = KeyLog(grows=not captures.can_be_read_again)
+            self._decrypted = self._new_decrypted()
+            # What is open was read as what it is without keys.
+            self._decrypted.load_state(None, {tcp.serial: tcp for tcp in self.open_tcp()})
         for data in logs:
             self._decrypted.add_secrets(data)
 
-    def _new_decrypted(self, keylog: KeyLog) -> DecryptedStreams:
-        from kanalyze.tls.streams import DecryptedStreams  # imported late: only with keys
+    def _new_watcher(self) -> TlsWatcher | None:
+        if not self._watches:
+            return None
+        from kanalyze.tls.watcher import TlsWatcher  # only where connections are asked for
 
+        return TlsWatcher(self._undecided_bytes // 2)
+
+    def _new_decrypted(self) -> DecryptedStreams:
+        from kanalyze.tls.keylog import KeyLog  # only where there are keys
+        from kanalyze.tls.streams import DecryptedStreams
+
+        keylog = KeyLog() if self._keylog is None else self._keylog
         return DecryptedStreams(keylog, self._undecided_bytes)
 
-    def _events(self, found: ReassembledBatch) -> BatchEvents:
-        decrypted = self._decrypted
-        updates = found.updates if decrypted is None else decrypted.feed(found.updates)
-        session = self._tracker.feed(updates)
-        events = BatchEvents(found.anomalies, session)
+    def _events(self, found: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
+        decrypted, updates = self._decrypted, found.updates
+        if self._watcher is not None:
+            self._watcher.feed(updates)
+        if decrypted is not None:
+            updates = decrypted.feed(updates, is_last=is_last)
+        events = BatchEvents(found.anomalies, self._tracker.feed(updates))
+        if decrypted is not None:
+            events.anomalies += decrypted.take_anomalies()
+        if decrypted is not None and events.token_bytes:
+            # Packets have these tokens encrypted, and elsewhere.
+            tokens = events.token_bytes
+            events.token_bytes = [t for t in tokens if not decrypted.is_decrypted(t.connection)]
         events.closed_connections = [u.connection for u in found.updates if u.closed]
         return events

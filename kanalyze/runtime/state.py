@@ -5,9 +5,11 @@ that continue as if there had been no break. This module must not know where the
 nor what the state of a stage is: each class defines its own
 (:data:`kanalyze.common.plain_values.State`).
 
-The bytes have what open connections need: streams with data buffered behind a hole, incomplete
-frames, requests without a response, log ends, fetch sessions; and the counters. They do not have
-code or shared objects (readers, decoders, catalogs, functions): the new stages have their own. The
+The bytes hold what open connections need: streams with what is buffered behind a hole, incomplete
+frames, requests without a response, log ends, fetch sessions; and the counters. Of connections that
+are decrypted the bytes of incomplete frames are plaintext. They do not hold code or what is shared
+(readers, decoders, catalogs, functions): the new stages have their own. Nor do they hold secrets of
+TLS, or keys: those are looked up in the key log of the new stages, by what the hellos said. The
 names of topics belong to the creator of the row assembler.
 
 The format is a line of text (format, version, size, checksum), then compressed plain values.
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "load_state", "save_state"]
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 """Must be raised if the state of a class changes its layout within one version of kanalyze."""
 MOST_BYTES: Final = 4 << 30
 """Limit of a state in bytes before compression. Stages buffer 1 GiB by default."""

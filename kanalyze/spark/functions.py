@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.argument_values import duration_text, number_texts, time_text
+from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
@@ -208,14 +208,15 @@ def open_archive(
     Args:
         spark: the session; kanalyze must be installed where its tasks run.
         paths: files, folders, globs, URLs of any of these, that all tasks can open.
-        payload: also shuffle the payload of records, which is most of a capture, and which only
-            :meth:`Archive.records` needs.
-        buckets: number of parts that connections are divided into, each rebuilt by a task; None
-            for one per 64 MiB, from 16 to 512.
-        split_bytes: size in bytes of the parts of a large pcap file, each read by a task.
-        options: ``port``, ``broker``, ``definitions``, ``max_memory`` as in
-            :func:`kanalyze.requests` (the memory of all buckets together), and ``mode``:
-            ``"failfast"``, or ``"quarantine"`` to leave out files that are not captures.
+        payload: shuffle the payload of records too, which only :meth:`Archive.records` needs: most
+            bytes of a capture.
+        buckets: the number of parts that connections are divided into, each rebuilt by a task; None
+            for one each 64 MiB, from 16 to 512.
+        split_bytes: how much of a large pcap file a task reads.
+        options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
+            has them (the memory of all buckets together), ``keylog``: files, folders, globs or
+            URLs that all tasks can open, which read the secrets of TLS there; and ``mode``:
+            ``"failfast"``, or ``"quarantine"`` to leave out what is no capture.
 
     Raises:
         CaptureError: a capture is missing, or a file is not a capture and must not be left out.
@@ -309,7 +310,7 @@ def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
 
 
 _OPENING: Final = frozenset(
-    {"buckets", "split_bytes", "port", "broker", "definitions", "max_memory", "mode"}
+    {"buckets", "split_bytes", "port", "broker", "definitions", "keylog", "max_memory", "mode"}
 )
 """Options of reading, for every table."""
 
@@ -342,6 +343,9 @@ def _text(name: str, value: Any) -> str | None:
         return time_text(name, value)
     if name == "slower_than":
         return duration_text(name, value)
+    if name == "keylog":
+        files = path_texts(name, value)  # a comma may be part of a name
+        return json.dumps(files) if files else None
     if value is None or isinstance(value, str | int):
         return None if value is None else str(value)
     if isinstance(value, os.PathLike):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import ConnectionEnd
+from kanalyze.tables.connection_tls import tls_columns
 from kanalyze.tables.row import (
     CLIENT_ID,
     CONNECTION,
@@ -44,6 +45,14 @@ def _moment(text: str) -> Meaning:
 
 def _perhaps(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit, nullable=True)
+
+
+def _perhaps_moment(text: str) -> Meaning:
+    return Meaning("int64", text, "ns", nullable=True, is_time=True)
+
+
+def _text(text: str) -> Meaning:
+    return Meaning("string", text, nullable=True)
 
 
 class ConnectionRow(NamedTuple):
@@ -270,6 +279,116 @@ class ConnectionRow(NamedTuple):
     skipped_bytes: Annotated[
         int | None, _perhaps("bytes skipped in the search for a frame boundary", "B")
     ]
+    tls_decrypted: Annotated[
+        bool | None,
+        Meaning("bool", "whether its TLS could be decrypted; null without TLS", nullable=True),
+    ]
+    tls_version: Annotated[str | None, _text("that the server chose, such as TLS 1.3")]
+    tls_cipher_suite: Annotated[str | None, _text("that the server chose, by IANA's name")]
+    tls_server_name: Annotated[str | None, _text("that the client wants to reach (SNI)")]
+    tls_alpn: Annotated[
+        str | None, _text("protocol that the server chose (ALPN); TLS 1.3 encrypts it")
+    ]
+    tls_offered_versions: Annotated[
+        list[str],
+        Meaning("list<string>", "that the client offers; empty where its hello was not seen"),
+    ]
+    tls_offered_alpn: Annotated[
+        list[str], Meaning("list<string>", "protocols that the client offers (ALPN)")
+    ]
+    tls_handshake_ns: Annotated[
+        int | None,
+        _perhaps(
+            "from the ClientHello to the last Finished; of TLS 1.3 that is not decrypted, to the "
+            "client's first encrypted record; null where the handshake was not seen or failed",
+            "ns",
+        ),
+    ]
+    tls_resumed: Annotated[
+        bool | None,
+        Meaning("bool", "whether an earlier session was resumed; null: not seen", nullable=True),
+    ]
+    tls_certificate_requested: Annotated[
+        bool | None,
+        Meaning(
+            "bool",
+            "whether the broker asked for a certificate of the client; null: not seen (TLS 1.3 "
+            "encrypts it), or a session was resumed",
+            nullable=True,
+        ),
+    ]
+    tls_mutual: Annotated[
+        bool | None,
+        Meaning("bool", "whether the client sent a certificate; null: not seen", nullable=True),
+    ]
+    tls_certificate_subject: Annotated[
+        str | None,
+        _text(
+            "whose the broker's certificate is; null where it was not seen (TLS 1.3 encrypts it)"
+        ),
+    ]
+    tls_certificate_issuer: Annotated[str | None, _text("who signed the broker's certificate")]
+    tls_certificate_not_after_ns: Annotated[
+        int | None, _perhaps_moment("until when the broker's certificate holds")
+    ]
+    tls_client_certificate_subject: Annotated[
+        str | None, _text("whose the client's certificate is; null where none was seen")
+    ]
+    tls_client_certificate_issuer: Annotated[
+        str | None, _text("who signed the client's certificate")
+    ]
+    tls_client_certificate_not_after_ns: Annotated[
+        int | None, _perhaps_moment("until when the client's certificate holds")
+    ]
+    tls_alerts: Annotated[
+        list[str],
+        Meaning(
+            "list<string>",
+            "the first 16 alerts: who sent it, its level, its name; encrypted where it cannot be "
+            "read",
+        ),
+    ]
+    tls_failure: Annotated[
+        str | None,
+        _text(
+            "why no session came about, or why it broke: the name of an alert, encrypted, closed "
+            "(without an alert), plaintext_on_tls_port, tls_on_plaintext_port; null where nothing "
+            "shows that it failed"
+        ),
+    ]
+    tls_failed_by: Annotated[
+        End | None,
+        Meaning(
+            "string",
+            "client or broker: who sent that alert, or closed",
+            nullable=True,
+        ),
+    ]
+    client_tls_records: Annotated[int | None, _perhaps("by the client: records of TLS")]
+    broker_tls_records: Annotated[int | None, _perhaps("by the broker: records of TLS")]
+    client_tls_bytes: Annotated[
+        int | None, _perhaps("by the client: bytes of these records, with their headers", "B")
+    ]
+    broker_tls_bytes: Annotated[
+        int | None, _perhaps("by the broker: bytes of these records, with their headers", "B")
+    ]
+    estimated_requests: Annotated[
+        int | None,
+        _perhaps(
+            "an estimate by the encrypted records: how often data of the client was followed by "
+            "data of the broker; null without TLS, or where there is no telling the client"
+        ),
+    ]
+    estimated_response_time_median_ns: Annotated[
+        int | None,
+        _perhaps(
+            "an estimate: median time from the former to the latter, as latency_ns of requests",
+            "ns",
+        ),
+    ]
+    estimated_response_time_p99_ns: Annotated[
+        int | None, _perhaps("an estimate: 99th percentile of the same", "ns")
+    ]
 
 
 CONNECTION_COLUMNS: tuple[Column, ...] = columns_of(ConnectionRow)
@@ -313,6 +432,7 @@ def connection_row(
         **_handshake(tcp, client_index),
         **_round_trips(tcp, client_index),
         **_counters(tcp, client_index),
+        **tls_columns(tcp, client_index, protocol),
     }
     return ConnectionRow(
         capture=capture,

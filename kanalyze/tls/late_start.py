@@ -15,12 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.tls.epochs import APPLICATION, Epochs13
 from kanalyze.tls.keylog import SecretKind
 from kanalyze.tls.opener import ANY_NUMBER
 from kanalyze.tls.records import TrialRange
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
 
@@ -49,9 +51,19 @@ class FittingSession(NamedTuple):
 class LateStarts:
     """Finds sessions for all connections that began before the capture."""
 
+    _LEFT_OUT = ("_log",)
+
     def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
         self._log = log
         self.trials_left = most_trials
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (self.trials_left,)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        (self.trials_left,) = fields(state, "i")
 
     def find(self, record: TlsRecord) -> FittingSession | None:
         """Return the session whose secret opens a record; None if there is none."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.tls import handshake
+from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
 from kanalyze.tls.epochs import (
@@ -23,7 +25,9 @@ from kanalyze.tls.epochs import (
 from kanalyze.tls.facts import TlsFacts
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
+    from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
@@ -52,6 +56,8 @@ class Negotiation:
         handshakes: how many began, by their ClientHello.
     """
 
+    _LEFT_OUT = ("_log",)
+
     def __init__(self, log: KeyLog) -> None:
         self._log = log
         self.facts = TlsFacts()
@@ -66,9 +72,42 @@ class Negotiation:
         self._begin_ns = 0
         self._finished_ns: list[int | None] = [None, None]
         """By side, when its Finished came."""
-        self._was_requested = False
-        """Whether the server asked for the client's certificate."""
         self.may_have_early_data = False
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
+        client, server = self.client_hello, self.server_hello
+        epochs, other_epochs = self._epochs_12
+        return (
+            *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
+            *(None if server is None else tuple(server), self.client_random),
+            *(epochs.state(), other_epochs.state(), self._begin_ns, tuple(self._finished_ns)),
+            self.may_have_early_data,
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitb")
+        self.facts = TlsFacts.from_state(facts)
+        self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
+        self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
+        self.client_random, *of_epochs, self._begin_ns, finished, early = others
+        for epochs, known in zip(self._epochs_12, of_epochs, strict=True):
+            epochs.load_state(known)
+        self._finished_ns, self.may_have_early_data = list(fields(finished, "II")), early
+
+    def epochs_state(self, epochs: Epochs) -> State | None:
+        """Return what :meth:`epochs_from_state` takes; None for those of TLS 1.2: they are here."""
+        return epochs.state() if isinstance(epochs, Epochs13) else None
+
+    def epochs_from_state(self, state: object, side: int) -> Epochs:
+        """Return the keys to what a side sends; raises ValueError for what is no state of them."""
+        end = self.end_of(side)
+        if end is None:
+            raise ValueError("keys of nobody knows which end")
+        return self._epochs_12[end] if state is None else Epochs13.from_state(state, self._log)
 
     # -- what keys depend on ----------------------------------------------------------------------
 
@@ -118,6 +157,25 @@ class Negotiation:
             return None
         return Epochs13(self._log, self.client_random, end, self.suite)
 
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """What the key log knows this session by, as far as that was seen."""
+        hello = self.server_hello
+        session_id = b"" if hello is None or self.is_13 else hello.session_id
+        return tuple(name for name in (self.client_random, session_id) if name)
+
+    @property
+    def lacks_secrets(self) -> bool:
+        """Whether both hellos were seen, and the key log has not all secrets of the session's data.
+
+        False where records of the session are not decrypted whatever the log has.
+        """
+        if self.server_hello is None or self.client_random is None or self.suite is None:
+            return False
+        epochs = [self.epochs_13(side) if self.is_13 else self.epochs_12(side) for side in (0, 1)]
+        first = APPLICATION if self.is_13 else 0
+        return any(each is not None and not each.ciphers(first) for each in epochs)
+
     def adopt(self, client_random: bytes, client_side: int) -> None:
         """Take a session of the key log for this one: its secrets fit, its hellos are missing."""
         self.client_random = client_random
@@ -139,10 +197,10 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE:
             self._certificate(body, origin)
         elif kind == handshake.CERTIFICATE_REQUEST:
-            self._was_requested = True
+            facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
-            if self.handshakes == 1 and not self._was_requested and origin.is_gapless:
-                facts.mutual = False
+            if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
+                facts.certificate_requested = facts.mutual = False
         elif kind == handshake.NEW_SESSION_TICKET:
             facts.tickets += 1
         elif origin.is_sealed and self.is_13:
@@ -152,10 +210,15 @@ class Negotiation:
     def note_sealed(self, side: int, record: TlsRecord) -> None:
         """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
 
-        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better.
+        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better. It may
+        have an alert instead.
         """
-        if not self.is_13 or (self.end_of(side) == 0 and not self.may_have_early_data):
-            self._finish(side, record)
+        if self.is_13:
+            is_alert = len(record.body) in SEALED_ALERT_BYTES
+            is_client = self.end_of(side) == 0
+            if is_alert or not is_client or self.may_have_early_data:
+                return
+        self._finish(side, record)
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_client_hello(body)
@@ -233,12 +296,23 @@ class Negotiation:
         elif kind == handshake.END_OF_EARLY_DATA:
             return HANDSHAKE
         elif kind == handshake.FINISHED:
-            is_client = self.end_of(origin.side) == 0
-            if is_client and origin.is_gapless and facts.mutual is None and not facts.resumed:
-                facts.mutual = False
+            self._note_certificates(origin)
             self._finish(origin.side, origin.record)
             return APPLICATION
         return None
+
+    def _note_certificates(self, origin: MessageOrigin) -> None:
+        """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
+
+        Who resumes a session showed it before.
+        """
+        facts = self.facts
+        if not origin.is_gapless or facts.resumed:
+            return
+        if self.end_of(origin.side) == 1:
+            facts.certificate_requested = bool(facts.certificate_requested)
+        elif facts.mutual is None:
+            facts.mutual = False
 
     def _finish(self, side: int, record: TlsRecord) -> None:
         """Note when a side finished; of TLS 1.3 it is the client that finishes last."""

@@ -13,11 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tls.records import HEADER_BYTES, TrialRange
+from kanalyze.common.plain_values import fields
+from kanalyze.model.tls_record import HEADER_BYTES
+from kanalyze.tls.records import TrialRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.ciphers import Opened, RecordCipher
     from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.records import TlsRecord
@@ -54,6 +57,8 @@ class RecordOpener:
         left_epoch: the epoch that ended with missing records before that one; None where none did.
     """
 
+    _LEFT_OUT = ("_ciphers", "_epochs", "_found")
+
     def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
         self._epochs = epochs
         self._ciphers: list[RecordCipher] | None = None
@@ -65,6 +70,27 @@ class RecordOpener:
         self.uncertain = uncertain
         self.missing = self.first_missing = 0
         self.left_epoch: int | None = None
+
+    @property
+    def epochs(self) -> Epochs:
+        """The keys that it has."""
+        return self._epochs
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes. Keys are not in it, nor what they follow from."""
+        return (
+            *(self.epoch, self._number, self.uncertain, self.missing, self.first_missing),
+            *(self.left_epoch, self._work_left),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, epochs: Epochs) -> RecordOpener:
+        """Make one from a state, with the keys that are known now; raises ValueError."""
+        epoch, number, uncertain, missing, first_missing, left, work = fields(state, "nnnnnNi")
+        made = cls(epochs, epoch, uncertain)
+        made._number, made.missing, made.first_missing = number, missing, first_missing
+        made.left_epoch, made._work_left = left, min(work, _MOST_WORK_BYTES)
+        return made
 
     @property
     def has_keys(self) -> bool:

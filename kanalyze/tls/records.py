@@ -12,38 +12,24 @@ At most one record is held, and the header of the next.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.model.streams import Gap
+from kanalyze.model.tls_record import HEADER_BYTES, find_record, record_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.segments import Segments
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["ALERT", "APPLICATION_DATA", "CHANGE_CIPHER_SPEC", "HANDSHAKE_RECORD", "HEADER_BYTES"]
-__all__ += ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange", "looks_like_record"]
+__all__ = ["LostRecords", "RecordCutter", "TlsRecord", "TrialRange"]
 
-CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
-"""Content types."""
-
-HEADER_BYTES = 5
-MOST_BODY_BYTES = (1 << 14) + 2048
-"""Of TLS 1.2; TLS 1.3 allows 256 beyond 2^14."""
-_KINDS = range(20, 24)
-_HEADER = re.compile(rb"[\x14-\x17]\x03[\x00-\x04][\x00-\x48]")
-"""The beginning of a header; random bytes look so once in 2^23."""
-_HEADER_BEGINNING_BYTES = 4
-
-
-def looks_like_record(head: bytes) -> bool:
-    """Return true if these bytes may be the beginning of a record."""
-    if len(head) < HEADER_BYTES or _HEADER.match(head) is None:
-        return False
-    return 0 < int.from_bytes(head[3:HEADER_BYTES], "big") <= MOST_BODY_BYTES
+_MOST_NEEDED_BYTES: Final = 1 << 15
+"""More than a record and the header of the next."""
 
 
 class TlsRecord(NamedTuple):
@@ -62,6 +48,21 @@ class TlsRecord(NamedTuple):
     time_ns: int
     """Of the packet with the last byte."""
     packet: int
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return (
+            *(self.kind, self.header, bytes(self.body), self.stream_offset),
+            *(self.first_time_ns, self.first_packet, self.time_ns, self.packet),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TlsRecord:
+        """Make one from a state; raises ValueError for any other value."""
+        made = cls(*fields(state, "nyyninin"))
+        if len(made.header) != HEADER_BYTES:
+            raise ValueError("no header of a record")
+        return made._replace(body=memoryview(made.body))
 
 
 class TrialRange(NamedTuple):
@@ -85,6 +86,15 @@ class LostRecords(NamedTuple):
     """Of the packet after which a record may follow."""
     packet: int
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.stream_offset, self.length, self.records, self.time_ns, self.packet
+
+    @classmethod
+    def from_state(cls, state: object) -> LostRecords:
+        """Make one from a state; raises ValueError for any others."""
+        return cls(*fields(state, "nnNin"))
+
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
 """Tells of what looks like a record, and of how many bytes before it are in none, whether it is
@@ -93,6 +103,8 @@ one; None where nobody can tell."""
 
 class RecordCutter:
     """Cuts one direction into records."""
+
+    _LEFT_OUT = ("_prove",)
 
     def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
         """Begin.
@@ -117,6 +129,25 @@ class RecordCutter:
         """Bytes to come of a record with a hole."""
         self._first = self._latest = (0, 0)
         """Time and number of the packet with the first byte in the buffer, and of the latest."""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after all that was fed was read."""
+        return (
+            *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
+            *(self._search_from, self._lost_from, self._skip, *self._first, *self._latest),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        buffer, self._offset, self._need, self._is_in_sync, *others = fields(state, "ynnbnNninin")
+        self._search_from, self._lost_from, self._skip, *places = others
+        is_lost = self._skip or not self._is_in_sync
+        if not HEADER_BYTES <= self._need <= _MOST_NEEDED_BYTES or (
+            is_lost and (self._lost_from is None or self._lost_from > self._offset)
+        ):
+            raise ValueError("no place in a stream of records")
+        self._buffer[:] = buffer
+        self._first, self._latest = (places[0], places[1]), (places[2], places[3])
 
     @property
     def buffered_bytes(self) -> int:
@@ -186,7 +217,7 @@ class RecordCutter:
                 if len(buffer) - at < HEADER_BYTES:
                     self._need = HEADER_BYTES
                     break
-                size = _record_bytes(buffer, at)
+                size = record_bytes(buffer, at)
                 if size is None:
                     self._is_in_sync = False
                     break
@@ -244,20 +275,13 @@ class RecordCutter:
         """Look for a record in the buffer; in sync at its first byte once there is one."""
         buffer = self._buffer
         while True:
-            match = _HEADER.search(buffer, self._search_from)
-            if match is None:
-                self._drop(max(0, len(buffer) - (_HEADER_BEGINNING_BYTES - 1)))
+            at = find_record(buffer, self._search_from)
+            if at is None:
+                self._drop(max(0, len(buffer) - (HEADER_BYTES - 1)))
                 self._need = HEADER_BYTES
                 return
-            at = match.start()
             self._drop(at)
-            if len(buffer) < HEADER_BYTES:
-                self._need = HEADER_BYTES
-                return
-            size = _record_bytes(buffer, 0)
-            if size is None or size == HEADER_BYTES:
-                self._search_from = 1
-                continue
+            size = record_bytes(buffer) or 0
             if len(buffer) < size:
                 self._need = size
                 return
@@ -284,7 +308,7 @@ class RecordCutter:
         record.body.release()
         view.release()
         if proven is None and len(self._buffer) >= size + HEADER_BYTES:
-            return _record_bytes(self._buffer, size) is not None
+            return record_bytes(self._buffer, size) is not None
         return proven
 
     def _drop(self, count: int) -> None:
@@ -294,11 +318,3 @@ class RecordCutter:
             self._offset += count
             self._first = self._latest
         self._search_from = 0
-
-
-def _record_bytes(data: bytearray, at: int) -> int | None:
-    """Return the size of a record by its header, which it includes; None where it is none."""
-    length = data[at + 3] << 8 | data[at + 4]
-    if data[at] not in _KINDS or data[at + 1] != 3 or data[at + 2] > 4 or length > MOST_BODY_BYTES:
-        return None
-    return HEADER_BYTES + length

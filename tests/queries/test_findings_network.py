@@ -518,6 +518,20 @@ def test_tls_matters_where_kafka_may_be_spoken() -> None:
     assert findings("capture_encrypted", {"connections": [web, connection()]}) == []
 
 
+def test_what_failed_is_not_said_to_hide_something_nor_to_be_a_storm() -> None:
+    failed = connection(protocol="tls", tls_failure="unknown_ca")
+    assert findings("capture_encrypted", {"connections": [failed]}) == []
+    assert findings("capture_encrypted", {"connections": [failed._replace(tls_failure=None)]})
+    many = [
+        connection(opened_by="client", end="fin", start_ns=n * MS, duration_ns=MS)
+        for n in range(40)
+    ]
+    refused = [each._replace(tls_failure="unknown_ca") for each in many]
+    assert findings("connection_storm", {"connections": many})
+    assert findings("connection_storm", {"connections": refused}) == []
+    assert findings("tls_failed", {"connections": refused})
+
+
 def test_of_two_other_brokers_the_slower_one_is_the_measure() -> None:
     def answered_by(ip: str, latency_ms: int) -> list[Any]:
         return [

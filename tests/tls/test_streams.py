@@ -132,11 +132,14 @@ def test_secrets_inside_a_capture_are_used_by_themselves(name):
     assert len(rows_of(name)) == len(tls_captures.read_by_tshark(name)) > 0
 
 
-def test_nothing_is_decrypted_where_places_in_tcp_are_asked_for():
-    name = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
-    analysis = Analysis([name], on_tokens=lambda _: None)
-    assert list(analysis.row_batches()) == []
-    assert analysis.quality.tls_connections > 0
+def test_tokens_that_packets_have_encrypted_are_no_places_in_tcp():
+    name, places = "tls13-sasl", []
+    log = KeyLog()
+    log.feed(tls_captures.keylog(name).read_bytes())
+    analysis = Analysis([str(tls_captures.path(name))], on_tokens=places.extend, keylog=log)
+    rows = [row for rows in analysis.row_batches() for row in rows]
+    assert "SaslAuthenticate" in {row.api_name for row in rows}
+    assert places == []
 
 
 def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_again():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.live.view.tables import LiveTable
     from kanalyze.live.view.view_state import ViewState
     from kanalyze.live.window.snapshot import Snapshot
+    from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.tables.row import Row
 
 __all__ = ["View", "filters_text", "render", "view_of"]
@@ -131,11 +132,20 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         text = f"dropped {'unknown' if dropped is None else count_text(dropped)}"
         _add(line, text, "bold red" if dropped else "dim", width)
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
+        if capture.tls is not None and (capture.tls.decrypted or capture.tls.encrypted):
+            _add(line, _tls_text(capture.tls), "yellow" if capture.tls.encrypted else "", width)
         _add(line, rate_text(snapshot.wire_bytes, snapshot.window_ns, "B"), "", width)
         _add(line, f"connections {count_text(capture.connections)}", "", width)
         if capture.in_flight is not None:
             _add(line, f"in flight {count_text(capture.in_flight.requests)}", "", width)
     return line
+
+
+def _tls_text(tls: TlsConnections) -> str:
+    if not tls.decrypted:
+        return f"TLS {count_text(tls.encrypted)} encrypted"
+    of = f"/{count_text(tls.decrypted + tls.encrypted)}" if tls.encrypted else ""
+    return f"TLS {count_text(tls.decrypted)}{of} decrypted"
 
 
 def _rates(snapshot: Snapshot, width: int) -> Line:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.in_flight import InFlight
+    from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.tables.row import Row
 
 __all__ = [
@@ -94,6 +95,8 @@ class CaptureState(NamedTuple):
     :meth:`kanalyze.runtime.monitor.RunMonitor.doubts` returns them. None: not counted."""
     problems: tuple[str, ...] = ()
     """Why files cannot be written now."""
+    tls: TlsConnections | None = None
+    """Connections with TLS; None: not counted."""
 
 
 class ApiEntry(NamedTuple):

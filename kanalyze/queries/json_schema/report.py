@@ -302,7 +302,42 @@ _CODEC = {
     "bytes_p50": count("median of the bytes of one partition", unit="B", null="unknown"),
     "records_p50": count("median of the records of one partition", null="unknown"),
 }
-_NOT_MEASURED = "none of them was measured"
+_TLS = {
+    "broker": text("address and port of the broker, or another server"),
+    "tls_version": text("that the broker chose", null="not seen"),
+    "tls_cipher_suite": text("that the broker chose, by IANA's name", null="not seen"),
+    "connections": count("TLS connections"),
+    "decrypted": count("of these, decrypted, in part at least"),
+    "failed": count("of these, that failed"),
+    "resumed": count("of these, that resumed a session", null="not seen on any"),
+    "mutual": count(
+        "of these, on which the client sent a certificate",
+        null="not seen on any: TLS 1.3 encrypts it",
+    ),
+    "handshake_p50_ns": integer(
+        "median time from the ClientHello to the last Finished", unit="ns", null="not seen"
+    ),
+    "client_bytes": count("TCP payload of the clients, every copy counted", unit="B"),
+    "broker_bytes": count("TCP payload of the broker, every copy counted", unit="B"),
+    "estimated_requests": count(
+        "an estimate: how often data of the client was followed by data of the broker",
+        null="there is no telling which end is the client",
+    ),
+    "estimated_response_time_p50_ns": integer(
+        "an estimate: median over connections of their median time from the former to the latter",
+        unit="ns",
+        null="there was no such data",
+    ),
+}
+_CERTIFICATE = {
+    "sent_by": text("whose it is", choices=("broker", "client")),
+    "subject": text("the name in it"),
+    "issuer": text("who signed it"),
+    "not_after_ns": time_ns("until when it holds", null="later than 2262"),
+    "connections": count("connections on which it was seen"),
+    "expired": truth("whether it had expired before the last of them", null="later than 2262"),
+}
+_NOT_MEASURED = "it was not measured for any of them"
 
 
 def _part(what: str) -> Schema:
@@ -477,6 +512,10 @@ _REPORT = {
     "codecs": _table("batches of producers, by client and codec, most bytes first", _CODEC),
     "latency_parts": _table(
         "where the time of requests went, by API, broker and capture point", _LATENCY_PARTS
+    ),
+    "tls": _table("what TLS connections agreed on, by broker, version and suite", _TLS),
+    "tls_certificates": _table(
+        "certificates seen in handshakes, first to expire first", _CERTIFICATE
     ),
     "throughput": struct("requests and bytes over time", _THROUGHPUT),
     "latency": struct("latency over time", _LATENCY_SERIES),

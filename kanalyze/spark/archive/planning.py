@@ -49,6 +49,8 @@ class ReadSummary:
         for report in [*valid, *(one for one in reports if one.unreadable is not None)]:
             self.quality.merge(report.quality)
         self.quality.merge(fragments.quality)
+        self.keyed = [report.keyed for report in valid if report.keyed is not None]
+        """Captures with secrets of TLS inside, by time."""
         self.reassembled = [
             block_row(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
             for index, block in fragments.blocks

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
+    from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -101,6 +102,8 @@ class CaptureReport(NamedTuple):
     """Why the capture is left out; None if it is not."""
     is_foreign: bool = False
     """True if it is not a capture; false if reading failed, which may succeed later."""
+    keyed: KeyedCapture | None = None
+    """Where it has secrets of TLS, if it has any; the secrets are not in it."""
 
 
 class BucketReport(NamedTuple):

@@ -82,6 +82,7 @@ class KanalyzeDataSource(DataSource):
       ``slowerThan``, ``since``, ``until``, ``port``: as the arguments of :func:`kanalyze.requests`,
       several values separated by commas. A table has those that its command has.
     - ``topicIds``, ``definitions``: a file and a folder that the driver reads.
+    - ``keylog``: key logs, as paths of captures; the driver looks at them, and tasks read them.
     - ``values``: true for keys, values and headers of records.
     - ``maxMemory``: the memory for open connections, of all tasks together.
     - ``mode``: ``failfast`` (the default), or ``quarantine`` to leave out what is no capture; the

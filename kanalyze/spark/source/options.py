@@ -50,6 +50,8 @@ class Options(NamedTuple):
     """A file."""
     definitions: str | None
     """A folder."""
+    keylog: tuple[str, ...]
+    """Files, folders, globs, URLs of any of these."""
     max_memory_bytes: int | None
     """Memory limit in bytes for all tasks together."""
     values: bool
@@ -92,6 +94,7 @@ def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]])
         ports=parsed.get("port", ()),
         topic_ids=parsed.get("topicids"),
         definitions=parsed.get("definitions"),
+        keylog=parsed.get("keylog", ()),
         max_memory_bytes=parsed.get("maxmemory"),
         values=parsed.get("values", False),
         max_records=parsed.get("maxrecords"),
@@ -189,6 +192,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     "port": _ports,
     "topicIds": _text,
     "definitions": _text,
+    "keylog": _texts,
     "maxMemory": parse_size,
     "values": _truth,
     "maxRecords": _record_limit,
@@ -221,6 +225,7 @@ CONNECTION_OPTIONS: Final = (
     "port",
     "topicIds",
     "definitions",
+    "keylog",
     "maxMemory",
 )
 """Options of tables for which connections are followed."""

@@ -31,6 +31,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
+from kanalyze.spark.key_sources import find_key_files, read_keys, shared_keys
 from kanalyze.spark.source.options import (
     CONNECTION_OPTIONS,
     REQUEST_OPTIONS,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.stages import Captures
+    from kanalyze.spark.key_sources import KeySources
     from kanalyze.spark.source.options import Options
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import AnyRow, Column
@@ -102,6 +104,8 @@ class ReadPlan:
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
+    keys: KeySources | None = None
+    """Where the secrets are that TLS is decrypted with, besides those that captures have inside."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a time of day: no task knows on which day an archive begins."""
@@ -119,9 +123,16 @@ class ReadPlan:
         return TABLES[self.options.table]
 
     def analysis(self, part: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
-        """Return the analysis of a partition; ``keep`` as there. Raises UsageError."""
+        """Return the analysis of a partition; ``keep`` as there.
+
+        Secrets are read here: for a part of no capture there are none. Raises KanalyzeError.
+        """
         options = self.options
         most = options.max_memory_bytes
+        keylog = None
+        if self.keys is not None and not part.is_empty:
+            # Captures add the secrets that they have inside to those of their own reading.
+            keylog = (read_keys if part.segments is None else shared_keys)(self.keys)
         return Analysis(
             part.captures,
             row_filter=self.row_filter,
@@ -133,6 +144,7 @@ class ReadPlan:
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
             shard=part.shard,
             source=part.segments,
+            keylog=keylog,
         )
 
 
@@ -178,6 +190,7 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> R
         row_filter=make_filter(catalog, ports=options.ports, **options.filters),
         topic_ids=None if options.topic_ids is None else read_topic_ids(options.topic_ids),
         catalog=catalog,
+        keys=find_key_files(options.keylog),
     )
     plan.analysis(TablePartition(()))  # checks the other options
     return plan

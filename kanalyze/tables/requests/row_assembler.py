@@ -26,6 +26,7 @@ from kanalyze.tables.columns.buffers import (
 from kanalyze.tables.requests.fetch_sessions import FetchSessions
 from kanalyze.tables.requests.latency_parts import PartsWriter
 from kanalyze.tables.requests.long_polls import LongPollDetector, waited_for_members
+from kanalyze.tables.requests.packet_numbers import PacketNumbers
 from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
     ApiDirectory,
@@ -103,10 +104,8 @@ class RowAssembler:
             are_all_numbered: whether consecutive packets of the input have consecutive numbers, so
                 that a capture cannot begin between two numbers unnoticed.
         """
-        self._are_all_numbered = are_all_numbered
         self._most_bytes = _MOST_BYTES
         self._extractors = extractors
-        self._place = place
         self.names = TopicNames() if names is None else names
         """Names of topics by topic id."""
         self.long_polls = LongPollDetector()
@@ -123,6 +122,7 @@ class RowAssembler:
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._parts = PartsWriter(buffers)
+        self._packets = PacketNumbers(buffers, place, are_all_numbered=are_all_numbered)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
@@ -145,7 +145,6 @@ class RowAssembler:
     def _name_columns(self) -> None:
         """Make an attribute of each column: this is faster than access by name."""
         columns = self._columns
-        self._capture: WordBuffer = words_of(columns, "capture")
         self._wire: WordBuffer = words_of(columns, "wire")
         self._api_key: IntBuffer = ints_of(columns, "api_key")
         self._api_version: IntBuffer = ints_of(columns, "api_version")
@@ -379,7 +378,7 @@ class RowAssembler:
         With ``with_ids``, the block keeps the topic ids that :func:`with_names` needs.
         """
         count = self._rows
-        self._number_packets(count)
+        self._packets.number(count)
         lists = {
             "partitions": self._partitions.drain(count),
             "errors": self._errors.drain(count),
@@ -396,33 +395,6 @@ class RowAssembler:
         if self._has_many_words():
             self._forget_words()
         return RowBlock(count, made)
-
-    def _number_packets(self, count: int) -> None:
-        """Replace packet numbers over all captures by captures and the numbers in them."""
-        requests, responses = self._request_packet, self._response_packet
-        low, high = _LARGEST_INT64, -1
-        for buffer in (requests, responses):
-            low, high = min(low, buffer.least(count)), max(high, buffer.largest(count))
-        if high < 0:
-            self._capture.fill(count, self._capture.code(""))
-            return
-        capture, number = self._place(low)
-        other, last_number = self._place(high)
-        # If a packet of another capture came between the two, it would have a number between.
-        is_run = capture == other and number is not None and last_number == number + high - low
-        if self._are_all_numbered and is_run and number is not None:
-            requests.shift(count, number - low)
-            responses.shift(count, number - low)
-            self._capture.fill(count, self._capture.code(capture))
-            return
-        for at in range(count):
-            capture = ""
-            for buffer in (responses, requests):
-                packet = buffer.get(at)
-                if packet is not None:
-                    capture, number = self._place(packet)
-                    buffer.change(at, number)
-            self._capture.put(at, capture)
 
     def _make_row_room(self) -> None:
         # This block will most likely have as many rows as the one before.

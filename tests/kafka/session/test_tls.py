@@ -10,32 +10,8 @@ from kanalyze.kafka.session.tls import (
     find_records,
     is_alert,
     is_client_hello,
-    looks_like_tls,
     records_fit,
 )
-
-
-@pytest.mark.parametrize("head", ["1603010200", "1603030050", "1503030002", "1703030013"])
-def test_records_are_known_by_type_version_and_length(head: str) -> None:
-    assert looks_like_tls(bytes.fromhex(head))
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "",
-        "160301",
-        "1604010200",
-        "1803030050",
-        "1603050050",
-        "1603010000",
-        "160301ffff",
-        "0000002c00",
-    ],
-)
-def test_anything_else_is_not(head: str) -> None:
-    assert not looks_like_tls(bytes.fromhex(head))
-
 
 RECORDS = b"".join(b"\x17\x03\x03\x00\x40" + bytes([n]) * 64 for n in range(5))
 

@@ -23,6 +23,8 @@ WITH counted AS (
     FROM connections
     WHERE
         protocol IN ('kafka', 'kafka-0.7', 'tls')
+        -- Of those whose TLS fails it is said why.
+        AND tls_failure IS NULL
         -- One that stays is what a client should have.
         AND "end" IN ('fin', 'reset', 'reused')
         AND opened_by IS NOT NULL
