@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +20,8 @@ from kanalyze.tables.connections import ConnectionRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from tests.support import rows as made
-from tests.support.captures import WHOLE, path, truth
-from tests.support.findings import findings_in, kinds_of
+from tests.support.captures import ROOT, TROUBLED, WHOLE, path, truth
+from tests.support.findings import findings_in, kinds_of, sample_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,6 +124,19 @@ def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     assert fault is None or found[0].name == fault
 
 
+def test_the_page_of_findings_says_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = sample_reports()
+    monkeypatch.setattr(
+        tool, "findings_in", lambda capture, _: findings_in(name_of(Path(capture).name))
+    )
+    written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert written == tool.findings_page(), "run tools/sample_reports.py and read the diff"
+
+
+def name_of(capture: str) -> str:
+    return next(name for name in (*WHOLE, *TROUBLED) if path(name).name == capture)
+
+
 def test_every_kind_says_how_bad_why_and_what_to_do() -> None:
     for query in built_in("findings").values():
         kind = kind_of_finding(query)
@@ -146,7 +160,7 @@ def fault(kind: str, words: str) -> Callable[[Any], Any]:
 
 @fault(
     "refused_by_kafka_4",
-    "2 requests of versions that Kafka 4.0 does not take: Fetch v3, Produce v2; records in message",
+    "2 requests of versions that Kafka 4.0 does not accept: Fetch v3, Produce v2; records in",
 )
 def old_versions() -> Any:
     old = [
@@ -198,7 +212,7 @@ def unanswered() -> Any:
     return [waiting], [connection(closed_by="client", client_lost_bytes=0, broker_lost_bytes=0)]
 
 
-@fault("idle_cut", "1 connection closed by the other end after 540.0 s of silence")
+@fault("idle_cut", "1 connection closed by the other end after 540.0 s without packets")
 def idle_cut() -> Any:
     return [request(latency_ns=0)], [connection(end_ns=START_NS + 540 * S, closed_by="broker")]
 
@@ -499,9 +513,9 @@ def test_a_threshold_can_be_given_and_one_that_is_not_there_is_an_error() -> Non
 @pytest.mark.parametrize(
     ("description", "problem"),
     [
-        ("severity: 1\nsure: yes\nwhy: because.", "does not say"),
-        ("severity: high\nsure: yes\nwhy: a.\nrepair: b.", "does not say severity"),
-        ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not say all parameters"),
+        ("severity: 1\nsure: yes\nwhy: because.", "has no "),
+        ("severity: high\nsure: yes\nwhy: a.\nrepair: b.", "has no severity"),
+        ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not have all parameters"),
     ],
 )
 def test_a_query_whose_head_says_too_little_is_no_finding(description: str, problem: str) -> None:

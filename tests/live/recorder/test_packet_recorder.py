@@ -16,7 +16,7 @@ from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support import rows as made
-from tests.support.captures import NAMES, path
+from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.disorder import altered
 from tests.support.packets import START_NS, Packet, make_batch, segment
 from tests.support.watched import watch
@@ -86,7 +86,7 @@ def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row],
     return wanted, list(kanalyze.requests(target, port=ports)) if wanted else []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_that_match_are_there_again(name: str, tmp_path: Path) -> None:
     wanted, kept = kept_of(path(name), tmp_path)
     assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
