@@ -35,6 +35,7 @@ STAGES = {
     "rows": ("tables/", "common/"),
     "export": ("export/",),
     "report": ("queries/", "render/"),
+    "extract": ("extract/",),
     "in between": ("runtime/", "common/plain_values"),
     "spark": ("spark/",),
     "live": ("live/",),

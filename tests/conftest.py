@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from kanalyze.queries.files import built_in
 from tests.support import broker, netns, rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kanalyze.queries.files import Query
 
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
@@ -77,6 +80,9 @@ MISSING_FIXTURES = frozenset(
 """Tests that ask for one of these are not selected."""
 
 
+FEW = ("late_heartbeats", "too_large", "unanswered")
+
+
 @pytest.fixture
 def namespace() -> Iterator[netns.Namespace]:
     """A network namespace with nothing in it but loopback."""
@@ -95,6 +101,20 @@ def tunnel(namespace: netns.Namespace) -> Iterator[int]:
 def ordinary_user() -> Callable[..., list[str]]:
     """What runs a command as an ordinary user (see :func:`tests.support.rights.ordinary_user`)."""
     return rights.ordinary_user
+
+
+@pytest.fixture
+def few_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let reports look for few of the built-in findings, in tests of something else.
+
+    Two thirds of the time of a report on a small capture are their queries, most of it planning.
+    """
+
+    def some(kind: str) -> dict[str, Query]:
+        found = built_in(kind)
+        return {name: found[name] for name in FEW} if kind == "findings" else found
+
+    monkeypatch.setattr("kanalyze.queries.findings.built_in", some)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,6 +6,7 @@ for, and shows none.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common import paths
@@ -39,6 +40,7 @@ def read_key_logs(files: Iterable[str]) -> KeyLog | None:
             require_ciphers()
             log = KeyLog()
         _read(path, log)
+        log.names.append(os.path.split(path)[1])
     return log
 
 

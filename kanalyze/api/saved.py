@@ -14,18 +14,17 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.saved_tables import CONDITIONS, SavedTables
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import parse_time_ns
-from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.export.arrow_blocks import block_of
-from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
-from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID, SavedFileError
+from kanalyze.errors import UsageError
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.filters import RowFilter
-from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import ALWAYS, TABLES
 from kanalyze.tables.row import COLUMNS
 
@@ -33,28 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.registry import TableSpec
-    from kanalyze.tables.row import Column, Row
+    from kanalyze.tables.row import Row
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
-_CONDITIONS = {
-    "api": "apis",
-    "client_id": "client_ids",
-    "client_ip": "client_ips",
-    "broker": "brokers",
-    "port": "ports",
-    "topic": "topics",
-    "partition": "partitions",
-    "group": "groups",
-    "status": "statuses",
-    "error": "error_codes",
-    "errors": "errors_only",
-    "since": "since",
-    "until": "until",
-}
-"""Conditions of a report, and the arguments of ``RowFilter.parse`` that they come from."""
-_ORDER = (*list(_CONDITIONS)[:-2], "slower_than_ns", "since", "until")
+_ORDER = (*list(CONDITIONS)[:-2], "slower_than_ns", "since", "until")
 """Of the conditions in a report: that of ``RowFilter.conditions``."""
 
 
@@ -83,13 +67,19 @@ class SavedAnalysis:
             max_memory_bytes: what reading may take.
             threads: how many may read.
         """
-        self.files = list(files)
-        self.quality = CaptureQuality()
-        """What the captures were like; known once the files are open."""
+        limits = {"max_memory_bytes": max_memory_bytes, "threads": threads}
+        self._tables = SavedTables(list(files), limits)
         self._filter = RowFilter() if row_filter is None else row_filter
-        self._saved: dict[str, Any] = {}
-        self._limits: dict[str, Any] = {"max_memory_bytes": max_memory_bytes, "threads": threads}
-        self._database: Database | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files."""
+        return self._tables.files
+
+    @property
+    def quality(self) -> CaptureQuality:
+        """What the captures were like; known once the files are open."""
+        return self._tables.quality
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -99,7 +89,7 @@ class SavedAnalysis:
     @property
     def row_filter(self) -> SavedConditions:
         """By what the rows are filtered, now and when they were saved."""
-        return SavedConditions(_combined(self._saved, self._filter.conditions))
+        return SavedConditions(_combined(self._tables.conditions, self._filter.conditions))
 
     @property
     def is_whole(self) -> bool:
@@ -113,22 +103,16 @@ class SavedAnalysis:
             SavedFileError: one cannot be read, or was not saved by kanalyze.
             UsageError: they were saved with filters that differ.
         """
-        if self._database is not None:
+        if self._tables.is_open:
             return
-        database = Database(**self._limits)
-        try:
-            database.attach(self.files)
-            self._take_in(database.headers)
-            self._check_brokers(database)
-        except BaseException:
-            database.close()
-            raise
-        self._database = database
+        self._tables.open(self._filter.brokers)
+        first_ns = self._tables.first_packet_ns
+        if self._filter.needs_day and first_ns is not None:
+            self._filter = self._filter.on_day_of(first_ns)
 
     def close(self) -> None:
         """Close the files; to be called any time."""
-        if self._database is not None:
-            self._database.close()
+        self._tables.close()
 
     def batches(self) -> Iterator[RowBlock]:
         """Give the rows of requests that pass the filter by column; no block is empty.
@@ -147,14 +131,14 @@ class SavedAnalysis:
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Give the rows of connections that pass the filter; otherwise as :meth:`batches`."""
-        for block in self._blocks("connections", CONNECTION_COLUMNS):
+        for block in self._opened.blocks("connections", CONNECTION_COLUMNS):
             rows = map(ConnectionRow._make, zip(*block.values(CONNECTION_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_connection):
                 yield kept
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
         """Give the rows of anomalies that pass the filter; otherwise as :meth:`batches`."""
-        for block in self._blocks("anomalies", ANOMALY_COLUMNS):
+        for block in self._opened.blocks("anomalies", ANOMALY_COLUMNS):
             rows = map(AnomalyRow._make, zip(*block.values(ANOMALY_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_anomaly):
                 yield kept
@@ -168,7 +152,7 @@ class SavedAnalysis:
         kept = array("q")
         for block, numbers in self._requests():
             if any(after <= before for before, after in pairwise([*kept[-1:], *numbers])):
-                raise self._damaged()
+                raise self._tables.damaged()
             kept.extend(numbers)
             yield TableRows([block], [], [])
         if others:
@@ -193,7 +177,7 @@ class SavedAnalysis:
             UsageError: the files do not have one.
         """
         self.check_tables(asked)
-        found = [TABLES[name] for name in self._opened.attached]
+        found = [TABLES[name] for name in self._opened.names]
         return tuple(
             table
             for table in found
@@ -202,62 +186,16 @@ class SavedAnalysis:
 
     def check_tables(self, tables: Collection[str]) -> None:
         """Raise UsageError for a table that the files do not have."""
-        for table in tables:
-            if table not in self._opened.attached:
-                raise UsageError(f"{self.files[0]}: has no table {table}, which is not saved")
-
-    # -- what is in the files ---------------------------------------------------------------------
+        self._opened.check(tables)
 
     @property
-    def _opened(self) -> Database:
+    def _opened(self) -> SavedTables:
         self.start()
-        assert self._database is not None
-        return self._database
-
-    def _take_in(self, headers: Sequence[Mapping[str, Any]]) -> None:
-        """Take in what the files say of themselves."""
-        first_ns: list[int] = []
-        for path, header in zip(self.files, headers, strict=True):
-            try:
-                self.quality.merge(CaptureQuality.from_values(header["quality"]))
-                conditions = _filter_of(header["filter"]).conditions
-                if header["first_packet_ns"] is not None:
-                    first_ns.append(int(header["first_packet_ns"]))
-            except (KeyError, TypeError, ValueError, UsageError):
-                raise SavedFileError(f"{path}: has a damaged header") from None
-            if path == self.files[0]:
-                self._saved = conditions
-            elif conditions != self._saved:
-                raise UsageError(
-                    f"{path}: was saved with another filter than {self.files[0]}; "
-                    "they cannot be read together"
-                )
-        if self._filter.needs_day and first_ns:
-            self._filter = self._filter.on_day_of(min(first_ns))
-
-    def _check_brokers(self, database: Database) -> None:
-        """Raise UsageError where a broker that is named would be read otherwise in the captures.
-
-        ``--broker`` has its connections taken for Kafka whatever their bytes look like. Where they
-        were taken for that anyway, it is a filter of rows.
-        """
-        for broker in self._filter.brokers:
-            ((others,),) = database.values(
-                "SELECT count(*) FROM connections WHERE client_payload_bytes + broker_payload_bytes"
-                " > 0 AND CASE WHEN broker_ip = $ip AND broker_port = coalesce($port, broker_port)"
-                " THEN protocol NOT LIKE 'kafka%'"
-                " ELSE client_ip = $ip AND client_port = $port END",
-                {"ip": broker.ip, "port": broker.port},
-            )
-            if others:
-                raise UsageError(
-                    f"{broker}: {others} of its connections were not taken for Kafka when they "
-                    f"were saved: save them with --broker {broker}"
-                )
+        return self._tables
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
         """Give the requests that pass the filter, and the number of each."""
-        for block in self._blocks("requests", (ID_COLUMN, *COLUMNS)):
+        for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
             places: Sequence[int] = range(len(block))
@@ -265,7 +203,7 @@ class SavedAnalysis:
                 try:
                     places = self._filter.numbers(block)
                 except ValueError:  # an address that is none
-                    raise self._damaged() from None
+                    raise self._tables.damaged() from None
             if len(places) == len(block):
                 yield block, ids.values
             elif places:
@@ -273,14 +211,14 @@ class SavedAnalysis:
 
     def _lines(self, table: str, kept: array[int]) -> Iterator[RowBlock]:
         """Give the lines of requests that were kept, which have new numbers."""
-        self.check_tables([table])
+        self._opened.check([table])
         columns = TABLES[table].columns
         if self._filter.passes_all:
-            yield from self._blocks(table, columns)
+            yield from self._opened.blocks(table, columns)
             return
         if all(column.name != REQUEST_ID for column in columns):
             raise UsageError(f"lines of {table} that are saved cannot be filtered by requests")
-        for block in self._blocks(table, columns):
+        for block in self._opened.blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
             found = [(place, bisect_left(kept, number)) for place, number in enumerate(ids.values)]
@@ -294,26 +232,11 @@ class SavedAnalysis:
                 numbers = Ints(array("q", [at + 1 for _, at in found]), None)
                 yield RowBlock(len(lines), {**lines.columns, REQUEST_ID: numbers})
 
-    def _blocks(self, table: str, columns: Sequence[Column]) -> Iterator[RowBlock]:
-        """Give all rows of a table; no block is empty."""
-        names = [column.name for column in columns]
-        try:
-            for batch in self._opened.batches(table, names):
-                if batch.num_rows:
-                    yield block_of(batch, columns)
-        except (ValueError, KanalyzeError) as error:
-            if isinstance(error, UsageError | SavedFileError) and self._database is None:
-                raise
-            raise self._damaged() from error
-
     def _matching(self, rows: Any, holds: Any) -> list[Any]:
         try:
             return list(rows) if self._filter.passes_all else [row for row in rows if holds(row)]
         except ValueError:  # an address that is none
-            raise self._damaged() from None
-
-    def _damaged(self) -> SavedFileError:
-        return SavedFileError(f"{' '.join(self.files)}: is damaged")
+            raise self._tables.damaged() from None
 
 
 def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -326,21 +249,11 @@ def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> d
     """
     return {
         "kanalyze_version": version,
-        "options": dict(options),
+        "options": {**options, "key_logs": analysis.key_logs},
         "filter": analysis.row_filter.conditions,
         "first_packet_ns": analysis.first_time_ns,
         "quality": analysis.quality.to_values(),
     }
-
-
-def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:
-    """Return the filter that has these conditions; raises UsageError, TypeError or ValueError."""
-    given = dict(conditions)
-    slower_ns = given.pop("slower_than_ns", None)
-    arguments = {_CONDITIONS[name]: value for name, value in given.items()}
-    if slower_ns is not None:
-        arguments["slower_than"] = f"{int(slower_ns)}ns"
-    return RowFilter.parse(**arguments)
 
 
 def _in_order(value: int | str) -> int:

@@ -59,22 +59,28 @@ _MAX_LEFT_OUT = 10
 """Messages about files that are left out."""
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
 """Commands whose rows are not only about Kafka."""
+_OF_REQUESTS = ("decode", "extract", "save")
+"""Commands that are about requests, by another name."""
 _DELAY_S = 1.0
 _REFRESH_S = 0.1
 
 
 def analysis_of(
-    arguments: argparse.Namespace, *, keep: KeepsBytes | None = None, catalog: Catalog | None = None
+    arguments: argparse.Namespace,
+    *,
+    keep: KeepsBytes | None = None,
+    catalog: Catalog | None = None,
+    filtered: bool = True,
 ) -> Analysis:
     """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
 
     ``keep`` selects messages whose bytes are kept, as in
     :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is one made with
-    ``arguments.definitions`` before.
+    ``arguments.definitions`` before. If not ``filtered``, all rows are given.
     """
     if catalog is None:
         catalog = catalog_of(arguments)
-    row_filter = make_filter(catalog, **filters_of(arguments))
+    row_filter = make_filter(catalog, **filters_of(arguments)) if filtered else None
     settings: dict[str, Any] = {
         "keep": keep,
         "catalog": catalog,
@@ -171,14 +177,14 @@ def report_if_none(
             )
         )
         return
-    what = "requests" if command in ("decode", "save") else command
+    what = "requests" if command in _OF_REQUESTS else command
     print_message(f"no {what} match {' '.join(filters)}" if filters else f"no {what} found")
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as they are typed."""
     words: list[str] = []
-    for option in (*_FILTERS.values(), "kind"):
+    for option in (*_FILTERS.values(), "kind", "finding"):
         value = getattr(arguments, option, None)
         flag = f"--{option.replace('_', '-')}"
         if value is True:

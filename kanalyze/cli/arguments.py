@@ -17,7 +17,7 @@ from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["parser"]
 
@@ -101,6 +101,16 @@ examples:
   kanalyze decode broker.pcap | jq 'select(.status == "error")'
   kanalyze decode --format text --api JoinGroup broker.pcap
   kanalyze decode --format text --all --client-id 'billing-*' -o billing.txt broker.pcap
+"""
+
+_EXTRACT_EPILOG = """\
+The packets are as they were, in their order. Those of requests and responses have a comment, which
+Wireshark shows: API, version, correlation id, client, status, latency. Captures are read twice.
+
+examples:
+  kanalyze extract --errors -o errors.pcapng broker.pcap
+  kanalyze extract --api Produce --slower-than 500ms --around 2s -o slow.pcapng captures/
+  kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
 """
 
 _PROTOCOL_EPILOG = """\
@@ -232,6 +242,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
         ),
         "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
         "compare": ("tell what differs between two captures", _COMPARE_EPILOG, _add_compare),
+        "extract": (
+            "write the packets of requests to a capture",
+            _EXTRACT_EPILOG,
+            _add_extract,
+        ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -302,7 +317,13 @@ def _add_findings(made: argparse._ActionsContainer) -> None:
 
 
 def _add_requests(made: argparse.ArgumentParser) -> None:
-    _add_output(made)
+    _add_output(made, ("perfetto",), "; perfetto: a trace for ui.perfetto.dev and chrome://tracing")
+    made.add_argument(
+        "--wireshark",
+        action="store_true",
+        help="write in place of rows the display filter that shows their packets in Wireshark; of "
+        "several captures one each",
+    )
     _add_input(made)
     _add_jobs(made)
 
@@ -426,14 +447,50 @@ def _add_save(made: argparse.ArgumentParser) -> None:
     _add_input(made)
 
 
-def _add_output(made: argparse.ArgumentParser) -> None:
+def _add_extract(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--around",
+        metavar="TIME",
+        help="also what was on the same connections so long before and after, such as 2s",
+    )
+    made.add_argument(
+        "--finding",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what a finding of report is about, such as unanswered; may be repeated",
+    )
+    extent = made.add_mutually_exclusive_group()
+    extent.add_argument(
+        "--with-handshake",
+        action="store_true",
+        help="also the beginning of the connections: TCP's and TLS's handshake, ApiVersions, SASL",
+    )
+    extent.add_argument(
+        "--whole-connections",
+        action="store_true",
+        help="all packets of the connections with such requests",
+    )
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_output(
+    made: argparse.ArgumentParser, more_formats: Sequence[str] = (), about_formats: str = ""
+) -> None:
     made.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
     made.add_argument(
         "--format",
-        choices=_FORMATS,
-        help="default: by the ending of FILE; table on standard output",
+        choices=(*_FORMATS, *more_formats),
+        help=f"default: by the ending of FILE; table on standard output{about_formats}",
     )
     made.add_argument(
         "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"

@@ -5,11 +5,15 @@ Each command imports its own table: a short command takes as long as its imports
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import report_if_none, rows_of
+from kanalyze.cli.analyze import progress_bar, report_if_none, rows_of
 from kanalyze.cli.output import opened_output, write_rows
+from kanalyze.common.escaping import escape
+from kanalyze.errors import UsageError
+from kanalyze.export.files import OutputFile
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +28,9 @@ __all__ = ["anomalies", "connections", "requests"]
 
 def requests(arguments: argparse.Namespace) -> None:
     """Write one row per request, by column; raises KanalyzeError and OSError."""
+    if arguments.wireshark:
+        _write_display_filters(arguments)
+        return
     with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which for Parquet takes a while.
         analysis.start()
@@ -31,6 +38,30 @@ def requests(arguments: argparse.Namespace) -> None:
             for block in analysis.batches():
                 sink.write_block(block)
     report_if_none(sink.rows, arguments, analysis)
+
+
+def _write_display_filters(arguments: argparse.Namespace) -> None:
+    """Write the display filter of the packets of requests, a line for each capture."""
+    from kanalyze.render.wireshark import display_filter
+
+    if arguments.format or arguments.columns:
+        raise UsageError("--wireshark writes display filters: without --format and --columns")
+    packets: defaultdict[str, set[int]] = defaultdict(set)
+    requests = 0
+    with (
+        closing(rows_of(arguments)) as analysis,
+        OutputFile(arguments.output) as output,
+        progress_bar(analysis, arguments.output),
+    ):
+        for rows in analysis.row_batches():
+            requests += len(rows)
+            for row in rows:
+                known = (row.request_packet, row.response_packet)
+                packets[row.capture].update(each for each in known if each is not None)
+        for capture, numbers in packets.items():
+            name = f"{escape(capture)}: " if len(packets) > 1 else ""
+            output.file.write(f"{name}{display_filter(numbers)}\n".encode())
+    report_if_none(requests, arguments, analysis)
 
 
 def connections(arguments: argparse.Namespace) -> None:

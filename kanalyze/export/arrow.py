@@ -44,7 +44,6 @@ __all__ = [
     "frame_of",
     "polars_of",
     "reader_of",
-    "record_batch",
     "table_of",
 ]
 
@@ -88,11 +87,6 @@ class BatchMaker:
             for field, name in zip(self.schema, self._names, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) -> Any:
-    """Return rows as a ``pyarrow.RecordBatch``; see :class:`BatchMaker`."""
-    return BatchMaker(columns).of_rows(rows)
 
 
 def batches_of(

@@ -49,11 +49,13 @@ class OutputFile:
     written over. One that stands for a file that this process has open (``/dev/stdout``) is that
     file.
 
-    A capture is never replaced: packets that are gone are gone. Whoever wants the place removes it.
+    A capture is not replaced unless that is asked for: packets that are gone are gone.
     """
 
-    def __init__(self, destination: str, *, private: bool = False) -> None:
-        """Begin to write.
+    def __init__(
+        self, destination: str, *, private: bool = False, replaces_captures: bool = False
+    ) -> None:
+        """Begin to write; with ``replaces_captures`` also over a capture.
 
         Raises:
             UsageError: the file that is there is a capture.
@@ -77,7 +79,8 @@ class OutputFile:
             self._target = target
             self.file = _open(destination, os.O_WRONLY)
             return
-        _check_no_capture(target, destination)
+        if not replaces_captures:
+            _check_no_capture(target, destination)
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL

@@ -22,8 +22,13 @@ class QueryEngine(Protocol):
     def tables(self) -> frozenset[str]:
         """The names of the tables that were made, without those of views."""
 
-    def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these."""
+    def answer(
+        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the lines that answer a query, which takes the parameters that it has of these.
+
+        Only the first ``most`` of them, if that is given.
+        """
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
         """Keep the answer to a query as a table, in place of one of that name."""

@@ -150,8 +150,8 @@ def findings_of(
     found: list[Finding] = []
     for kind in with_thresholds(kinds, thresholds or {}):
         if kind.tables <= database.tables:
-            lines = database.answer(kind.query, kind.thresholds)
-            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+            lines = database.answer(kind.query, kind.thresholds, MOST_OF_A_KIND)
+            found += [_finding(kind, line) for line in lines]
     return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
 
 

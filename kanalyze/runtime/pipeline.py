@@ -39,6 +39,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.merge import MergedCaptures
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
@@ -156,6 +157,12 @@ class Analysis:
         return self._context.inputs.progress if workers is None else workers.progress
 
     @property
+    def key_logs(self) -> list[str]:
+        """The names of the files whose secrets TLS is decrypted with, without their folders."""
+        keylog = self._context.settings.keylog
+        return [] if keylog is None else list(keylog.names)
+
+    @property
     def row_filter(self) -> RowFilter:
         """Which rows are given; times of day are those of the day of the first packet."""
         return self._context.row_filter
@@ -164,6 +171,10 @@ class Analysis:
     def first_time_ns(self) -> int | None:
         """Unix time in ns of the first packet; None where there is none, or it is not read yet."""
         return self._context.first_time_ns
+
+    def captures_again(self) -> MergedCaptures | None:
+        """Return the captures for another pass; None before the first, or if they are a pipe."""
+        return self._context.inputs.open_again()
 
     def start(self, tables: Tables | None = None) -> None:
         """Open the captures for :meth:`batches`, which does it itself where nobody did before.

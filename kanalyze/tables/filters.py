@@ -367,6 +367,16 @@ class RowFilter:
         found._checks = found._chosen_checks()
         return found
 
+    def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
+        """Return this filter for rows from one time to another, both included; None is no limit."""
+        found = copy(self)
+        if first_ns is not None:
+            found.since_ns = max(first_ns, found.since_ns or first_ns)
+        if last_ns is not None:
+            found.until_ns = min(last_ns + 1, found.until_ns or last_ns + 1)
+        found._checks = found._chosen_checks()
+        return found
+
     @property
     def conditions(self) -> dict[str, Any]:
         """The conditions that there are, as plain values, by the names of the arguments."""

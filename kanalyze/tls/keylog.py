@@ -80,6 +80,7 @@ class KeyLog:
     """The secrets of a key log, as far as it was read.
 
     Attributes:
+        names: of the files that it was read from, without their folders.
         grows: whether secrets may still come, while packets are read: connections wait for them.
         version: rises when a secret is added: what could not be decrypted before may be now.
         lines: read so far, without empty ones and comments.
@@ -89,6 +90,7 @@ class KeyLog:
     """
 
     def __init__(self, most_secrets: int = MOST_SECRETS, *, grows: bool = False) -> None:
+        self.names: list[str] = []
         self.grows = grows
         self._most_secrets = most_secrets
         self._secrets: dict[tuple[bytes, SecretKind], bytes] = {}

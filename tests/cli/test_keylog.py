@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import duckdb
 import pytest
 
 import kanalyze
@@ -13,6 +14,8 @@ from kanalyze.errors import UsageError
 from kanalyze.runtime import workers
 from kanalyze.tls import installed
 from tests.support import tls_captures
+
+pytestmark = pytest.mark.usefixtures("few_findings")
 
 NAME = "tls13-aes128gcm"
 CAPTURE = str(tls_captures.path(NAME))
@@ -73,6 +76,10 @@ def test_a_query_and_a_saved_file_have_what_was_decrypted(capsys, tmp_path):
     saved = tmp_path / "saved.duckdb"
     assert main(["save", "-o", str(saved), "--keylog", KEYS, CAPTURE]) == 0
     assert len(lines(capsys, "requests", *JSON_LINES, str(saved))) == REQUESTS
+    with duckdb.connect(str(saved), read_only=True) as file:
+        header = dict(file.execute("SELECT name, value FROM stored.header").fetchall())
+    assert json.loads(header["options"])["key_logs"] == [f"{NAME}.keys"]
+    assert KEYS not in "".join(header.values())
     data = saved.read_bytes()
     assert not any(secret.encode() in data or bytes.fromhex(secret) in data for secret in SECRETS)
     assert "--keylog decides how" in refused(capsys, "requests", "--keylog", KEYS, str(saved))

@@ -114,6 +114,7 @@ FILTERS = (
 @pytest.mark.parametrize("command", ["requests --format csv -o {out}", "report --json {out}"])
 @pytest.mark.parametrize("words", FILTERS, ids=" ".join)
 @pytest.mark.parametrize("name", often(["basics", "groups"], ["groups"]))
+@pytest.mark.usefixtures("few_findings")
 def test_a_filter_holds_as_for_the_capture(command, words, name, saved, told):
     expected = told(*command.split(), *words, str(path(name)))
     assert told(*command.split(), *words, str(saved(name))) == expected
@@ -154,6 +155,7 @@ def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
     assert answer.out == "n\n6\n"
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_what_was_filtered_when_it_was_saved_is_told(tmp_path, told):
     target = str(tmp_path / "a.duckdb")
     words = ["--api", "Fetch", "--since", "22:46:12", "--status", "ok", "--partition", "0"]
@@ -175,6 +177,7 @@ def test_what_was_filtered_when_it_was_saved_is_told(tmp_path, told):
 # -- several files --------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_several_files_are_read_one_behind_the_other(saved, told):
     first, second = str(saved("basics")), str(saved("errors"))
     parts = [told("requests", "--format", "jsonl", each).out for each in (first, second)]

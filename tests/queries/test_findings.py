@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +20,8 @@ from kanalyze.tables.connections import ConnectionRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from tests.support import rows as made
-from tests.support.captures import WHOLE, path, truth
-from tests.support.findings import findings_in, kinds_of
+from tests.support.captures import ROOT, TROUBLED, WHOLE, path, truth
+from tests.support.findings import findings_in, kinds_of, sample_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,6 +122,19 @@ def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     fault = truth(name).get("fault")
     assert names(found) == EXPECTED.get(name, {fault} - {None})
     assert fault is None or found[0].name == fault
+
+
+def test_the_page_of_findings_says_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = sample_reports()
+    monkeypatch.setattr(
+        tool, "findings_in", lambda capture, _: findings_in(name_of(Path(capture).name))
+    )
+    written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert written == tool.findings_page(), "run tools/sample_reports.py and read the diff"
+
+
+def name_of(capture: str) -> str:
+    return next(name for name in (*WHOLE, *TROUBLED) if path(name).name == capture)
 
 
 def test_every_kind_says_how_bad_why_and_what_to_do() -> None:

@@ -16,7 +16,7 @@ from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError, load_state
 from tests.support import kafka as k
 from tests.support import kafka07 as old
-from tests.support.captures import NAMES, in_turn, path
+from tests.support.captures import CHOSEN, NAMES, in_turn, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
 from tests.support.packets import SYN, pcap_file, segment, timed
@@ -68,7 +68,7 @@ def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: A
     assert broken == whole
 
 
-@pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS))
+@pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS, CHOSEN))
 def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
     assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
 

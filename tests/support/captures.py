@@ -31,6 +31,21 @@ TROUBLED = [name for name in _TRUTHS if name not in WHOLE]
 NAMES = [name for name in WHOLE if "fault" not in _TRUTHS[name]]
 """Of those that are whole the ones that were not made for a finding: what everything is tried with.
 The others hold little else than their fault, and are for findings and for what was counted."""
+CHOSEN = (
+    "any",  # a cooked link layer, packets twice
+    "basics",  # three clients, most APIs
+    "codecs",  # all compressions
+    "errors",  # error codes; pcapng
+    "groups",  # members, names of topics by id
+    "ipv6",
+    "old-0-8-2-2",  # versions without a header of responses, message sets
+    "sasl",  # secrets
+    "snaplen",  # packets cut short
+    "tls",  # nothing can be read
+    "transactions",  # control batches, several topics
+)
+"""The ones that a rule each depends on: what is ``long`` with all others is tried with these (see
+:func:`often`)."""
 
 
 def truth(name: str) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _frames(name: str) -> _Frames:
                 for item in update.items[side]:
                     spans += _spans(item)
                 cut = cutter.feed(update.items[side])
-                partial = [cutter.partial] if update.closed and cutter.partial else []
+                partial = [cutter.partial.frame] if update.closed and cutter.partial.frame else []
                 for frame in [*cut.frames, *partial]:
                     end = update.connection.endpoints[side]
                     number = update.connection.connection_number
@@ -205,8 +205,8 @@ def _frames(name: str) -> _Frames:
                         sender = f"{end.ip}:{end.port}"
                         place = (sender, number, frame.start_packet, frame.length, id_)
                         found[place].append(_packets(frame, spans))
-                if cutter.partial is not None:
-                    cutter.partial.detach()
+                if cutter.partial.frame is not None:
+                    cutter.partial.frame.detach()
 
     with open_capture(str(path(name))) as reader:
         for batch in reader.batches():

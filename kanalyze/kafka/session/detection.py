@@ -107,12 +107,12 @@ class UndecidedStream:
     @property
     def from_start(self) -> bool:
         """True if the first buffered byte is the stream's first one."""
-        return self.opened and self.buffer.is_whole and not self.buffer.begins_with_gap
+        return self.opened and self.buffer.is_whole and not self.buffer.runs.begins_with_gap
 
     @property
     def is_known_no_client(self) -> bool:
         """True if the stream's first bytes were seen and are not those of a Kafka client."""
-        return self.opened and not self.buffer.begins_with_gap and self.first.is_hopeless
+        return self.opened and not self.buffer.runs.begins_with_gap and self.first.is_hopeless
 
 
 class UndecidedConnection:
@@ -215,7 +215,9 @@ class UndecidedConnection:
         head = side.buffer.head
         if looks_like_record(head[:HEADER_BYTES]):
             # If the first byte of the stream was not seen, all bytes have to be records.
-            side.is_tls = side.opened or records_fit(side.buffer.read(0, side.buffer.first_run_end))
+            side.is_tls = side.opened or records_fit(
+                side.buffer.read(0, side.buffer.runs.first_end)
+            )
 
 
 class ProtocolDetector:
@@ -322,7 +324,7 @@ class ProtocolDetector:
         if side.from_start:
             self._first.look(side.first, side.buffer, last=last)
             wire = self._first_wire(side, other, last=last)
-            if wire is not None or side.buffer.is_unbroken or side.first.is_hopeless:
+            if wire is not None or side.buffer.runs.is_unbroken or side.first.is_hopeless:
                 return wire
         return self._scanner.look(side.scan, side.buffer, other.buffer, last=last)
 
@@ -362,7 +364,7 @@ class ProtocolDetector:
         heads = side.first.heads
         if not heads or not other.from_start:
             return None
-        answers = other.buffer.read(0, min(other.buffer.first_run_end, _STEP_BYTES))
+        answers = other.buffer.read(0, min(other.buffer.runs.first_end, _STEP_BYTES))
         fits = side.first.new == "yes"
         found = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
         return True if True in found else found[0]

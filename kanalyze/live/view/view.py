@@ -132,10 +132,10 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         text = f"dropped {'unknown' if dropped is None else count_text(dropped)}"
         _add(line, text, "bold red" if dropped else "dim", width)
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
+        if capture.tls is not None and (capture.tls.decrypted or capture.tls.encrypted):
+            _add(line, _tls_text(capture.tls), "yellow" if capture.tls.encrypted else "", width)
         _add(line, rate_text(snapshot.wire_bytes, snapshot.window_ns, "B"), "", width)
         _add(line, f"connections {count_text(capture.connections)}", "", width)
-        if capture.tls is not None and any(capture.tls[:2]):
-            _add(line, _tls_text(capture.tls), "yellow" if capture.tls.encrypted else "", width)
         if capture.in_flight is not None:
             _add(line, f"in flight {count_text(capture.in_flight.requests)}", "", width)
     return line
@@ -144,7 +144,7 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
 def _tls_text(tls: TlsConnections) -> str:
     if not tls.decrypted:
         return f"TLS {count_text(tls.encrypted)} encrypted"
-    of = f" of {count_text(tls.decrypted + tls.encrypted)}" if tls.encrypted else ""
+    of = f"/{count_text(tls.decrypted + tls.encrypted)}" if tls.encrypted else ""
     return f"TLS {count_text(tls.decrypted)}{of} decrypted"
 
 

@@ -27,6 +27,7 @@ from kanalyze.tables.columns.buffers import (
 from kanalyze.tables.requests.fetch_sessions import FetchSessions
 from kanalyze.tables.requests.latency_parts import PartsWriter
 from kanalyze.tables.requests.long_polls import LongPollDetector, waited_for_members
+from kanalyze.tables.requests.packet_numbers import PacketNumbers
 from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
     ApiDirectory,
@@ -105,10 +106,8 @@ class RowAssembler:
             are_all_numbered: each packet of the input has the number after that of the one before
                 it, so that no capture can begin between two numbers unseen.
         """
-        self._are_all_numbered = are_all_numbered
         self._most_bytes = _MOST_BYTES
         self._extractors = extractors
-        self._place = place
         self.names = TopicNames() if names is None else names
         """Names of topics by id."""
         self.long_polls = LongPollDetector()
@@ -125,6 +124,7 @@ class RowAssembler:
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._parts = PartsWriter(buffers)
+        self._packets = PacketNumbers(buffers, place, are_all_numbered=are_all_numbered)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
@@ -147,7 +147,6 @@ class RowAssembler:
     def _name_columns(self) -> None:
         """Give the columns of rows attributes of their own, which is faster than by name."""
         columns = self._columns
-        self._capture: WordBuffer = words_of(columns, "capture")
         self._wire: WordBuffer = words_of(columns, "wire")
         self._api_key: IntBuffer = ints_of(columns, "api_key")
         self._api_version: IntBuffer = ints_of(columns, "api_version")
@@ -382,7 +381,7 @@ class RowAssembler:
         rows of the block.
         """
         count = self._rows
-        self._number_packets(count)
+        self._packets.number(count)
         lists = {
             "partitions": self._partitions.drain(count),
             "errors": self._errors.drain(count),
@@ -399,33 +398,6 @@ class RowAssembler:
         if self._has_many_words():
             self._forget_words()
         return RowBlock(count, made)
-
-    def _number_packets(self, count: int) -> None:
-        """Turn packet numbers over all captures into captures and numbers in them."""
-        requests, responses = self._request_packet, self._response_packet
-        low, high = _LARGEST_INT64, -1
-        for buffer in (requests, responses):
-            low, high = min(low, buffer.least(count)), max(high, buffer.largest(count))
-        if high < 0:
-            self._capture.fill(count, self._capture.code(""))
-            return
-        capture, number = self._place(low)
-        other, last_number = self._place(high)
-        # A packet of another capture between the two would have taken a number.
-        is_run = capture == other and number is not None and last_number == number + high - low
-        if self._are_all_numbered and is_run and number is not None:
-            requests.shift(count, number - low)
-            responses.shift(count, number - low)
-            self._capture.fill(count, self._capture.code(capture))
-            return
-        for at in range(count):
-            capture = ""
-            for buffer in (responses, requests):
-                packet = buffer.get(at)
-                if packet is not None:
-                    capture, number = self._place(packet)
-                    buffer.change(at, number)
-            self._capture.put(at, capture)
 
     def _make_row_room(self) -> None:
         # This block most likely has as many rows as the one before.

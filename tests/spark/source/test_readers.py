@@ -16,7 +16,7 @@ import kanalyze
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
-from kanalyze.export.arrow import record_batch
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
@@ -118,7 +118,7 @@ def test_records_are_those_of_the_command(values):
     assert found
     assert [list(row) for row in found[:1]] == [names]
     columns = [c for c in RECORD_COLUMNS if c.name in names]
-    assert counted(found) == counted(record_batch(expected, columns).to_pylist())
+    assert counted(found) == counted(BatchMaker(columns).of_rows(expected).to_pylist())
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ WITH sides AS (
     FROM connections
     WHERE requests >= $least_requests
 ),
-pairs AS (
+paired AS (
     SELECT
         one.*,
         other.connection AS other_connection,
@@ -50,6 +50,47 @@ pairs AS (
         )
         AND other.start_ns - one.start_ns <= $longest_apart_ms * 1000000
         AND abs(other.end_ns - one.end_ns) <= $longest_apart_ms * 1000000
+),
+-- What they carried in all is compared first: to compare requests one by one takes long.
+carried AS (
+    SELECT
+        requests.connection,
+        requests.connection_number,
+        count(*) AS comparable,
+        sum(correlation_id) AS correlation_ids,
+        sum(record_count) AS records,
+        sum(record_bytes) AS record_bytes
+    FROM requests
+    JOIN (
+        SELECT
+            connection,
+            connection_number
+        FROM paired
+        UNION
+        SELECT
+            other_connection AS connection,
+            other_number AS connection_number
+        FROM paired
+    ) AS wanted
+        ON requests.connection = wanted.connection
+        AND requests.connection_number = wanted.connection_number
+    WHERE correlation_id IS NOT NULL AND api_key IS NOT NULL AND request_start_ns IS NOT NULL
+    GROUP BY requests.connection, requests.connection_number
+    HAVING sum(record_count) > 0
+),
+pairs AS (
+    SELECT paired.*
+    FROM paired
+    JOIN carried AS mine
+        ON paired.connection = mine.connection
+        AND paired.connection_number = mine.connection_number
+    JOIN carried AS theirs
+        ON paired.other_connection = theirs.connection
+        AND paired.other_number = theirs.connection_number
+        AND mine.comparable = theirs.comparable
+        AND mine.correlation_ids = theirs.correlation_ids
+        AND mine.records = theirs.records
+        AND mine.record_bytes IS NOT DISTINCT FROM theirs.record_bytes
 ),
 -- A client may do the same with several brokers, but a partition is led by one of them.
 alike AS (

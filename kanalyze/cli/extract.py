@@ -1,0 +1,118 @@
+"""``kanalyze extract``: the packets of requests, as a capture."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.api.filters import make_filter
+from kanalyze.cli.analyze import (
+    analysis_of,
+    catalog_of,
+    filters_of,
+    progress_bar,
+    report_if_none,
+    worker_count,
+)
+from kanalyze.cli.arguments import parser
+from kanalyze.common.times import parse_duration_ns
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.extract.extraction import Extent, Selected, extract_packets
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from kanalyze.extract.extraction import Extracted
+    from kanalyze.tables.filters import RowFilter
+
+__all__ = ["extract"]
+
+_WITH_VALUE: Final = frozenset(
+    f"--{name}"
+    for name in (
+        *("api", "client-id", "client-ip", "broker", "topic", "partition", "group", "status"),
+        *("error", "slower-than", "since", "until", "kind"),
+    )
+)
+"""Options of findings that have a value."""
+
+
+def extract(arguments: argparse.Namespace) -> None:
+    """Write the packets of requests to a capture; raises KanalyzeError and OSError."""
+    catalog = catalog_of(arguments)
+    around_ns = parse_duration_ns(arguments.around) if arguments.around else 0
+    extent = Extent(around_ns, arguments.with_handshake, arguments.whole_connections)
+    # Only the owner may read packets: they have what others wrote.
+    output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
+    if arguments.finding:
+        selected = _of_findings(arguments)
+    else:
+        selected = Selected([make_filter(catalog, **filters_of(arguments))])
+    analysis = analysis_of(arguments, catalog=catalog, filtered=False)
+    with closing(analysis), progress_bar(analysis, arguments.output):
+        extracted = extract_packets(analysis, selected, output, extent)
+    if not extracted.connections:
+        report_if_none(0, arguments, analysis)
+    elif arguments.output != STANDARD_OUTPUT:
+        sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
+
+
+def _of_findings(arguments: argparse.Namespace) -> Selected:
+    """Look for findings, and return what their rows are; raises UsageError if there is none."""
+    from kanalyze.api.reports import report_on
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+    from kanalyze.queries.findings import finding_kinds
+
+    wanted = set(arguments.finding)
+    kinds = finding_kinds()
+    known = sorted(kind.query.name for kind in kinds)
+    for name in sorted(wanted.difference(known)):
+        raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
+    kinds = [kind for kind in kinds if kind.query.name in wanted]
+    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
+    with (
+        closing(analysis_of(arguments)) as analysis,
+        Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,
+        progress_bar(analysis, arguments.output),
+    ):
+        findings = report_on(analysis, database, kinds)["findings"]
+    of_requests = [each for each in findings if each["command"] == "requests"]
+    of_connections = [each for each in findings if each["command"] == "connections"]
+    return Selected(
+        [_rows_of_finding(each) for each in of_requests],
+        [_rows_of_finding(each) for each in of_connections],
+    )
+
+
+def _rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
+    """Return the filter of the rows that a finding is about, in its span of time."""
+    words = _joined(finding["options"])
+    options = parser().parse_args([finding["command"], *words, "CAPTURE"])
+    row_filter = make_filter(**filters_of(options))
+    return row_filter.between(finding["first_time_ns"], finding["last_time_ns"])
+
+
+def _joined(options: Sequence[str]) -> list[str]:
+    """Join options with their values: a value may begin as an option does."""
+    joined: list[str] = []
+    for word in options:
+        if joined and joined[-1] in _WITH_VALUE:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _text(extracted: Extracted, destination: str) -> str:
+    requests, connections = extracted.requests, extracted.connections
+    text = f"{destination}: {extracted.packets:,} of {extracted.all_packets:,} packets, of "
+    if requests:
+        text += f"{requests:,} {'request' if requests == 1 else 'requests'} on "
+    text += f"{connections:,} {'connection' if connections == 1 else 'connections'}"
+    if extracted.uncommented_requests:
+        text += f"; {extracted.uncommented_requests:,} requests are too many for comments"
+    return text
