@@ -251,7 +251,7 @@ def test_a_part_of_no_capture_has_no_rows(table):
         ({"broker": "here"}, "not a broker address: 'here'"),
         ({"maxMemory": "1M"}, "too little memory: 1048576 bytes"),
         ({"columns": "status,when"}, "unknown column: 'when'; there are capture,"),
-        ({"columns": "status,status"}, "columns must be named, and each once"),
+        ({"columns": "status,status"}, "columns: name at least one column"),
         ({"table": "records", "columns": "key"}, "column 'key' holds what users wrote"),
         ({"topicIds": "nowhere.txt"}, "nowhere.txt: No such file or directory"),
         ({"definitions": "nowhere"}, "nowhere: "),
