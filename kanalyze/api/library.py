@@ -287,16 +287,20 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: the command line imports this module for rows too, which need no queries.
-    from kanalyze.api.reports import report_on
-    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
     arguments = _request_arguments("report", captures, options)
-    with (
-        closing(_maker_of_rows(arguments)()) as analysis,
-        Database(max_memory_bytes=REPORT_MEMORY_BYTES, threads=arguments["jobs"]) as database,
-    ):
-        return report_on(analysis, database, finding_kinds())
+    kinds = finding_kinds()
+    with opened_tables(
+        _maker_of_rows(arguments)(),
+        tables_of(kinds),
+        max_memory_bytes=REPORT_MEMORY_BYTES,
+        threads=arguments["jobs"],
+    ) as tables:
+        return report_on(tables, kinds)
 
 
 def compare(

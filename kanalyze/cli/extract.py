@@ -63,8 +63,9 @@ def extract(arguments: argparse.Namespace) -> None:
 
 def _of_findings(arguments: argparse.Namespace) -> Selected:
     """Search for findings, and return the filters of their rows; raises UsageError if none."""
-    from kanalyze.api.reports import report_on
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
     wanted = set(arguments.finding)
@@ -73,13 +74,15 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
     for name in sorted(wanted.difference(known)):
         raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
     kinds = [kind for kind in kinds if kind.query.name in wanted]
-    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
-    with (
-        closing(analysis_of(arguments)) as analysis,
-        Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,
-        progress_bar(analysis, arguments.output),
-    ):
-        findings = report_on(analysis, database, kinds)["findings"]
+    analysis = analysis_of(arguments)
+    with opened_tables(
+        analysis,
+        tables_of(kinds),
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=worker_count(arguments),
+        progress=progress_bar(analysis, arguments.output),
+    ) as tables:
+        findings = report_on(tables, kinds)["findings"]
     of_requests = [each for each in findings if each["command"] == "requests"]
     of_connections = [each for each in findings if each["command"] == "connections"]
     return Selected(
