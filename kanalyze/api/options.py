@@ -1,11 +1,11 @@
-"""What the functions of the library take: the options by name and type, and what they mean.
+"""The options of the library's functions: their names, their types, and what they mean.
 
-In: keyword arguments, as a user wrote them. Out: a filter and the arguments of an analysis, or a
-UsageError of one line that names the argument. This module must not know how captures are read.
+In: keyword arguments from a user. Out: a filter and the arguments of an analysis, or a UsageError
+of one line that begins with the argument's name. This module must not know how captures are read.
 
-The types stand here once: ``**options: Unpack[RequestOptions]`` is what editors and type checkers
-read, and what :func:`check_names` holds calls to. The meaning of each stands in
-:func:`kanalyze.requests`.
+The types are defined only here: editors and type checkers read ``**options:
+Unpack[RequestOptions]``, and :func:`check_names` checks calls against them.
+:func:`kanalyze.requests` describes each option.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _T = TypeVar("_T")
 
 
 class EndOptions(TypedDict, total=False):
-    """What all functions take: conditions on the two ends and on times, and limits."""
+    """Options of all functions: conditions on the two ends and on times, and limits."""
 
     client_ip: Addresses
     broker: Addresses
@@ -89,19 +89,19 @@ class EndOptions(TypedDict, total=False):
 
 
 class AnomalyOptions(EndOptions, total=False):
-    """What :func:`kanalyze.anomalies` takes."""
+    """Options of :func:`kanalyze.anomalies`."""
 
     kind: Texts
 
 
 class ConnectionOptions(EndOptions, total=False):
-    """What :func:`kanalyze.connections` takes."""
+    """Options of :func:`kanalyze.connections`."""
 
     client_id: Texts
 
 
 class MessageOptions(ConnectionOptions, total=False):
-    """What :func:`kanalyze.decode` takes: every condition on requests."""
+    """Options of :func:`kanalyze.decode`: every condition on requests."""
 
     api: Apis
     topic: Texts
@@ -115,20 +115,20 @@ class MessageOptions(ConnectionOptions, total=False):
 
 
 class RecordOptions(MessageOptions, total=False):
-    """What :func:`kanalyze.records` takes."""
+    """Options of :func:`kanalyze.records`."""
 
     values: bool
     max_records: int | None
 
 
 class RequestOptions(MessageOptions, total=False):
-    """What :func:`kanalyze.requests`, its like, and :func:`kanalyze.report` take."""
+    """Options of :func:`kanalyze.requests`, similar functions, and :func:`kanalyze.report`."""
 
     jobs: int
 
 
 class CompareOptions(RequestOptions, total=False):
-    """What :func:`kanalyze.compare` takes."""
+    """Options of :func:`kanalyze.compare`."""
 
     at_least: float
     least_ms: float
@@ -136,16 +136,16 @@ class CompareOptions(RequestOptions, total=False):
 
 
 def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Raise the TypeError of Python where a function was given an argument that it does not have.
+    """Raise the same TypeError as Python for an argument that a function does not have.
 
     Args:
-        function: its name.
-        options: what it was given.
-        known: the names that it has: the ``__optional_keys__`` of one of the classes above.
+        function: name of the function.
+        options: the options of the call.
+        known: names of its options: ``__optional_keys__`` of one of the classes above.
     """
     for name in options:
         if name not in known:
-            import difflib  # only for a name that there is not
+            import difflib  # imported late: only needed for an unknown name
 
             near = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -153,9 +153,9 @@ def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]
 
 
 def captures_of(given: Iterable[object]) -> tuple[Any, ...]:
-    """Return captures in one row, where lists and the like of them may be given.
+    """Return captures as a flat tuple; arguments may be lists of captures.
 
-    What is no capture is left for who reads it to say. Raises UsageError where there is none.
+    Whether each is a capture is checked when it is read. Raises UsageError if there is none.
     """
     found: list[object] = []
     for each in given:
@@ -175,14 +175,14 @@ def _is_one(given: object) -> bool:
 
 
 def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
-    """Return which rows are asked for.
+    """Return the filter that options describe.
 
     Args:
-        options: any of those above; what is missing is no condition.
-        api_names: gives the keys of APIs by their names.
+        options: any of the options above; those that are left out are no conditions.
+        api_names: returns the keys of APIs by name.
 
     Raises:
-        UsageError: one makes no sense; the text begins with its name.
+        UsageError: an option is invalid; the text begins with its name.
     """
     api = texts("api", options.get("api"), numbers=True)
     asked = parsed("api", parse_apis, api, api_names() if api else None)

@@ -1,7 +1,7 @@
-"""The report on the rows of an analysis, by queries over their tables.
+"""Makes the report on the rows of an analysis, by SQL queries over their tables.
 
-In: an analysis, and an empty database. Out: the report, made of plain values, with what is wrong in
-``findings``. This module must not know how a report is shown.
+In: an analysis, and an empty database. Out: the report as plain values, with ``findings``. This
+module must not know how a report is shown.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def report_on(
     """Fill a database with the rows of an analysis, and return the report on them.
 
     Args:
-        analysis: not begun yet; it is read to its end.
-        database: an empty one; afterwards it has the tables that queries of reports need.
-        kinds: what is looked for.
-        thresholds: as :func:`kanalyze.queries.findings.findings_of` takes them.
+        analysis: an analysis that has not started; it is read to the end.
+        database: an empty database; afterwards it has the tables that report queries need.
+        kinds: the kinds of findings to search for.
+        thresholds: see :func:`kanalyze.queries.findings.findings_of`.
 
     Raises:
         KanalyzeError: a capture cannot be read.
-        QueryError: a finding of a user cannot be answered.
-        UsageError: there is no such threshold.
+        QueryError: the query of a user's finding fails.
+        UsageError: a threshold does not exist.
     """
     fill(database, analysis, {table for kind in kinds for table in kind.tables})
     conditions = analysis.row_filter.conditions

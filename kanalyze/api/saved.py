@@ -1,10 +1,10 @@
-"""What ``kanalyze save`` wrote, read again: rows as an analysis of the captures gives them.
+"""Reads files of ``kanalyze save``: the same rows as an analysis of the captures.
 
-In: saved files, a filter. Out: rows; databases. This module must not know who asks.
+In: saved files, a filter. Out: rows; databases. This module must not know who calls it.
 
-A :class:`SavedAnalysis` stands in the place of an :class:`~kanalyze.runtime.pipeline.Analysis`
-wherever rows are read. Its filter is that of rows, the same code on the same rows; what was
-filtered when they were saved holds too.
+A :class:`SavedAnalysis` can be used like an :class:`~kanalyze.runtime.pipeline.Analysis` wherever
+rows are read. It filters rows with the same code. A filter that was used when the file was saved
+still applies.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
 _ORDER = (*list(CONDITIONS)[:-2], "slower_than_ns", "since", "until")
-"""Of the conditions in a report: that of ``RowFilter.conditions``."""
+"""Maps names of conditions in a report to those of ``RowFilter.conditions``."""
 
 
 class SavedConditions(NamedTuple):
-    """By what rows are filtered: when they were saved, and now."""
+    """The filters of rows: when they were saved, and now."""
 
     conditions: dict[str, Any]
 
 
 class SavedAnalysis:
-    """Rows of saved files, one file behind the other; an analysis of captures in all but name."""
+    """Rows of saved files, one file after the other; has the methods of an analysis for rows."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class SavedAnalysis:
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         threads: int = 1,
     ) -> None:
-        """Have files; nothing is opened yet.
+        """Store the arguments; nothing is opened yet.
 
         Args:
-            files: their paths.
-            row_filter: which rows to give; None gives all.
-            max_memory_bytes: what reading may take.
-            threads: how many may read.
+            files: paths of saved files.
+            row_filter: selects rows; None for all.
+            max_memory_bytes: memory in bytes for reading.
+            threads: number of threads for reading.
         """
         limits = {"max_memory_bytes": max_memory_bytes, "threads": threads}
         self._tables = SavedTables(list(files), limits)
@@ -83,25 +83,25 @@ class SavedAnalysis:
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all, which nobody counts."""
+        """Bytes read so far, and the total, which is None because it is unknown."""
         return 0, None
 
     @property
     def row_filter(self) -> SavedConditions:
-        """By what the rows are filtered, now and when they were saved."""
+        """The active filters: that of this analysis, and those of the saved files."""
         return SavedConditions(_combined(self._tables.conditions, self._filter.conditions))
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows of the files are given."""
+        """True if all rows of the files are selected."""
         return self._filter.passes_all
 
     def start(self) -> None:
-        """Open the files, where that was not done yet.
+        """Open the files if they are not open yet.
 
         Raises:
-            SavedFileError: one cannot be read, or was not saved by kanalyze.
-            UsageError: they were saved with filters that differ.
+            SavedFileError: a file cannot be read, or was not written by ``kanalyze save``.
+            UsageError: the files were saved with different filters.
         """
         if self._tables.is_open:
             return
@@ -111,43 +111,43 @@ class SavedAnalysis:
             self._filter = self._filter.on_day_of(first_ns)
 
     def close(self) -> None:
-        """Close the files; to be called any time."""
+        """Close the files; may be called at any time."""
         self._tables.close()
 
     def batches(self) -> Iterator[RowBlock]:
-        """Give the rows of requests that pass the filter by column; no block is empty.
+        """Yield the rows of requests that match the filter, by column; no block is empty.
 
         Raises:
-            SavedFileError: as :meth:`start`; or a file is damaged.
+            SavedFileError: see :meth:`start`; or a file is damaged.
         """
         for block, _ in self._requests():
             yield block
 
     def row_batches(self) -> Iterator[list[Row]]:
-        """Give the rows as objects; otherwise as :meth:`batches`."""
+        """Yield the rows as objects; otherwise like :meth:`batches`."""
         for block in self.batches():
             for piece in block.pieces():
                 yield piece.rows()
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
-        """Give the rows of connections that pass the filter; otherwise as :meth:`batches`."""
+        """Yield the rows of connections that match the filter; otherwise like :meth:`batches`."""
         for block in self._opened.blocks("connections", CONNECTION_COLUMNS):
             rows = map(ConnectionRow._make, zip(*block.values(CONNECTION_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_connection):
                 yield kept
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
-        """Give the rows of anomalies that pass the filter; otherwise as :meth:`batches`."""
+        """Yield the rows of anomalies that match the filter; otherwise like :meth:`batches`."""
         for block in self._opened.blocks("anomalies", ANOMALY_COLUMNS):
             rows = map(AnomalyRow._make, zip(*block.values(ANOMALY_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_anomaly):
                 yield kept
 
     def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
-        """Give the rows of several tables that pass the filter.
+        """Yield the rows of several tables that match the filter.
 
-        Arguments as those of :meth:`kanalyze.runtime.pipeline.Analysis.table_rows`. Raises as
-        :meth:`batches`, and UsageError for a table that the files do not have.
+        See :meth:`kanalyze.runtime.pipeline.Analysis.table_rows` for the arguments. Raises what
+        :meth:`batches` raises, and UsageError for a table that the files do not have.
         """
         kept = array("q")
         for block, numbers in self._requests():
@@ -165,16 +165,16 @@ class SavedAnalysis:
                 yield TableRows([], [], [], lines=[(table, block)])
 
     def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Give the lines of one table that belong to requests, and nothing else."""
+        """Yield the lines of one table whose lines belong to requests."""
         for rows in self.table_rows([table], others=False):
             for _, block in rows.lines:
                 yield block
 
     def tables(self, asked: Collection[str]) -> tuple[TableSpec, ...]:
-        """Return those that are asked for, and all others of the files whose lines can be given.
+        """Return the tables asked for, and all others of the files whose lines can be selected.
 
         Raises:
-            UsageError: the files do not have one.
+            UsageError: the files do not have a table.
         """
         self.check_tables(asked)
         found = [TABLES[name] for name in self._opened.names]
@@ -194,7 +194,7 @@ class SavedAnalysis:
         return self._tables
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
-        """Give the requests that pass the filter, and the number of each."""
+        """Yield the requests that match the filter, and the number of each."""
         for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
@@ -210,7 +210,7 @@ class SavedAnalysis:
                 yield block.take(places), [ids.values[place] for place in places]
 
     def _lines(self, table: str, kept: array[int]) -> Iterator[RowBlock]:
-        """Give the lines of requests that were kept, which have new numbers."""
+        """Yield the lines of the selected requests, with the new numbers of these requests."""
         self._opened.check([table])
         columns = TABLES[table].columns
         if self._filter.passes_all:
@@ -240,12 +240,12 @@ class SavedAnalysis:
 
 
 def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return what a saved file says of itself, of an analysis that was read to its end.
+    """Return the header of a saved file for an analysis that was read to its end.
 
     Args:
-        analysis: whose rows are in the file.
-        options: what it was asked for, as plain values, for those who look.
-        version: of kanalyze.
+        analysis: the analysis whose rows are in the file.
+        options: options of the analysis as plain values, for information.
+        version: version of kanalyze.
     """
     return {
         "kanalyze_version": version,
@@ -261,7 +261,7 @@ def _in_order(value: int | str) -> int:
 
 
 def _combined(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return conditions that hold together; ``saved`` has those that cannot be told as one."""
+    """Combine conditions; ``saved`` is a condition of its own if they cannot be merged."""
     found = {**saved, **given}
     apart = {}
     for name in saved.keys() & given.keys():

@@ -1,7 +1,7 @@
 """Makes the analysis that arguments ask for: the common part of commands that read captures.
 
-In: parsed arguments. Out: an analysis; a progress bar; messages. Must not know: what is done with
-rows.
+In: parsed arguments. Out: an analysis; a progress bar; messages. This module must not know what
+rows are used for.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _FILTERS = {
     "since": "since",
     "until": "until",
 }
-"""The arguments of a filter, by condition."""
+"""The arguments of ``RowFilter.parse``, by option."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
-"""Options that decide how packets are read."""
+"""Options that change how packets are read."""
 KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
-"""Messages about files that are left out."""
+"""Maximum number of messages about files that cannot be read."""
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
 """Commands whose rows are not only about Kafka."""
 _OF_REQUESTS = ("decode", "extract", "save")
@@ -100,9 +100,10 @@ def analysis_of(
 
 
 def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
-    """Return the analysis of captures, or of saved files in their place.
+    """Return the analysis of captures, or of saved files.
 
-    Raises as :func:`analysis_of`, and UsageError for an argument that saved rows cannot be read by.
+    Raises what :func:`analysis_of` raises, and UsageError for an option that has no effect on
+    saved files.
     """
     files = saved_files(arguments.captures)
     if not files:
@@ -110,10 +111,10 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
     for option in _OF_CAPTURES:
         if getattr(arguments, option):
             raise UsageError(
-                f"--{option.replace('_', '-')} decides how packets are read, and {files[0]} has "
-                "rows alone: give it to kanalyze save"
+                f"--{option.replace('_', '-')} has no effect on the saved file {files[0]}, whose "
+                "packets were already read: use it with kanalyze save"
             )
-    from kanalyze.api.saved import SavedAnalysis  # with DuckDB
+    from kanalyze.api.saved import SavedAnalysis  # imported late: it imports DuckDB
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
     return SavedAnalysis(
@@ -125,7 +126,7 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
 
 
 class _LeftOutReporter:
-    """Reports the first files that are left out, and that there are more."""
+    """Reports the first files that cannot be read, and that there are more."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -141,12 +142,12 @@ class _LeftOutReporter:
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
-    """Return the catalog with ``--definitions``; None without. Raises DefinitionError."""
+    """Return the catalog with ``--definitions``, None without it. Raises DefinitionError."""
     return None if arguments.definitions is None else Catalog(arguments.definitions)
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of :func:`.make_filter` that a command has."""
+    """Return the arguments of :func:`.make_filter` from the options of a command."""
     return {
         name: getattr(arguments, option)
         for name, option in _FILTERS.items()
@@ -196,16 +197,16 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
 
 
 def _quoted(value: object) -> str:
-    import shlex  # needed only if nothing was found
+    import shlex  # imported late: needed only if nothing was found
 
     return shlex.quote(str(value))
 
 
 def _key_log(arguments: argparse.Namespace) -> KeyLog | None:
-    """Return the secrets of ``--keylog``, otherwise those that the environment names.
+    """Return the secrets of ``--keylog``, or else those in the file that the environment names.
 
-    The variable is there for the programs that write the file: where it is of no use here, a line
-    says so, and the command goes on.
+    The variable is meant for the programs that write the file. If the file cannot be used here,
+    a message says so, and the command continues.
     """
     if arguments.keylog:
         return read_key_logs(arguments.keylog)
@@ -215,7 +216,7 @@ def _key_log(arguments: argparse.Namespace) -> KeyLog | None:
     try:
         return read_key_logs([file])
     except UsageError as error:
-        print_message(f"{KEY_LOG_VARIABLE} is not used: {error}")
+        print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")
         return None
 
 
@@ -225,7 +226,7 @@ def _jobs(arguments: argparse.Namespace) -> int | None:
 
 
 def worker_count(arguments: argparse.Namespace) -> int:
-    """Return ``--jobs``; by default the usable cores."""
+    """Return ``--jobs``; by default the number of usable cores."""
     if arguments.jobs is not None:
         return int(arguments.jobs)
     if hasattr(os, "sched_getaffinity"):
@@ -247,7 +248,7 @@ def progress_bar(
     if overwrites or not sys.stderr.isatty():
         yield
         return
-    import threading  # slow to import, and only needed on a terminal
+    import threading  # imported late: it is slow, and only needed on a terminal
 
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(analysis, done), daemon=True)

@@ -67,9 +67,9 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
         return ReportOptions()
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
-    with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
+    with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
     for kind in kinds:
-        asked_tables(kind.query)  # raises UsageError for what is no SQL
+        asked_tables(kind.query)  # raises UsageError for invalid SQL
     return ReportOptions(kinds, thresholds)
 
 
@@ -119,7 +119,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.finish and arguments.checkpoint is None:
         raise UsageError("--finish needs --checkpoint")
     if arguments.split_size < MIN_SPLIT_BYTES:
-        raise UsageError(f"--split-size: at least {MIN_SPLIT_BYTES} bytes")
+        raise UsageError(f"--split-size: use at least {MIN_SPLIT_BYTES} bytes")
     return Settings(
         paths=tuple(arguments.captures),
         out=arguments.out,

@@ -1,6 +1,6 @@
-"""``kanalyze requests``, ``connections`` and ``anomalies``: a row for each.
+"""``kanalyze requests``, ``connections`` and ``anomalies``: commands that write rows.
 
-Each command imports its own table: a short command takes as long as its imports.
+Each command imports only its own table, because imports take most of a short command's time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def requests(arguments: argparse.Namespace) -> None:
         _write_display_filters(arguments)
         return
     with closing(rows_of(arguments)) as analysis:
-        # Workers read while the output is opened, which for Parquet takes a while.
+        # Workers read while the output is opened, which takes long for Parquet.
         analysis.start()
         with opened_output(arguments, analysis) as sink:
             for block in analysis.batches():

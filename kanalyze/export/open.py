@@ -1,7 +1,7 @@
-"""Choosing a writer by format or by the ending of a file name.
+"""Chooses a writer by format, or by the suffix of a file name.
 
-In: a destination and a format. Out: a row writer. Each writer's module is imported when it is
-chosen.
+In: a destination and a format. Out: a row writer. The module of a writer is imported when that
+writer is chosen.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _ENDINGS = {
 
 
 def format_of(destination: str) -> str:
-    """Return the format that the ending of a file name stands for.
+    """Return the format that the suffix of a file name means.
 
-    Raises UsageError when it says none.
+    Raises UsageError if the suffix is unknown.
     """
     ending = paths.ending(destination)
     if ending not in _ENDINGS:
@@ -87,4 +87,4 @@ def open_writer(
         from kanalyze.export.parquet import ParquetWriter
 
         return ParquetWriter(destination, chosen, private=private)
-    raise UsageError(f"unknown format: {file_format!r}; there are {', '.join(FORMATS)}")
+    raise UsageError(f"unknown format {file_format!r}: use one of {', '.join(FORMATS)}")

@@ -10,18 +10,17 @@ too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.model.packet_arrays import each_value
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
 from kanalyze.render.packet_comments import comment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -149,7 +148,7 @@ class PacketSelection:
         known = np.flatnonzero(self._keys[places] == keys) if len(self._keys) else np.empty(0, int)
         found = FoundPackets(np.empty(0, np.int64), {}, [])
         numbers: list[NDArray[np.int64]] = []
-        for place, which in each_value(places[known]):
+        for place, which in _each_value(places[known]):
             connection = self._connections[int(self._keys[place])]
             taken = _within(connection, np.asarray(segments.time_ns), known[which])
             if not len(taken):
@@ -218,3 +217,18 @@ def _add_comments(
         texts = of_sender.at(segments.time_ns[place])
         if texts:
             comments.setdefault(int(segments.number[place]), []).extend(texts)
+
+
+def _each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each distinct number, in rising order, and the indices where it occurs, rising.
+
+    Each index is visited once, however many numbers there are: a mask for each number would visit
+    all of them every time.
+    """
+    if not len(numbers):
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))).tolist()
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield int(ordered[start]), order[start:end]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
-"""A connection that is silent for so long counts as closed. By default
+"""A connection without packets for this time counts as closed. By default
 (``connections.max.idle.ms``) brokers close idle connections after 600 s, clients after 540 s."""
 _TICK_S: Final = 0.1
 _LAST_TICK_S: Final = 0.6

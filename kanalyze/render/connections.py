@@ -1,4 +1,4 @@
-"""The columns that a table of connections has for reading.
+"""The columns that ``kanalyze connections`` shows in a table.
 
 In: rows of connections. Out: cells. This module must not know where rows come from.
 """
@@ -20,7 +20,7 @@ __all__ = ["CONNECTION_TABLE", "connection_status"]
 
 
 def connection_status(row: ConnectionRow) -> str:
-    """Return what is wrong with a connection, for the colour of a line; ``ok`` for nothing.
+    """Return the status word that colours a line; ``ok`` if nothing is wrong.
 
     ``error`` for a reset, or where TLS failed; ``unanswered`` where the network or a receiver was
     in the way, or bytes are missing.
@@ -98,4 +98,4 @@ CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("end"), _closed),
     ReadableColumn(TableColumn("trouble", least=8), _trouble),
 )
-"""Of connections; round trips are means, seen from the capture point."""
+"""Columns of connections. Round trips are means, measured from the capture point."""

@@ -1,11 +1,10 @@
-"""The tables of a report for people: which there are, their columns, and their order.
+"""The tables of a report for people: which there are, their columns, and the order of their lines.
 
-In: a summary (see :mod:`kanalyze.queries.report`), and what lines are wanted first. Out: cells as
-texts with styles. This module must not know what shows them; whatever text in a summary came over
-the wire is escaped.
+In: a summary (see :mod:`kanalyze.queries.report`), and by which figure lines are sorted. Out: cells
+as texts with styles. This module must not know what shows them. It escapes text from the wire.
 
-Every figure is one of the summary. A table that would say what another one says already is left
-out: a single client needs no table of clients by API.
+Every figure is copied from the summary. A table that would repeat another is left out: with a
+single client there is no table of clients by API.
 """
 
 from __future__ import annotations
@@ -33,33 +32,33 @@ __all__ = ["SORTS", "ReportTable", "TableOrder", "is_dated", "report_tables"]
 _Item: TypeAlias = dict[str, Any]
 
 SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
-"""The figures that lines may be ordered by, the largest first."""
+"""The figures by which lines can be sorted, in descending order."""
 
 _WIDE = 100
 _SECONDS = 19
 """Characters of a moment without its fraction."""
 _MANY, _SOME, _FEW = 40, 10, 5
-"""Lines of a table: of APIs, of what is looked for first, and of the rest."""
+"""Numbers of lines that a table shows: of APIs, of the main tables, of the others."""
 
 
 class TableOrder(NamedTuple):
-    """Which lines of a table stand first, and how many are shown."""
+    """How the lines of a table are sorted, and how many are shown."""
 
     sort: str | None = None
-    """One of :data:`SORTS`; None for the order of the summary."""
+    """One of :data:`SORTS`; None for the order in the summary."""
     limit: int | None = None
-    """None for as many as suit each table."""
+    """Number of lines; None for the default of each table."""
 
 
 class ReportTable(NamedTuple):
-    """A titled table, before it meets a terminal or a file."""
+    """A titled table, independent of the output format."""
 
     title: str
     columns: tuple[TableColumn, ...]
     rows: list[list[tuple[str, str]]]
-    """Each cell with its style."""
+    """Rows of cells, each cell with its style."""
     more: int
-    """Lines that are left out."""
+    """Number of lines that are not shown."""
 
 
 class _Shown(NamedTuple):
@@ -71,20 +70,20 @@ class _Shown(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """What may stand in a table, before lines are chosen."""
+    """All lines and columns of a table, before lines are sorted and cut."""
 
     title: str
     items: Sequence[_Item]
     columns: Sequence[_Shown]
     most: int = _SOME
     sorted_title: str = ""
-    """The title where another order is asked for; empty for a table that keeps its own."""
+    """The title if lines are sorted by ``--sort``; empty for a table that keeps its own order."""
 
 
 def report_tables(
     summary: _Item, order: TableOrder, width: int | None = None
 ) -> tuple[list[ReportTable], list[ReportTable]]:
-    """Return the tables that stand before the charts, and those behind them.
+    """Return the tables to show before the charts, and those to show after them.
 
     Tables without lines are left out. For a ``width`` below 100 there are fewer columns.
     """
@@ -108,7 +107,7 @@ def report_tables(
 
 
 def is_dated(summary: _Item) -> bool:
-    """Return whether times of day are not enough."""
+    """Return whether the capture spans several days, so that times need a date."""
     first, last = summary["capture"]["first_time"], summary["capture"]["last_time"]
     return bool(first and last and first[:10] != last[:10])
 
@@ -142,11 +141,11 @@ _FIGURES = {
     "errors": ("errors",),
     "bytes": ("request_bytes", "response_bytes", "produced_bytes", "fetched_bytes", "bytes"),
 }
-"""The amounts that are added up for a figure, as far as a line has them."""
+"""The fields of a line that are added up to one figure, as far as the line has them."""
 
 
 def _figure(item: _Item, sort: str) -> int | None:
-    """Return what a line is ordered by; None where it has no such figure."""
+    """Return the figure that a line is sorted by; None if it has no such figure."""
     if sort in _FIGURES:
         amounts = [item[name] for name in _FIGURES[sort] if item.get(name) is not None]
         return sum(amounts) if amounts else None
@@ -159,7 +158,7 @@ def _has_figure(items: Iterable[_Item], sort: str) -> bool:
 
 
 def _ordered(items: Iterable[_Item], sort: str) -> list[_Item]:
-    """Return lines with the largest first, unknown ones behind, and the sum of others last."""
+    """Return lines in descending order, then those without a figure, then the sum of others."""
 
     def place(item: _Item) -> tuple[bool, bool, int]:
         figure = _figure(item, sort)
@@ -250,7 +249,7 @@ def _texts(item: _Item, name: str) -> str:
 def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
     apis, title = summary["apis"], "Requests by API, with latency"
     if order.sort:
-        # By the figures of an API as a whole: its requests that waited stay below the others.
+        # Sorted by the figures of the whole API, so that its two lines stay together.
         apis, title = _ordered(apis, order.sort), f"{title}, by {order.sort}"
     columns = (
         _Shown(TableColumn("API", least=20), lambda item: item["label"], "bold"),
@@ -267,7 +266,7 @@ def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
 
 
 def _api_lines(api: _Item) -> Iterator[_Item]:
-    """Give the line of an API, and one for its requests that waited on purpose."""
+    """Yield the line of an API, and a line for its requests that waited on purpose."""
     waited = api["waited"]
     label = _api_label(api)
     if not waited["requests"]:
@@ -308,7 +307,7 @@ _PARTS = {
     "broker_time_ns": "broker",
     "response_send_ns": "answering",
 }
-"""The parts of a request's time, in the order in which it passes, and what they are called."""
+"""The parts of a request's time, in their order, with their titles."""
 
 
 def _parts(summary: _Item) -> _Content:
@@ -326,7 +325,7 @@ def _parts(summary: _Item) -> _Content:
         ),
     )
     return _Content(
-        "Where the time went, of what did not wait on purpose",
+        "Where the time went (requests that waited on purpose left out)",
         lines,
         columns,
         sorted_title="Where the time went",
@@ -334,7 +333,7 @@ def _parts(summary: _Item) -> _Content:
 
 
 def _whole_time(line: _Item) -> int:
-    """Return the time that all requests of a line took together, about."""
+    """Return the approximate total time of all requests of a line in ns."""
     return int(line["requests"]) * int(line["total_time_ns"]["mean"])
 
 
@@ -478,7 +477,7 @@ def _partitions(summary: _Item) -> _Content:
     )
     lines = summary["partitions"]
     if len(lines) == len({(line["topic"], line["topic_id"]) for line in lines}):
-        lines = []  # each topic has one partition, and says the same
+        lines = []  # each topic has one partition, so that the lines would repeat those of topics
     return _Content("Busiest partitions", lines, columns, _FEW, "Partitions")
 
 
@@ -546,7 +545,7 @@ def _tls_certificates(summary: _Item) -> _Content:
 
 
 def _worst_times(summary: _Item, order: TableOrder) -> _Content:
-    """Return the spans of time that are worst, by p99 unless something else is asked for."""
+    """Return the worst spans of time, by p99 unless ``--sort`` names another figure."""
     spans = _spans(summary)
     sort = order.sort or "p99"
     columns = (
@@ -565,7 +564,7 @@ def _worst_times(summary: _Item, order: TableOrder) -> _Content:
 
 
 def _spans(summary: _Item) -> list[_Item]:
-    """Return the spans of time in which there was something, each as a line."""
+    """Return the spans of time that have requests, each as a line."""
     amounts, latency = summary["throughput"], summary["latency"]
     names = [name for name in amounts if name not in ("start_ns", "bucket_ns")]
     quantiles = [name for name in latency if name not in ("start_ns", "bucket_ns")]
@@ -590,7 +589,7 @@ def _versions(summary: _Item) -> _Content:
 
 
 def _version_counts(api: _Item) -> str:
-    """Return the versions of an API, the one with the most requests first."""
+    """Return the versions of an API, the most frequent first."""
     counts = sorted(api["versions"].items(), key=lambda item: -item[1])
     return ", ".join(
         f"{'v' if version.isdigit() else ''}{version}: {count_text(count)}"
@@ -638,7 +637,7 @@ def _slowest(summary: _Item) -> _Content:
 
 
 def _large_parts(item: _Item) -> list[str]:
-    """Return the parts of a request's time, the largest first, but for those below 1 %."""
+    """Return the parts of a request's time, the largest first, without those below 1 %."""
     whole = item["total_time_ns"]
     parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and whole]
     percents = [(round(100 * took / whole), title) for took, title in parts]

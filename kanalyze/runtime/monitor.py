@@ -1,4 +1,4 @@
-"""The state of a run in progress: open connections, requests in flight, counts so far.
+"""The state of a running analysis: open connections, requests in flight, counts so far.
 
 In: the stages of the run. Out: numbers. This module must not know rows, nor who shows the numbers.
 """
@@ -40,12 +40,12 @@ class TlsConnections(NamedTuple):
 class RunMonitor:
     """The state of a run of :meth:`.Analysis.batches` in one process, between two blocks of rows.
 
-    Before the run and after it no connection is open. With several processes nothing is known of
-    open connections.
+    Before and after the run there are no open connections. With several processes, the open
+    connections are unknown.
     """
 
     def __init__(self, settings: AnalysisSettings, quality: CaptureQuality) -> None:
-        """Begin; ``quality`` is what the run counts into."""
+        """Make it; the run adds its counts to ``quality``."""
         self._settings = settings
         self._quality = quality
         self._stages: Stages | None = None
@@ -53,22 +53,22 @@ class RunMonitor:
         """Those that the end of the run gave up."""
 
     def begin(self, stages: Stages) -> None:
-        """Say that stages begin to read."""
+        """Note that ``stages`` begin to read."""
         self._stages = stages
 
     def end(self) -> None:
-        """Say that the stages have read to the end: all that they counted is in the quality."""
+        """Note that the stages have read to the end; ``quality`` has all of their counts."""
         self._given_up = self.take_given_up()
         self._stages = None
 
     @property
     def open_connections(self) -> int:
-        """TCP connections that are open now."""
+        """Number of TCP connections that are open now."""
         return 0 if self._stages is None else self._stages.open_connections
 
     @property
     def begun_connections(self) -> int:
-        """TCP connections seen so far."""
+        """Number of TCP connections seen so far."""
         return self._quality.connections + self.open_connections
 
     @property
@@ -77,13 +77,13 @@ class RunMonitor:
         return 0 if self._stages is None else self._stages.held_bytes
 
     def in_flight(self, before_ns: int) -> InFlight:
-        """Return which requests wait for their response.
+        """Return the requests that wait for their response.
 
-        The oldest ones are listed without those that a broker may hold back on purpose: a fetch
-        for as long as it says itself, and what waits for the members of a group.
+        The oldest are listed without those that a broker may hold back on purpose: fetches up to
+        their own maximum wait, and requests that wait for the members of a group.
 
         Args:
-            before_ns: Unix time; of later requests some may be left out.
+            before_ns: Unix time in ns; requests that began later may be missing.
         """
         exchanges = () if self._stages is None else self._stages.in_flight(before_ns)
         return in_flight(
@@ -113,9 +113,9 @@ class RunMonitor:
         return [] if streams is None else streams.take_given_up()
 
     def doubts(self) -> dict[str, Any]:
-        """Return which connections failed or are not read, and what data was discarded.
+        """Return which connections failed or were not recognised, and what data was discarded.
 
-        Those are the fields of the quality that :data:`DOUBTS` names, with open connections.
+        The fields are those of the quality in :data:`DOUBTS`; open connections are included.
         """
         so_far = CaptureQuality()
         so_far.merge(self._quality)
@@ -133,13 +133,13 @@ class RunMonitor:
         return {name: fields[name] for name in DOUBTS}
 
     def open_summaries(self) -> Iterator[ConnectionSummary]:
-        """Yield what each open connection is so far, without those that are not decided."""
+        """Yield a summary of each open connection whose protocol is decided."""
         if self._stages is not None:
             found = map(self._stages.open_summary, self._stages.open_tcp())
             yield from (summary for summary in found if summary is not None)
 
     def count_anomalies(self) -> dict[AnomalyKind, int]:
-        """Return how often each kind was met; those of the captures themselves come at the end."""
+        """Return the number of anomalies of each kind; those of captures come at the end."""
         counts = {kind: total.count for kind, total in self._quality.anomalies.items()}
         if self._stages is not None:
             for kind, count in self._stages.net.anomalies.items():
@@ -150,7 +150,7 @@ class RunMonitor:
         request, api_key = exchange.request, exchange.api_key
         if request is None or exchange.wire != "kafka" or api_key not in HELD_BACK_APIS:
             return False
-        if request.start_ns >= now_ns:  # as nearly all; the others are looked into
+        if request.start_ns >= now_ns:  # most requests end here; only old ones are decoded
             return True
         summary = self._settings.extractors.summary(api_key, request.taped, None)
         return may_be_held_back(api_key, summary, start_ns=request.start_ns, now_ns=now_ns)

@@ -1,14 +1,14 @@
-"""The stages below the rows, one after the other: captures in, exchanges out.
+"""The stages below the rows, connected: captures in, exchanges out.
 
-In: captures. Out: :class:`BatchEvents`: what each batch of packets brought. Must not know: rows,
-reports, or what becomes of an exchange.
+In: captures. Out: :class:`BatchEvents`, the events of each batch of packets. This module must not
+know rows, reports, or what an exchange is used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
 Where connections are asked for, their TLS is watched, with and without keys. With a key log,
 updates of connections with TLS become plaintext before Kafka is read in them.
 
-Only what open connections need is kept, within :class:`MemoryBounds`.
+Only what open connections need is kept, bounded by :class:`MemoryBounds`.
 """
 
 from __future__ import annotations
@@ -59,42 +59,42 @@ LEAST_MEMORY_BYTES = 32 << 20
 
 
 class MemoryBounds(NamedTuple):
-    """How many bytes of memory connections may take.
+    """Limits of memory for connections in bytes.
 
-    The interpreter, the libraries, read buffers and rows that are being written (some 100 MiB) come
-    on top. So do tables of names and statistics, which have their own bounds.
+    The interpreter, the libraries, read buffers and rows that are being written take some 100 MiB
+    more. Tables of names and statistics have limits of their own.
     """
 
     reassembly_bytes: int
-    """Open TCP connections, and segments that wait for a lost one."""
+    """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
     """Connections whose protocol is not known yet; with keys as much again of those with TLS of
     which it is not known whether a secret fits, and half of it for what is known of TLS."""
     kafka_bytes: int
-    """Incomplete messages, and requests without a response."""
+    """Limit of incomplete messages, and of requests without a response."""
 
     @classmethod
     def of(cls, total_bytes: int) -> MemoryBounds:
         """Divide ``total_bytes``; raises UsageError if that is too little to work with."""
         if total_bytes < LEAST_MEMORY_BYTES:
             least = LEAST_MEMORY_BYTES >> 20
-            raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
+            raise UsageError(f"too little memory: {total_bytes} bytes (use at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
     def of_shard(self, count: int) -> MemoryBounds:
-        """Return the part of one of ``count`` parallel workers."""
+        """Return the limits of one of ``count`` parallel workers."""
         return MemoryBounds(
             self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
         )
 
 
 class Captures(Protocol):
-    """What is read: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
+    """The inputs: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
 
     names: list[str]
-    """Those opened so far."""
+    """The captures opened so far."""
     anomalies: list[Anomaly]
-    """Of the captures themselves, so far."""
+    """The anomalies of the captures themselves so far."""
     can_be_read_again: bool
 
     @property
@@ -104,16 +104,16 @@ class Captures(Protocol):
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets that the capturing machines dropped; None when nothing says it."""
+        """Number of packets that the capturing machines dropped; None if unknown."""
         ...
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; None where that is not known."""
+        """Bytes read so far, and bytes in all; the latter is None if unknown."""
         ...
 
     def batches(self) -> Iterator[PacketBatch] | Iterator[SegmentColumns]:
-        """Yield all packets, in batches that are not empty; once."""
+        """Yield all packets, once, in batches that are not empty."""
         ...
 
     def place(self, number: int) -> tuple[str, int | None]:
@@ -124,11 +124,11 @@ class Captures(Protocol):
 StageParts: TypeAlias = (
     "tuple[Reassembler, ConnectionTracker, TlsWatcher | None, DecryptedStreams | None]"
 )
-"""What :class:`Stages` consist of."""
+"""The parts of :class:`Stages`."""
 
 
 class BatchEvents:
-    """What a batch of packets brought."""
+    """The events of a batch of packets."""
 
     __slots__ = (
         *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
@@ -137,12 +137,12 @@ class BatchEvents:
 
     def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
         self.exchanges = session.exchanges
-        """In the order in which they were complete on the wire."""
+        """Exchanges in the order in which they were completed on the wire."""
         self.completion_packets = session.completion_packets
-        """Of each the packet by which it counts as complete. Rises."""
+        """For each exchange, the number of the packet that completed it; ascending."""
         self.anomalies = [*net_anomalies, *session.anomalies]
         self.summaries = session.summaries
-        """Of Kafka and other connections that closed; only where they are collected."""
+        """Connections that closed, Kafka and others; filled only with ``connections``."""
         self.token_bytes = session.token_bytes
         self.closed_connections: list[TcpConnection] = []
 
@@ -164,13 +164,13 @@ class Stages:
         idle_ns: int | None = None,
         keylog: KeyLog | None = None,
     ) -> None:
-        """Set up the stages.
+        """Make the stages.
 
         Args:
-            reader: reads messages.
+            reader: decodes messages.
             catalog: the known APIs.
-            is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
-            keep: as there.
+            is_broker: see :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
+            keep: see there.
             memory: limits of memory; None for the default.
             connections: whether to measure TCP, to watch TLS, and to summarize each connection
                 that closed.
@@ -205,13 +205,13 @@ class Stages:
         self._watches = connections
         self._watcher = self._new_watcher()
         self._secrets_taken = 0
-        """How many of those that captures have inside were looked at."""
+        """Number of the secrets inside captures that were read so far."""
         self._keylog = keylog
         self._decrypted = self._new_decrypted() if keylog is not None else None
 
     @property
     def settings(self) -> State:
-        """What has to be equal in the stages that load the state."""
+        """The settings that must be equal in stages that load the state."""
         return self._reassembler.settings, self._tracker.settings
 
     def state(self) -> State:
@@ -236,7 +236,7 @@ class Stages:
         return reassembler, tracker, watcher, decrypted
 
     def load_state(self, parts: StageParts) -> None:
-        """Replace the parts, before the first batch."""
+        """Replace the parts; call it before the first batch."""
         self._reassembler, self._tracker, self._watcher, self._decrypted = parts
 
     @property
@@ -246,40 +246,40 @@ class Stages:
 
     @property
     def counts(self) -> ConnectionCounts:
-        """Counts of connections and what was read of them so far."""
+        """Counts of connections and of decoded data so far."""
         return self._tracker.counts
 
     def client_side(self, tcp: TcpConnection) -> int | None:
-        """Return which end of a connection is the client, as far as that is known."""
+        """Return the index of the end of a connection that is the client; None if unknown."""
         return self._tracker.client_side(tcp)
 
     def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:
-        """Take the next packets, or segments if their headers were read elsewhere."""
+        """Process the next packets, or segments whose headers were parsed elsewhere."""
         if isinstance(batch, PacketBatch):
             return self._events(self._reassembler.feed(batch))
         return self._events(self._reassembler.feed_segments(batch))
 
     def finish(self) -> BatchEvents:
-        """End the capture, and with it all open connections."""
+        """End the capture: close all open connections."""
         return self._events(self._reassembler.finish(), is_last=True)
 
     @property
     def open_connections(self) -> int:
-        """TCP connections that are open."""
+        """Number of open TCP connections."""
         return self._reassembler.open_connections
 
     def open_tcp(self) -> Iterator[TcpConnection]:
-        """Yield the open TCP connections, except those with a SYN alone."""
+        """Yield the open TCP connections, except those with only a SYN."""
         return self._reassembler.open_tcp()
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
-        """Return what an open connection is so far; None while that is not decided."""
+        """Return the summary of an open connection so far; None if its protocol is undecided."""
         if self._watcher is not None:
             self._watcher.write_open(tcp)
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Return true if the protocol of an open connection has been unknown for long."""
+        """Return whether the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
 
     def is_tls(self, tcp: TcpConnection) -> bool:
@@ -293,7 +293,7 @@ class Stages:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes buffered of open connections: after gaps, undecided, of incomplete messages."""
+        """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
         held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
         for tls in (self._watcher, self._decrypted):
@@ -301,9 +301,9 @@ class Stages:
         return held
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
-        """Yield the requests that wait for their response.
+        """Yield the requests that wait for their response; call it between two batches.
 
-        All that began before a Unix time, and some of the later ones. Between two batches.
+        All that began before the Unix time ``before_ns`` are included, and some later ones.
         """
         return self._tracker.in_flight(before_ns)
 
@@ -317,8 +317,8 @@ class Stages:
     ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, BatchEvents]]:
         """Read captures to their end; yield each batch with its events.
 
-        With ``ends``, connections still open are closed then: None, and their events. Otherwise
-        they continue elsewhere.
+        With ``ends``, the connections still open are closed at the end, which yields None and their
+        events. Otherwise they stay open.
         """
         for batch in captures.batches():
             if captures.description is not None:
@@ -336,7 +336,7 @@ class Stages:
         if not added:
             return
         self._secrets_taken = len(secrets)
-        from kanalyze.tls.installed import are_ciphers_installed  # only where there are keys
+        from kanalyze.tls.installed import are_ciphers_installed  # imported late: only with keys
         from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
 
         logs = [each.data for each in added if each.kind == TLS_KEY_LOG]

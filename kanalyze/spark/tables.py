@@ -87,7 +87,7 @@ class SparkTables:
         return [row.asDict(recursive=True) for row in rows]
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Keep the answer to a query as a table, in place of one of that name."""
+        """Store the answer to a query as a table; it replaces a table of that name."""
         answer = self._ask(query, parameters)
         if table in self._views:
             self.forget(table)

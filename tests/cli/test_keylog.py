@@ -112,7 +112,7 @@ def test_a_folder_is_said(capsys, tmp_path):
 def test_what_is_no_key_log_is_said(content, capsys, tmp_path):
     wrong = tmp_path / "wrong.keys"
     wrong.write_bytes(content)
-    assert "is no key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
+    assert "not a TLS key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
 
 
 def test_a_key_log_is_not_repeated_where_lines_of_it_are_broken(capsys, tmp_path):
@@ -154,7 +154,7 @@ def test_a_variable_that_is_of_no_use_stops_nothing(exists, capsys, monkeypatch,
     assert main(["requests", *JSON_LINES, "captures/basics.pcap"]) == 0
     told = capsys.readouterr()
     assert told.out
-    assert ("SSLKEYLOGFILE is not used: " in told.err) == exists
+    assert ("SSLKEYLOGFILE is ignored: " in told.err) == exists
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_all_files_can_be_had_in_one_run(capfd, tmp_path):
         (["-o", "r.csv"], "cannot tell the format of 'r.csv' from its ending; give --format, or"),
         (["--format", "json", "--sort", "p99"], "--sort and --limit are of text and md: json has"),
         (["-o", "r.html", "--limit", "3"], "--sort and --limit are of text and md: html has"),
-        (["--json", "-", "--format", "md"], "--json - and --format md would both be on standard"),
+        (["--json", "-", "--format", "md"], "--json - and --format md would both use standard"),
         (["--status", "fine"], "unknown status: 'fine'; there are ok, error, one_way, "),
         (["--error", "NOT_LEADER"], "unknown error: 'NOT_LEADER'; did you mean NOT_LEADER_OR_"),
         (["--partition", "orders"], "not a partition: 'orders' (such as 3 or orders-3)"),

@@ -39,6 +39,23 @@ def test_all_rows_that_were_inserted_are_there(database: Database, counts: list[
     assert answer == [{"n": sum(counts)}]
 
 
+@pytest.mark.parametrize("sizes", [[20_000] * 5, [30_720, 61_440, 1], [7, 100_000]])
+def test_rows_keep_their_order_whatever_groups_they_are_written_in(
+    database: Database, sizes: list[int]
+) -> None:
+    first = 0
+    for size in sizes:
+        database.insert("things", batch(first, size, str(first)))
+        first += size
+    numbers = [
+        n for each in database.batches("things", ["number"]) for n in each["number"].to_pylist()
+    ]
+    assert numbers == list(range(first))
+    assert database.ask("SELECT count(DISTINCT text) AS n FROM things")["n"].to_pylist() == [
+        len(sizes)
+    ]
+
+
 def test_rows_may_come_between_questions(database: Database) -> None:
     for number in (1, 2):
         database.insert("things", batch(number, 1))
@@ -78,9 +95,9 @@ def test_parameters_are_values_and_no_sql(database: Database) -> None:
         ("SELECT", "Parser Error"),
         ("SELECT x FROM things", '"x" not found'),
         ("SELECT * FROM thing", "thing does not exist"),
-        ("CREATE TABLE a (b INTEGER)", "only one query"),
-        ("SELECT 1; SELECT 2", "only one query"),
-        ("", "only one query"),
+        ("CREATE TABLE a (b INTEGER)", "a single query"),
+        ("SELECT 1; SELECT 2", "a single query"),
+        ("", "a single query"),
         ("SELECT $x", "parameter"),
     ],
 )

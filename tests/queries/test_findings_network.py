@@ -169,7 +169,7 @@ def test_it_is_said_where_nobody_answers(name: str, address: str, refused: int) 
     [found] = findings_in(name)
     many, vain = (refused, 0) if refused else (1, 1)
     assert found.what.startswith(
-        f"{many} attempts of 1 clients to connect to {address}, as Metadata told them: "
+        f"{many} attempts of 1 clients to connect to {address}, as named by Metadata: "
         f"{refused} refused, {vain} without any answer"
     )
 
@@ -271,8 +271,8 @@ def test_what_is_sent_again_and_again_is_another_fault_than_an_answer_that_is_mi
         assert findings(other, tables) == []
     assert words(findings("sent_into_nothing", tables)) == [
         (
-            "1 without an answer within 4.0 s, sent 3 times again; "
-            "before, the connection was silent for 9.0 s"
+            "1 without an answer within 4.0 s, with 3 retransmissions; "
+            "before, the connection was idle for 9.0 s"
         )
     ]
 
@@ -434,8 +434,8 @@ def test_a_broker_is_away_that_answers_before_or_after() -> None:
     vain = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
     assert words(findings("broker_away", {"connections": [answering, *vain]})) == [
         (
-            "3 connections of 1 clients in 1.0 s came to nothing: "
-            "3 refused, 0 not answered; 1 others were taken"
+            "3 connections of 1 clients in 1.0 s failed: "
+            "3 refused, 0 not answered; 1 others succeeded"
         )
     ]
     assert findings("broker_away", {"connections": vain}) == []
@@ -469,7 +469,7 @@ def test_what_a_capture_lacks_is_said(kind: str, changes: dict[str, Any]) -> Non
 
 
 def test_what_the_capturing_side_dropped_is_said() -> None:
-    for packets, said in ((0, []), (7, ["7 packets dropped, as the capturing side says"])):
+    for packets, said in ((0, []), (7, ["7 packets dropped by the capturing program"])):
         facts = [QualityFact("dropped_packets", None, packets), QualityFact("packets", None, 9)]
         assert words(findings("capture_lost_packets", {QUALITY: facts})) == said
 
@@ -498,8 +498,8 @@ def test_a_capture_of_both_sides_of_a_nat_holds_each_request_twice(tmp_path: Pat
             "(SELECT connection FROM requests WHERE record_count > 0)"
         ).to_pylist()[0]
     assert found.what == (
-        f"{told['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are those between 10.9.8.7 "
-        f"and 127.0.0.1:9092: {told['requests']} requests stand here twice"
+        f"{told['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are the same as those "
+        f"between 10.9.8.7 and 127.0.0.1:9092: {told['requests']} requests are in the capture twice"
     )
 
 

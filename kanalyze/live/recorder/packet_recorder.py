@@ -63,7 +63,7 @@ class _RowRateLimit:
         self._most = most
         self._second = -1
         self._count = 0
-        """Of that second, so far."""
+        """Number of rows admitted in that second so far."""
 
     def admit(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows are within the limit, by the second of each."""

@@ -38,7 +38,7 @@ __all__ = ["PacketRing", "SelectedPackets"]
 _CHUNKS: Final = 32
 """The ring drops a chunk at a time to stay within its limit."""
 _PACKET_BYTES: Final = 224
-"""Memory of a packet besides its bytes: its columns and those of its headers."""
+"""Memory of a packet in addition to its bytes: its columns and those of its headers."""
 _HANDSHAKE_PACKETS: Final = 3
 _MAX_SEARCHED: Final = 10_000
 _MAX_COMMENTS: Final = 100
@@ -56,9 +56,9 @@ class SelectedPackets(NamedTuple):
     """Marked packets that left the ring."""
 
     packets: PacketBatch
-    """With a buffer of their own."""
+    """The packets, in a buffer of their own."""
     comments: dict[int, list[str]]
-    """By index of the packet in the batch."""
+    """Comments by index of the packet in the batch."""
 
 
 class PacketRing:

@@ -98,7 +98,7 @@ class PcapngWriter:
         """The numbers of the interfaces described in the file, by link type."""
         self._file: FileIO | None = None
         self._size = 0
-        """Of the complete blocks in the file; above 0 if it has packets."""
+        """Size of the complete blocks in the file; above 0 if it has packets."""
         try:
             _check_own(self._path)
             with tempfile.TemporaryFile(dir=self._path.parent):

@@ -48,9 +48,9 @@ _TIMES_USUAL = 3
 _HIGH_NS = 5_000_000
 """and not below this: smaller differences are noise."""
 _USUAL_STEPS = 15
-"""The usual latency needs so many steps before the window."""
+"""Number of steps before the window that the usual latency needs."""
 _MANY_REQUESTS = 100
-"""With fewer requests, p99 is the slowest one."""
+"""With fewer requests, p99 would be the slowest one."""
 _BAD_SEVERITY = 70
 """Findings from here on are red."""
 _NAME_LIMIT = 48
@@ -205,7 +205,7 @@ def _latency(snapshot: Snapshot) -> Iterator[Alert]:
 
 
 def _findings(snapshot: Snapshot) -> Iterator[Alert]:
-    """Yield what queries found, as far as it goes on."""
+    """Yield the findings that are still present."""
     if snapshot.findings is None:
         return
     for finding in snapshot.findings.findings:

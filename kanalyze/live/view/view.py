@@ -43,7 +43,7 @@ _HELP = (
     ("s", "sort by the next column; requests: the slowest first, or the latest"),
     ("r", "reverse the order"),
     ("/", "only requests that name this anywhere: a part of a name, or a glob (* ? [])"),
-    ("p, space", "pause the view; counting goes on"),
+    ("p, space", "pause the view; counting continues"),
     ("c", "clear the counts"),
     ("q, ctrl-c", "quit"),
 )
@@ -57,7 +57,7 @@ class View(NamedTuple):
 
     lines: list[Line]
     state: ViewState
-    """With the selected entry; see :meth:`ViewState.settled`."""
+    """The selected entry; see :meth:`ViewState.settled`."""
 
 
 def render(lines: Sequence[Line]) -> Text:
@@ -225,7 +225,7 @@ def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
 
 
 def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
-    """Return the tabs, and behind them what is filtered: the more room that takes, the shorter."""
+    """Return the tabs, then the filter; a long filter makes the tabs shorter."""
     only = [snapshot.filters]
     if state.typed is None:
         only.append(shown(state.pattern) if state.pattern else "")
@@ -266,7 +266,7 @@ def _foot(state: ViewState, width: int) -> Line:
 
 
 def _end_of(text: str, width: int) -> str:
-    """Return a text, or the end of it if there is no room for all."""
+    """Return a text; if there is no room for all of it, its end."""
     if cell_width(text) <= width:
         return text
     while text and cell_width(text) >= width:
@@ -309,7 +309,7 @@ def _help(width: int) -> list[Line]:
 # -- tables ---------------------------------------------------------------------------------------
 
 _OTHERS_LINES = (12, 6, 3)
-"""Entries of tables that are not chosen: so many of each, if there is room for all tables."""
+"""Number of entries of tables that are not selected, if there is room for all tables."""
 _MIN_LINES = 10
 """Lines for the chosen table before others are shown."""
 
@@ -341,7 +341,7 @@ def _tables(
 
 
 def _left_out(snapshot: Snapshot, state: ViewState) -> list[Line]:
-    """Return which findings are not looked for, above their table."""
+    """Return which findings are not searched for, above their table."""
     if not TABLES[state.table].finds or snapshot.findings is None:
         return []
     reasons = snapshot.findings.left_out.items()
@@ -357,7 +357,7 @@ _WORDS = 200
 def _requests(
     snapshot: Snapshot, state: ViewState, width: int, room: int
 ) -> tuple[list[Line], ViewState]:
-    """Return the requests of the entry that is opened, below what they are."""
+    """Return the requests of the open entry, below its description."""
     table, opened = TABLES[state.table], snapshot.opened
     line = table.opened(state.opened)
     rows = () if opened is None else opened.rows

@@ -186,7 +186,7 @@ class RebuiltConnections:
     def table(self, name: str, kind: str | None = None) -> DataFrame:
         """Return the rows of another table that the job makes.
 
-        ``kind`` is that of the control rows that they are in; None where it is named as the table.
+        ``kind`` is the kind of its control rows; None if that is ``name``.
         """
         columns = TABLES[name].columns
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
@@ -194,7 +194,7 @@ class RebuiltConnections:
 
     @property
     def quality(self) -> CaptureQuality:
-        """Of all connections."""
+        """The quality of all connections."""
         quality = CaptureQuality()
         for report in self.reports:
             quality.merge(report.quality)
@@ -202,7 +202,7 @@ class RebuiltConnections:
 
     @property
     def open_quality(self) -> CaptureQuality:
-        """What would be added to it if all open connections were closed now."""
+        """The counts that would be added if all open connections were closed now."""
         quality = CaptureQuality()
         for report in self.reports:
             quality.merge(report.open_quality)

@@ -60,7 +60,7 @@ class ReadSummary:
             *(_left_out(name, reason) for name, reason in self.unreadable.items()),
             *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
         ]
-        """Of captures that are left out, and datagrams that stayed incomplete."""
+        """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
 
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
         before = self.packets_before[report.capture, report.part]

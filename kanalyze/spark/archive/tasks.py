@@ -79,16 +79,15 @@ __all__ = ["OPEN_CONNECTIONS", "OTHER_TABLES", "Job", "partition_packets", "read
 OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
 """Tables that can be made in the same pass as requests."""
 OPEN_CONNECTIONS = "open_connections"
-"""Kind of the control rows with connections that go on in later captures, as far as they are known
-now."""
+"""The kind of control rows with connections that continue in later captures, as known now."""
 _PENDING_BYTES = 1 << 20
-"""Rows of another table that wait for more, before they become a control row."""
+"""Number of rows of another table that are collected in one control row."""
 
 
 class Job(NamedTuple):
     """The parameters of all tasks; can be pickled.
 
-    ``others``, ``run`` and ``keeps_open`` are for the table of requests alone.
+    ``others``, ``run`` and ``keeps_open`` are only for the table of requests.
     """
 
     plan: ReadPlan
@@ -97,8 +96,8 @@ class Job(NamedTuple):
     prunes_payload: bool
     """Do not shuffle payload that no row needs."""
     others: frozenset[str] = frozenset()
-    """Those of :data:`OTHER_TABLES` that are to be made in the same pass; where there are any,
-    requests are numbered."""
+    """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
+    numbered."""
     run: int = 0
     """Number of the run: no two requests of an archive have the same number."""
     keeps_open: bool = False
@@ -293,13 +292,13 @@ class _ControlRows:
                     yield self._sent(name, name)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left."""
+        """Yield the remaining rows."""
         for name, batches in self._pending.items():
             if batches:
                 yield self._sent(name, name)
 
     def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of connections that go on in later captures."""
+        """Yield the rows of connections that continue in later captures."""
         yield from self.add(TableRows([], rows, []))
         if self._pending.get("connections"):
             yield self._sent("connections", OPEN_CONNECTIONS)

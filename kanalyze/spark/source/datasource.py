@@ -125,7 +125,7 @@ class FilteringDataSource(KanalyzeDataSource):
 
     @without_stack_trace()
     def reader(self, schema: StructType) -> CaptureSourceReader:
-        """As that of :class:`KanalyzeDataSource`."""
+        """See :class:`KanalyzeDataSource`."""
         return FilteringSourceReader(_plan(self.options, schema), schema)
 
 
@@ -185,7 +185,7 @@ class FilteringSourceReader(CaptureSourceReader):
     """The same, and takes filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's
-        """Take the filters that are known; give back the others."""
+        """Accept the filters that are supported; return the others."""
         for each in filters:
             if can_take(each, self._plan.columns):
                 self._conditions.append(each)

@@ -74,7 +74,7 @@ __all__ = [
 
 _BYTES_A_PART: Final = 256 << 20
 _MOST_PARTS: Final = 4
-"""By default: every partition is one more reading of all packets."""
+"""Default limit of partitions: each of them reads all packets."""
 
 
 class TablePartition(NamedTuple):
@@ -82,21 +82,21 @@ class TablePartition(NamedTuple):
 
     captures: tuple[FoundCapture, ...]
     shard: Shard = ALL_CONNECTIONS
-    """Of the connections in the captures."""
+    """The shard of the connections in the captures."""
     unreadable: tuple[Anomaly, ...] = ()
     """Captures that were left out; their anomalies are rows of this partition."""
     segments: Captures | None = None
-    """Read in place of captures, in an archive."""
+    """A source to read instead of captures, in an archive."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to read."""
+        """Return whether there is nothing to read."""
         return not self.captures and self.segments is None
 
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """What every task needs besides captures; can be pickled."""
+    """What every task needs in addition to captures; can be pickled."""
 
     options: Options
     columns: tuple[Column, ...]
@@ -201,7 +201,7 @@ def _columns(table: SourceTable, options: Options, requested: Sequence[str]) -> 
         return table.columns
     for name in requested:
         if name in table.on_request:
-            raise UsageError(f"column {name!r} holds what users wrote: it takes values=true")
+            raise UsageError(f"column {name!r} has users' data: use values=true")
     return tuple(column for column in table.columns if column.name not in table.on_request)
 
 
@@ -228,7 +228,7 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
 def partitions_of(
     plan: ReadPlan, found: Sequence[FoundCapture], unreadable: Sequence[Anomaly]
 ) -> list[TablePartition]:
-    """Divide captures among tasks; where there is none, there is one part of no capture."""
+    """Divide captures among tasks; if there are none, there is one empty partition."""
     first, *others = plan.table.parts(plan.options, found) or [TablePartition(())]
     return [first._replace(unreadable=tuple(unreadable)), *others]
 
@@ -271,7 +271,7 @@ def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[Tab
 
 
 def _of_blocks(blocks: _Blocks) -> _Batches:
-    """Make batches of what gives rows by column."""
+    """Make batches from blocks of rows."""
 
     def batches(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
         maker = BatchMaker(plan.columns)
@@ -321,7 +321,7 @@ def _anomalies(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
 
 
 def _lines_of(table: str) -> _Blocks:
-    """Return what gives the lines of a table that belong to requests."""
+    """Return a function that yields the lines of a table that belong to requests."""
 
     def blocks(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
         if not part.is_empty:
@@ -374,4 +374,4 @@ TABLES: Final[dict[str, SourceTable]] = {
         PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True
     ),
 }
-"""By name. A table is added here, and nowhere else."""
+"""The tables by name. A table is added here, and nowhere else."""

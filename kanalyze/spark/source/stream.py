@@ -124,7 +124,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_stack_trace()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Admit what is complete now; the query reads no more."""
+        """Admit the captures that are complete now; the query reads no others."""
         self._captures().admit(time.time_ns())
         self._target = len(self._captures())
 

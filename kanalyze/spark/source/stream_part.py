@@ -110,10 +110,10 @@ class _PacketRun(NamedTuple):
 
 
 class _PartitionState(NamedTuple):
-    """What a shard's task saves for the next batch, besides names of topics."""
+    """What a shard's task saves for the next batch, except names of topics."""
 
     packets: int
-    """In all captures so far."""
+    """Number in all captures so far."""
     runs: list[_PacketRun]
     """The packet index."""
     connections: bytes

@@ -144,7 +144,7 @@ def feed(packets: list[bytes], limits: ReassemblyLimits | None = None) -> Reasse
 
 def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
     few, many = flood(4000), flood(12_000)  # most of both are beyond the limits
-    limits = ReassemblyLimits(half_open=700, closed_pairs=500)
+    limits = ReassemblyLimits(half_open=700, time_wait_pairs=500)
     feed(few, limits)
     built = [calls_of(lambda one=one: make_batches(one)) for one in (few, many)]
     calls = [calls_of(lambda one=one: feed(one, limits)) for one in (few, many)]
@@ -169,7 +169,7 @@ def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
 
 def test_the_oldest_of_what_is_remembered_is_found_at_once():
     """The first key of a plain dict is found by stepping over all that were deleted before it."""
-    reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, closed_pairs=50))
+    reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, time_wait_pairs=50))
     remembered = reassembler._table._time_wait._closed
     assert isinstance(remembered, OrderedDict)
     assert len(remembered) == 50

@@ -640,7 +640,7 @@ def test_what_is_captured_twice_is_not_counted_as_sent_again(batch_packets):
 
 
 def test_closed_connections_leave_nothing_but_a_bounded_memory():
-    reassembler = Reassembler(ReassemblyLimits(closed_pairs=10))
+    reassembler = Reassembler(ReassemblyLimits(time_wait_pairs=10))
     collector = StreamCollector()
     for port in range(1000, 1200):
         packets = [*opening(client=(CLIENT[0], port)), segment(flags=RST, client=(CLIENT[0], port))]

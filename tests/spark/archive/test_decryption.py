@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import struct
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +26,7 @@ from tests.tls.test_saved_state import secrets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from tests.support.archives import Rebuilt
 

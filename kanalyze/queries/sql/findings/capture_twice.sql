@@ -1,12 +1,12 @@
--- Connections that the capture holds twice, under different addresses.
+-- Connections that are in the capture twice, under different addresses.
 --
 -- severity: 33
 -- show: connections
--- sure: likely: the same requests with the same records of the same partitions, within a moment of each other, between other addresses.
--- why: Every request of theirs counts twice, and its client or its broker seems to be two: the capture was made on both sides of a NAT, a load balancer or a service proxy.
--- repair: Capture on one side: on one interface in place of all of them (-i any holds both sides on a host that forwards), or give --broker or --client-ip of one side here.
--- parameter least_requests = 5: requests on a connection, at least
--- parameter longest_apart_ms = 50: ms between one side and the other, at most
+-- sure: likely: the same requests, with the same records of the same partitions, at almost the same time, between different addresses.
+-- why: Every request on them counts twice, and its client or its broker seems to be two: the capture was made on both sides of a NAT, a load balancer or a service proxy.
+-- repair: Capture on one side: on one interface instead of all (-i any captures both sides on a host that forwards), or use --broker or --client-ip here to select one side.
+-- parameter least_requests = 5: minimum number of requests on a connection
+-- parameter longest_apart_ms = 50: maximum ms between the two sides
 WITH sides AS (
     SELECT
         connection,
@@ -24,7 +24,7 @@ WITH sides AS (
     FROM connections
     WHERE requests >= $least_requests
 ),
-pairs AS (
+paired AS (
     SELECT
         one.*,
         other.connection AS other_connection,
@@ -50,6 +50,47 @@ pairs AS (
         )
         AND other.start_ns - one.start_ns <= $longest_apart_ms * 1000000
         AND abs(other.end_ns - one.end_ns) <= $longest_apart_ms * 1000000
+),
+-- What they carried in all is compared first: to compare requests one by one takes long.
+carried AS (
+    SELECT
+        requests.connection,
+        requests.connection_number,
+        count(*) AS comparable,
+        sum(correlation_id) AS correlation_ids,
+        sum(record_count) AS records,
+        sum(record_bytes) AS record_bytes
+    FROM requests
+    JOIN (
+        SELECT
+            connection,
+            connection_number
+        FROM paired
+        UNION
+        SELECT
+            other_connection AS connection,
+            other_number AS connection_number
+        FROM paired
+    ) AS wanted
+        ON requests.connection = wanted.connection
+        AND requests.connection_number = wanted.connection_number
+    WHERE correlation_id IS NOT NULL AND api_key IS NOT NULL AND request_start_ns IS NOT NULL
+    GROUP BY requests.connection, requests.connection_number
+    HAVING sum(record_count) > 0
+),
+pairs AS (
+    SELECT paired.*
+    FROM paired
+    JOIN carried AS mine
+        ON paired.connection = mine.connection
+        AND paired.connection_number = mine.connection_number
+    JOIN carried AS theirs
+        ON paired.other_connection = theirs.connection
+        AND paired.other_number = theirs.connection_number
+        AND mine.comparable = theirs.comparable
+        AND mine.correlation_ids = theirs.correlation_ids
+        AND mine.records = theirs.records
+        AND mine.record_bytes IS NOT DISTINCT FROM theirs.record_bytes
 ),
 -- A client may do the same with several brokers, but a partition is led by one of them.
 alike AS (
@@ -81,9 +122,9 @@ SELECT
     pairs.broker_port,
     concat(
         count(*), ' connections between ', pairs.client_ip, ' and ', pairs.broker_ip, ':',
-        pairs.broker_port, ' are those between ', pairs.other_client_ip, ' and ',
+        pairs.broker_port, ' are the same as those between ', pairs.other_client_ip, ' and ',
         pairs.other_broker_ip, ':', pairs.other_broker_port, ': ', sum(pairs.requests),
-        ' requests stand here twice'
+        ' requests are in the capture twice'
     ) AS what,
     count(*) AS weight,
     min(pairs.start_ns) AS first_time_ns,

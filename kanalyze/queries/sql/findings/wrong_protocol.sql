@@ -1,9 +1,9 @@
 -- Clients that speak TLS to a port without it, or plaintext to a port with TLS.
 --
 -- severity: 86
--- sure: likely: the broker closes the connection after the first bytes of TLS, or answers a request with an alert of TLS.
--- why: The broker closes each such connection at once; the client gets nothing done, and tries again.
--- repair: Make security.protocol of the client (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL) that of the listener whose port it uses, or give it the port of the other listener.
+-- sure: likely: the broker closes the connection after the first bytes of TLS, or answers a request with a TLS alert.
+-- why: The broker closes each such connection at once; the client cannot work, and retries.
+-- repair: Set security.protocol of the client (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL) to that of the listener on the port that it uses, or use the port of the other listener.
 -- show: connections
 -- parameter least_connections = 1: connections, at least
 SELECT
