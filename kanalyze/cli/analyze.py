@@ -61,7 +61,7 @@ _FILTERS = {
 }
 """The arguments of ``RowFilter.parse``, by option."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
-"""Options that decide how packets are read."""
+"""Options that change how packets are read."""
 KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
 """Maximum number of messages about files that cannot be read."""
@@ -224,7 +224,7 @@ def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
     try:
         return read_key_logs([file])
     except UsageError as error:
-        print_message(f"{KEY_LOG_VARIABLE} is not used: {error}")
+        print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")
         return None
 
 

@@ -49,7 +49,7 @@ def extract(arguments: argparse.Namespace) -> None:
     catalog = catalog_of(arguments)
     around_ns = parse_duration_ns(arguments.around) if arguments.around else 0
     extent = Extent(around_ns, arguments.with_handshake, arguments.whole_connections)
-    # Only the owner may read packets: they have what others wrote.
+    # The packets have users' data, so only the owner may read the file.
     output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
     if arguments.finding:
         selected = _of_findings(arguments)
@@ -81,7 +81,7 @@ def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
 
 
 def _of_findings(arguments: argparse.Namespace) -> Selected:
-    """Look for findings, and return what their rows are; raises UsageError if there is none."""
+    """Search for findings, and return the filters of their rows; raises UsageError if none."""
     from kanalyze.api.reports import report_on
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
     from kanalyze.queries.findings import finding_kinds
@@ -116,7 +116,7 @@ def _rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
 
 
 def _joined(options: Sequence[str]) -> list[str]:
-    """Join options with their values: a value may begin as an option does."""
+    """Join options with their values, because a value may begin with a dash."""
     joined: list[str] = []
     for word in options:
         if joined and joined[-1] in _WITH_VALUE:

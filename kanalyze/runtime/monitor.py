@@ -57,7 +57,7 @@ class RunMonitor:
         self._stages = stages
 
     def end(self) -> None:
-        """Say that the stages have read to the end: all that they counted is in the quality."""
+        """Note that the stages have read to the end; ``quality`` has all of their counts."""
         self._given_up = self.take_given_up()
         self._stages = None
 

@@ -124,7 +124,7 @@ class Captures(Protocol):
 StageParts: TypeAlias = (
     "tuple[Reassembler, ConnectionTracker, TlsWatcher | None, DecryptedStreams | None]"
 )
-"""What :class:`Stages` consist of."""
+"""The parts of :class:`Stages`."""
 
 
 class BatchEvents:
@@ -205,7 +205,7 @@ class Stages:
         self._watches = connections
         self._watcher = self._new_watcher()
         self._secrets_taken = 0
-        """How many of those that captures have inside were looked at."""
+        """Number of the secrets inside captures that were read so far."""
         self._keylog = keylog
         self._decrypted = self._new_decrypted() if keylog is not None else None
 
@@ -236,7 +236,7 @@ class Stages:
         return reassembler, tracker, watcher, decrypted
 
     def load_state(self, parts: StageParts) -> None:
-        """Replace the parts, before the first batch."""
+        """Replace the parts; call it before the first batch."""
         self._reassembler, self._tracker, self._watcher, self._decrypted = parts
 
     @property
@@ -260,7 +260,7 @@ class Stages:
         return self._events(self._reassembler.feed_segments(batch))
 
     def finish(self) -> BatchEvents:
-        """End the capture, and with it all open connections."""
+        """End the capture: close all open connections."""
         return self._events(self._reassembler.finish(), is_last=True)
 
     @property
@@ -273,7 +273,7 @@ class Stages:
         return self._reassembler.open_tcp()
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
-        """Return what an open connection is so far; None while that is not decided."""
+        """Return the summary of an open connection so far; None if its protocol is undecided."""
         if self._watcher is not None:
             self._watcher.write_open(tcp)
         return self._tracker.open_summary(tcp)

@@ -74,7 +74,7 @@ class ApplicationData:
 
     def lose_keys(self, record: TlsRecord) -> None:
         """Put a gap before a record: neither it nor what follows can be read."""
-        self._writer.add_gap(None, record)
+        self._writer.add_gap(None, record.time_ns, record.packet)
 
     def begin_epoch(self) -> None:
         """Note that no application data of this epoch came yet."""
@@ -98,7 +98,8 @@ class ApplicationData:
         early, self._early, self.early_bytes = self._early, [], 0
         accepted = self._negotiation.facts.accepted_early_data
         if accepted is None:
-            self._writer.add_gap(None, early[0][1])
+            first = early[0][1]
+            self._writer.add_gap(None, first.time_ns, first.packet)
         elif accepted:
             for content, record in early:
                 self._write(content, record)
@@ -115,7 +116,7 @@ class ApplicationData:
         if not self._has_data and not self._from_start and not self._writer.stream_offset:
             return  # the stream begins here
         count = self._missing_data(opener)
-        if count == 0:
+        if count == 0 or (opener.began_unseen and missing_bytes < 2 * opener.least_bytes):
             return
         length = None
         overhead = opener.overhead_bytes
@@ -126,7 +127,12 @@ class ApplicationData:
         if opener.left_epoch is not None:
             length, self._has_data = None, False
         self.settle_early()
-        self._writer.add_gap(length, record)
+        self._writer.add_gap(length, record.time_ns, record.packet)
+
+    def end(self, time_ns: int, packet: int, *, has_lost: bool) -> None:
+        """End the stream: what is missing at its end is a gap."""
+        if has_lost or self._missing_bytes:
+            self._writer.add_gap(None, time_ns, packet)
 
     def take(self) -> list[StreamItem]:
         """Return the plaintext since the last call."""

@@ -67,7 +67,7 @@ class TlsDirection:
         self._keys_may_come = keys_may_come
         self._cutter: RecordCutter | None = None
         self._queue = RecordQueue()
-        self._protection = Protection(side, negotiation, late_starts)
+        self._protection = Protection(side, negotiation, late_starts, from_start=from_start)
         self._messages = MessageAssembler()
         self._data = ApplicationData(negotiation, from_start=from_start)
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
@@ -132,6 +132,12 @@ class TlsDirection:
         if is_last:
             self._data.settle_early()
 
+    def end_stream(self) -> None:
+        """Say what is missing at the end of the plaintext."""
+        cutter = self._cutter
+        if cutter is not None:
+            self._data.end(*cutter.latest, has_lost=cutter.has_lost)
+
     def keys_came(self) -> None:
         """Try again: the key log has grown."""
         self._queue.is_patient = True
@@ -185,8 +191,10 @@ class TlsDirection:
 
     def _must_wait(self, record: TlsRecord) -> bool:
         """Tell whether the other direction, or the key log, may still say how to read a record."""
-        if self._negotiation.waits_for_server and not self._protection.is_sealed:
-            return record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC)
+        if not self._protection.is_sealed and record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC):
+            self._negotiation.note_begun(self._side, record.kind)
+            if self._negotiation.waits(self._side):
+                return True
         if not self._keys_may_come or not self._protection.covers(record):
             return False
         return self._protection.lacks_keys

@@ -34,6 +34,7 @@ __all__ = [
     "Epochs13",
     "Handshake12",
     "has_secrets_13",
+    "suites_13",
 ]
 
 EARLY, HANDSHAKE, APPLICATION = 0, 1, 2
@@ -46,6 +47,8 @@ _KINDS = (
 """By end (0 client, 1 server) and epoch."""
 _SUITES_BY_SECRET = {32: (0x1301, 0x1303, 0x1304, 0x1305), 48: (0x1302,)}
 """The suites of TLS 1.3 by the size of their secrets, the usual ones first."""
+_MOST_UNSEEN_UPDATES = 3
+"""Between two records that are not missing."""
 _MOST_UPDATES = 4096
 """Nobody updates keys more often within a capture; each takes a few microseconds."""
 
@@ -69,6 +72,12 @@ def has_secrets_13(log: KeyLog, client_random: bytes) -> bool:
     """Tell whether a key log has secrets of TLS 1.3 for a session."""
     kinds = (SecretKind.CLIENT_TRAFFIC, SecretKind.SERVER_TRAFFIC, SecretKind.CLIENT_HANDSHAKE)
     return any(log.find(client_random, kind) is not None for kind in kinds)
+
+
+def suites_13(secret: bytes) -> list[CipherSuite]:
+    """Return the suites of TLS 1.3 that a secret may be of, the usual ones first."""
+    suites = (cipher_suite(number) for number in _SUITES_BY_SECRET[len(secret)])
+    return [suite for suite in suites if suite is not None]
 
 
 class Epochs13:
@@ -114,7 +123,8 @@ class Epochs13:
         from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
 
         made = []
-        for suite in self._suites(secret):
+        suites = suites_13(secret) if self._suite is None else (self._suite,)
+        for suite in suites:
             current = secret
             for _ in range(updates):
                 current = next_traffic_secret(suite, current)
@@ -125,13 +135,7 @@ class Epochs13:
         """Return the epochs that may follow: the handshake may have left no key in the log."""
         if epoch < APPLICATION:
             return range(epoch + 1, APPLICATION + 1)
-        return (epoch + 1,) if is_uncertain else ()
-
-    def _suites(self, secret: bytes) -> Iterable[CipherSuite]:
-        if self._suite is not None:
-            return (self._suite,)
-        suites = (cipher_suite(number) for number in _SUITES_BY_SECRET[len(secret)])
-        return (suite for suite in suites if suite is not None)
+        return range(epoch + 1, epoch + 1 + _MOST_UNSEEN_UPDATES) if is_uncertain else ()
 
 
 class Handshake12(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
+from kanalyze.model.tls_record import APPLICATION_DATA
 from kanalyze.tls import handshake
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
@@ -67,8 +68,12 @@ class Negotiation:
         self.server_hello: ServerHello | None = None
         self.client_random: bytes | None = None
         """Of the ClientHello, or of the session in the key log whose secrets fit."""
+        self._adopted_suite: CipherSuite | None = None
+        """Of a session whose ServerHello was not seen."""
         self._epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
         """By end: of the client, of the server."""
+        self._has_begun = [False, False]
+        """By side, whether records came that are behind its hello."""
         self._begin_ns = 0
         self._finished_ns: list[int | None] = [None, None]
         """By side, when its Finished came."""
@@ -80,20 +85,23 @@ class Negotiation:
         """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
         client, server = self.client_hello, self.server_hello
         epochs, other_epochs = self._epochs_12
+        suite = None if self._adopted_suite is None else self._adopted_suite.number
         return (
             *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
             *(None if server is None else tuple(server), self.client_random),
             *(epochs.state(), other_epochs.state(), self._begin_ns, tuple(self._finished_ns)),
-            self.may_have_early_data,
+            *(self.may_have_early_data, *self._has_begun, suite),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitb")
+        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitbbbN")
         self.facts = TlsFacts.from_state(facts)
         self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
         self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
-        self.client_random, *of_epochs, self._begin_ns, finished, early = others
+        self.client_random, *of_epochs, self._begin_ns, finished, early = others[:6]
+        *self._has_begun, suite = others[6:]
+        self._adopted_suite = None if suite is None else cipher_suite(suite)
         for epochs, known in zip(self._epochs_12, of_epochs, strict=True):
             epochs.load_state(known)
         self._finished_ns, self.may_have_early_data = list(fields(finished, "II")), early
@@ -127,15 +135,43 @@ class Negotiation:
             return self.server_hello.version == TLS_1_3
         return self.client_random is not None and has_secrets_13(self._log, self.client_random)
 
-    @property
-    def waits_for_server(self) -> bool:
-        """Whether the first ClientHello has no ServerHello yet."""
-        return self.handshakes == 1 and self.server_hello is None
+    def waits(self, side: int) -> bool:
+        """Tell whether keys to what a side sends wait for a hello of the other side."""
+        # Both directions of a batch are read one after the other, either may be the first.
+        if self.handshakes and self.server_hello is None:
+            client_side = self.facts.client_side
+            return client_side is not None and not self._has_begun[1 - client_side]
+        if self.handshakes or self._has_begun[1 - side]:
+            return False
+        return self.server_hello is None or self.end_of(side) == 1
+
+    def note_begun(self, side: int, kind: int) -> None:
+        """Note a record of a side that comes behind its hello: encrypted, or ChangeCipherSpec.
+
+        A server of TLS 1.3 sends the latter behind a HelloRetryRequest too.
+        """
+        if kind == APPLICATION_DATA or not self.facts.retried:
+            self._has_begun[side] = True
 
     @property
     def is_late(self) -> bool:
-        """Whether no hello was seen: the capture began later, or they are lost."""
-        return self.handshakes == 0 and self.server_hello is None
+        """Whether no ClientHello was seen: the capture began later, or it is lost."""
+        return self.handshakes == 0
+
+    def has_hello_of(self, side: int) -> bool:
+        """Tell whether a side's hello was seen."""
+        if self.end_of(side) == 0:
+            return self.handshakes > 0
+        return self.server_hello is not None
+
+    def handshake_12(self, client_random: bytes) -> Handshake12 | None:
+        """Return what keys of TLS 1.2 depend on; None without a ServerHello of TLS 1.2."""
+        hello, suite = self.server_hello, self.suite
+        if hello is None or suite is None or suite.version != TLS_1_2:
+            return None
+        return Handshake12(
+            client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
+        )
 
     def end_of(self, side: int) -> int | None:
         """Return 0 for the client's side, 1 for the server's; None where that is not known."""
@@ -155,7 +191,7 @@ class Negotiation:
             return None
         if self.server_hello is not None and self.suite is None:
             return None
-        return Epochs13(self._log, self.client_random, end, self.suite)
+        return Epochs13(self._log, self.client_random, end, self.suite or self._adopted_suite)
 
     @property
     def names(self) -> tuple[bytes, ...]:
@@ -176,11 +212,15 @@ class Negotiation:
         first = APPLICATION if self.is_13 else 0
         return any(each is not None and not each.ciphers(first) for each in epochs)
 
-    def adopt(self, client_random: bytes, client_side: int) -> None:
-        """Take a session of the key log for this one: its secrets fit, its hellos are missing."""
+    def adopt(self, client_random: bytes, client_side: int, suite: CipherSuite) -> None:
+        """Take a session of the key log for this one: its secrets fit, a hello is missing."""
+        self._adopted_suite = suite
         self.client_random = client_random
         self.facts.client_side = client_side
-        self.facts.version = TLS_1_3
+        if self.server_hello is None:
+            self.facts.version = TLS_1_3
+        else:
+            self._agree(self.server_hello)
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -267,12 +307,9 @@ class Negotiation:
                 if client is not None:
                     same = client.session_id == hello.session_id
                     facts.resumed = bool(hello.session_id) and same
-        suite = self.suite
-        if suite is None or suite.version != TLS_1_2 or self.client_random is None:
+        agreed = None if self.client_random is None else self.handshake_12(self.client_random)
+        if agreed is None:
             return
-        agreed = Handshake12(
-            self.client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
-        )
         for epochs in self._epochs_12:
             epochs.negotiate(max(0, self.handshakes - 1), agreed)
 

@@ -74,11 +74,11 @@ class PlaintextWriter:
             size -= 1
         self._segment(size, record.time_ns, record.packet)
 
-    def add_gap(self, length: int | None, record: TlsRecord) -> None:
-        """Add missing bytes before a record; None where their number is not known."""
+    def add_gap(self, length: int | None, time_ns: int, packet: int) -> None:
+        """Add missing bytes before a packet; None where their number is not known."""
         self._end_chunk()
         size = UNKNOWN_GAP_BYTES if length is None else length
-        self._items.append(Gap(self._offset, size, record.time_ns, record.packet))
+        self._items.append(Gap(self._offset, size, time_ns, packet))
         self._offset += size
         self._chunk_offset = self._offset
 

@@ -17,7 +17,7 @@ from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.ciphers import Opened
-    from kanalyze.tls.late_start import LateStarts
+    from kanalyze.tls.late_start import FittingSession, LateStarts
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.records import LostRecords, TlsRecord
 
@@ -36,18 +36,26 @@ class Protection:
     """
 
     __slots__ = (
-        *("_late_records", "_late_starts", "_may_be_missing", "_negotiation", "_side"),
-        *("is_sealed", "opener"),
+        *("_from_start", "_late_records", "_late_starts", "_may_be_missing", "_negotiation"),
+        "_side",
+        *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
-    _LEFT_OUT = ("_late_starts", "_side")
+    _LEFT_OUT = ("_from_start", "_late_starts", "_prospect", "_prospect_of", "_side")
 
-    def __init__(self, side: int, negotiation: Negotiation, late_starts: LateStarts) -> None:
+    def __init__(
+        self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
+    ) -> None:
         self._side = side
+        self._from_start = from_start
         self._negotiation = negotiation
         self._late_starts = late_starts
         self._late_records = LATE_RECORDS
         self._may_be_missing = 0
         """How many records before the next one, as long as no keys are known."""
+        self._prospect: RecordOpener | None = None
+        """Tries whether a record is encrypted, before it is known that records are."""
+        self._prospect_of: object = None
+        """What the keys of that depend on."""
         self.is_sealed = False
         self.opener: RecordOpener | None = None
 
@@ -82,7 +90,7 @@ class Protection:
     def seal(self) -> None:
         """Note that records are encrypted from here on, and find the keys."""
         self.is_sealed = True
-        self.opener = self._new_opener()
+        self.opener, self._prospect = self._prospective(), None
 
     def covers(self, record: TlsRecord) -> bool:
         """Tell whether a record is encrypted."""
@@ -97,13 +105,13 @@ class Protection:
         """
         if not self._may_be_missing or self._negotiation.is_13:
             return False
-        opener = self._new_opener()
+        opener = self._prospective()
         return opener is not None and opener.find(record)
 
     def open(self, record: TlsRecord) -> Opened | None:
         """Return what is in an encrypted record; None if that cannot be known."""
         if self.opener is None:
-            self._find_late(record)
+            self._find_keys(record)
         opened = None if self.opener is None else self.opener.open(record)
         self._may_be_missing = 0 if opened is not None else self._may_be_missing + 1
         return opened
@@ -121,38 +129,64 @@ class Protection:
         """Tell whether a record may come next, after so many bytes that are in no record."""
         if not self.is_sealed and record.kind == HANDSHAKE_RECORD and is_hello(record.body):
             return True
-        opener = self.opener
-        if opener is None and self._may_be_missing:
-            opener = self._new_opener()
+        if self.opener is None and self._negotiation.is_late:
+            self._find_keys(record)
+        opener = self._prospective() if self.opener is None else self.opener
         if opener is None or not opener.has_keys:
             return None
         if opener.find(record, lost_bytes // opener.least_bytes + 1):
             return True
         return False if self.is_sealed else None
 
+    def _prospective(self) -> RecordOpener | None:
+        """Return what would open the next record if it is encrypted.
+
+        It is the same until the hellos change, so that its work is bounded.
+        """
+        negotiation = self._negotiation
+        depends_on = (negotiation.client_random, negotiation.server_hello)
+        if self._prospect is None or self._prospect_of != depends_on:
+            self._prospect, self._prospect_of = self._new_opener(), depends_on
+        else:
+            self._prospect.uncertain = self._uncertain()
+        return self._prospect
+
     def _new_opener(self) -> RecordOpener | None:
         negotiation, side = self._negotiation, self._side
         if negotiation.is_13:
             epochs = negotiation.epochs_13(side)
-            if negotiation.is_late:
-                return None if epochs is None else RecordOpener(epochs, APPLICATION, ANY_NUMBER)
             is_early = negotiation.end_of(side) == 0 and negotiation.may_have_early_data
             begin = EARLY if is_early else HANDSHAKE
-            return None if epochs is None else RecordOpener(epochs, begin, self._may_be_missing)
+            if negotiation.is_late and negotiation.server_hello is None:
+                begin = APPLICATION
+            return None if epochs is None else RecordOpener(epochs, begin, self._uncertain())
         epochs_12 = negotiation.epochs_12(side)
-        return None if epochs_12 is None else RecordOpener(epochs_12, 0, self._may_be_missing)
+        return None if epochs_12 is None else RecordOpener(epochs_12, 0, self._uncertain())
 
-    def _find_late(self, record: TlsRecord) -> None:
-        """Look for the session in the key log, where the ClientHello is not in the capture."""
+    def _uncertain(self) -> int:
+        """Return how many records may be missing before the next one."""
+        is_begin_known = self._from_start or self._negotiation.has_hello_of(self._side)
+        return self._may_be_missing if is_begin_known else ANY_NUMBER
+
+    def _find_keys(self, record: TlsRecord) -> None:
+        """Look for keys again; by trial of the key log where the ClientHello is not known."""
         negotiation = self._negotiation
-        if not negotiation.is_late:
-            return
         if negotiation.client_random is None:
-            if not self._late_records or record.kind != APPLICATION_DATA:
-                return
-            self._late_records -= 1
-            found = self._late_starts.find(record)
+            found = self._find_session(record)
             if found is None:
                 return
-            negotiation.adopt(found.client_random, self._side ^ found.end)
+            negotiation.adopt(found.client_random, self._side ^ found.end, found.suite)
         self.opener = self._new_opener()
+
+    def _find_session(self, record: TlsRecord) -> FittingSession | None:
+        negotiation = self._negotiation
+        if not self._late_records:
+            return None
+        end, handshake = negotiation.end_of(self._side), negotiation.handshake_12(b"")
+        if handshake is not None and end is not None:
+            self._late_records -= 1
+            return self._late_starts.find_12(record, end, handshake)
+        if record.kind != APPLICATION_DATA or (negotiation.server_hello and not negotiation.suite):
+            return None
+        self._late_records -= 1
+        return self._late_starts.find_13(record, end, negotiation.suite)

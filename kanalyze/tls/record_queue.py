@@ -41,7 +41,7 @@ class RecordQueue:
     _LEFT_OUT = ("_incoming", "_next", "waiting_bytes")
 
     def __init__(self) -> None:
-        self._incoming: Iterator[TlsRecord | LostRecords] = iter(())
+        self._incoming: Iterator[TlsRecord | LostRecords | None] = iter(())
         self._next: TlsRecord | None = None
         """The record that has to wait."""
         self._waiting: deque[TlsRecord | LostRecords] = deque()
@@ -62,12 +62,12 @@ class RecordQueue:
             self._waiting.append(each)
             self.waiting_bytes += _waiting_bytes(each)
 
-    def add(self, records: Iterator[TlsRecord | LostRecords]) -> None:
+    def add(self, records: Iterator[TlsRecord | LostRecords | None]) -> None:
         """Add what follows, which is cut while it is read."""
         self._incoming = chain(self._popped(), records)
 
     def run(self, take: _Take, must_wait: Callable[[TlsRecord], bool]) -> bool:
-        """Hand on records until one has to wait; tell whether there were any."""
+        """Hand on records until one has to wait, or a pause; tell whether there were any."""
         has_read = False
         if self._next is not None:
             if self._waits(self._next, must_wait):
@@ -75,6 +75,8 @@ class RecordQueue:
             take(self._next)
             self._next, has_read = None, True
         for each in self._incoming:
+            if each is None:
+                return True
             if isinstance(each, TlsRecord) and self._waits(each, must_wait):
                 self._next = each
                 return has_read
@@ -88,6 +90,8 @@ class RecordQueue:
         kept: deque[TlsRecord | LostRecords] = deque()
         self.waiting_bytes = 0
         for each in rest:
+            if each is None:
+                continue
             if not self.is_patient:
                 take(each)
                 continue
@@ -103,7 +107,7 @@ class RecordQueue:
     def _waits(self, record: TlsRecord, must_wait: Callable[[TlsRecord], bool]) -> bool:
         return self.is_patient and must_wait(record)
 
-    def _popped(self) -> Iterator[TlsRecord | LostRecords]:
+    def _popped(self) -> Iterator[TlsRecord | LostRecords | None]:
         while self._waiting:
             yield self._waiting.popleft()
 

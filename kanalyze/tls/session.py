@@ -142,6 +142,9 @@ class TlsSession:
             pass
         for direction in self._directions:
             direction.end_step(is_last=is_last)
+        if is_last and self.facts.decryption is Decryption.DECRYPTED:
+            first.end_stream()
+            second.end_stream()
         alerts = sorted(
             [alert for direction in self._directions for alert in direction.take_alerts()],
             key=lambda alert: (alert.time_ns, alert.packet),

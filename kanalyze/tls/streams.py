@@ -4,7 +4,7 @@ In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net``
 the same; of a connection that the key log opens, the items are plaintext. Must not know: which
 protocol the plaintext is, nor where a key log comes from.
 
-A connection is looked at if the first bytes of the end that was seen first look like a record.
+A connection is looked at if its first bytes say that it is TLS (``detection.py``).
 Until a record with data was opened, the original items are kept, as copies, and the connection
 gives no update. If that shows that no secret fits, or if it takes too many bytes, they are handed
 on, and all that follows passes unchanged.
@@ -25,7 +25,7 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
-from kanalyze.model.tls_record import HEADER_BYTES, looks_like_record
+from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.protection import LATE_RECORDS
@@ -236,7 +236,7 @@ class DecryptedStreams:
             connection.keep(update.items)
         if connection.is_waiting:
             return None
-        if connection.session is None and not self._begin(connection, update.connection):
+        if connection.session is None and not self._begin(connection, update):
             if update.closed or connection.passes:
                 return connection.give_up()
             return None
@@ -305,15 +305,13 @@ class DecryptedStreams:
             if read is not None:
                 yield read
 
-    def _begin(self, connection: _Connection, tcp: TcpConnection) -> bool:
-        """Begin to decrypt if the connection begins as TLS does."""
-        head = connection.head()
-        if len(head) < HEADER_BYTES:
+    def _begin(self, connection: _Connection, update: StreamUpdate) -> bool:
+        """Begin to decrypt if the connection is TLS."""
+        is_tls = connection.is_tls(is_last=update.closed)
+        if not is_tls:
+            connection.passes = is_tls is False
             return False
-        if not looks_like_record(head):
-            connection.passes = True
-            return False
-        connection.session = self._new_session(tcp)
+        connection.session = self._new_session(update.connection)
         return True
 
     def _new_session(self, tcp: TcpConnection) -> TlsSession:
@@ -334,7 +332,7 @@ class _Connection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_fed", "_first_side", "_kept", "_plaintext", "closing", "has_lost_keys"),
+        *("_detector", "_fed", "_kept", "_plaintext", "closing", "has_lost_keys"),
         *("is_decrypted", "is_noted", "is_waiting", "kept_bytes", "passes", "session", "tcp"),
         "waits_since_ns",
     )
@@ -360,7 +358,7 @@ class _Connection:
         self._fed = False
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
-        self._first_side = first_side
+        self._detector = TlsDetector(first_side, (tcp.start_seen[0], tcp.start_seen[1]))
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; those that pass have none."""
@@ -368,18 +366,20 @@ class _Connection:
         session = None if self.is_waiting else self.session
         kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
         return (
-            *(self._first_side, self._fed and session is not None, self.is_decrypted),
+            *(self._detector.first_side, self._detector.searched_bytes),
+            *(self._fed and session is not None, self.is_decrypted),
             *(self.is_noted, kept, plaintext, None if session is None else session.state()),
         )
 
     @classmethod
     def from_state(cls, state: object, tcp: TcpConnection, new_session: _NewSession) -> _Connection:
         """Make one from a state; raises ValueError for any other value."""
-        first_side, fed, is_decrypted, is_noted, kept, *others = fields(state, "nbbbttT")
-        plaintext, session = others
+        first_side, searched, fed, is_decrypted, is_noted, *others = fields(state, "nnbbbttT")
+        kept, plaintext, session = others
         if first_side > 1 or (session is None and (fed or is_decrypted)):
             raise ValueError("no connection that begins as TLS does")
         made = cls(tcp, first_side)
+        made._detector.searched_bytes = searched
         made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
         made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
         made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
@@ -417,13 +417,9 @@ class _Connection:
                 kept.append(_copied(item))
                 self.kept_bytes += _kept_bytes(item)
 
-    def head(self) -> bytes:
-        """Return the first bytes of the end that was seen first."""
-        head = b""
-        for item in self._kept[self._first_side]:
-            if isinstance(item, Chunk):
-                head += bytes(item.segments.buffer[: HEADER_BYTES - len(head)])
-        return head
+    def is_tls(self, *, is_last: bool) -> bool | None:
+        """Tell whether this is TLS; None if more bytes have to say."""
+        return self._detector.decide(self._kept, is_last=is_last)
 
     def decrypt(self, items: _BothItems, *, is_last: bool) -> None:
         """Give items to the session, at first all that were kept."""

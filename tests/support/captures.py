@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -55,7 +56,20 @@ def truth(name: str) -> dict[str, Any]:
 
 
 def path(name: str) -> Path:
-    return FOLDER / truth(name)["capture"]
+    """The file of a capture; the name of one with TLS begins with ``tls/``."""
+    return (FOLDER / name).parent / truth(name)["capture"]
+
+
+def key_log(name: str) -> KeyLog | None:
+    """The secrets of a capture with TLS, read anew; None where it needs none."""
+    source = truth(name).get("cut_from", path(name).name)
+    file = path(name).with_name(source).with_suffix(".keys")
+    if not file.exists():
+        return None
+    log = KeyLog()
+    log.feed(file.read_bytes())
+    log.end()
+    return log
 
 
 def request_log(name: str) -> list[dict[str, Any]]:
@@ -93,6 +107,6 @@ def in_turn(
 @functools.cache
 def analysis(name: str) -> tuple[tuple[Row, ...], CaptureQuality]:
     """Our rows and what we say of the capture."""
-    run = Analysis([str(path(name))])
+    run = Analysis([str(path(name))], keylog=key_log(name))
     rows = tuple(row for batch in run.row_batches() for row in batch)
     return rows, run.quality

@@ -25,13 +25,12 @@ from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 from kanalyze.kafka.session.request_scan import RequestScanner, ScanState
 from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.kafka.session.tls import (
-    find_records,
     is_alert,
     is_client_hello,
     records_fit,
 )
 from kanalyze.model.streams import Chunk
-from kanalyze.model.tls_record import HEADER_BYTES, looks_like_record
+from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
