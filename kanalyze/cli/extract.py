@@ -12,15 +12,18 @@ from kanalyze.cli.analyze import (
     analysis_of,
     catalog_of,
     filters_of,
+    key_log_of,
     progress_bar,
     report_if_none,
     worker_count,
 )
 from kanalyze.cli.arguments import parser
+from kanalyze.cli.console import print_message
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.extract.extraction import Extent, Selected, extract_packets
+from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     import argparse
@@ -54,11 +57,27 @@ def extract(arguments: argparse.Namespace) -> None:
         selected = Selected([make_filter(catalog, **filters_of(arguments))])
     analysis = analysis_of(arguments, catalog=catalog, filtered=False)
     with closing(analysis), progress_bar(analysis, arguments.output):
-        extracted = extract_packets(analysis, selected, output, extent)
+        extracted = extract_packets(
+            analysis,
+            selected,
+            output,
+            extent,
+            key_log=_own_key_log(arguments) if arguments.with_secrets else None,
+        )
     if not extracted.connections:
         report_if_none(0, arguments, analysis)
     elif arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
+    if extracted.decrypted_connections and not arguments.with_secrets:
+        print_message(
+            f"{arguments.output}: packets with TLS stay encrypted; "
+            "--with-secrets puts their secrets beside them"
+        )
+
+
+def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
+    """Return the key log of the arguments once more; an empty one if there is none."""
+    return key_log_of(arguments) or KeyLog()
 
 
 def _of_findings(arguments: argparse.Namespace) -> Selected:

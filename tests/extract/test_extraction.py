@@ -18,6 +18,7 @@ from kanalyze.capture.formats.pcapng_encoder import (
 )
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.cli.main import main
+from tests.support import tls_captures
 from tests.support.captures import NAMES, often, path
 from tests.support.disorder import packet as disorder
 from tests.support.disorder.fragments import fragmented
@@ -277,3 +278,43 @@ def test_a_finding_that_there_is_not(tmp_path: Path, capsys) -> None:
     assert "no finding is named 'nope'; there are broker_away, " in capsys.readouterr().err
     assert main(["extract", "-o", target, "--finding", "unanswered", str(path("basics"))]) == 0
     assert "no requests match --finding unanswered" in capsys.readouterr().err
+
+
+def without_numbers(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    return sorted((key(row), *(getattr(row, name) for name in OF_ITS_OWN)) for row in rows)
+
+
+@pytest.mark.parametrize("name", often(tls_captures.READABLE, tls_captures.READABLE[:3]))
+def test_what_is_decrypted_stays_encrypted_and_can_be_decrypted(
+    tmp_path: Path, capsys, name: str
+) -> None:
+    keys = ("--keylog", tls_captures.keylog(name))
+    whole = list(kanalyze.requests(tls_captures.path(name), keylog=tls_captures.keylog(name)))
+    api = next(row.api_name for row in reversed(whole) if row.api_name is not None)
+    assert extract(tmp_path, tls_captures.path(name), *keys, "--api", api) == []
+    assert "packets with TLS stay encrypted" in capsys.readouterr().err
+    target = tmp_path / "out.pcapng"
+    found = list(kanalyze.requests(target, keylog=tls_captures.keylog(name), api=api))
+    assert_found([row for row in whole if row.api_name == api], found)
+
+
+def test_secrets_are_put_in_where_that_is_asked_for_and_no_others(tmp_path: Path, capsys) -> None:
+    name = tls_captures.READABLE[0]
+    capture, keys = tls_captures.path(name), tls_captures.keylog(name)
+    other_keys = tls_captures.keylog(tls_captures.READABLE[-1])
+    both = ("--keylog", keys, "--keylog", other_keys)
+    whole = list(kanalyze.requests(capture, keylog=keys))
+    client = next(row.client_id for row in whole if row.client_id)
+    found = extract(tmp_path, capture, *both, "--client-id", client, "--with-secrets")
+    assert capsys.readouterr().err == ""
+    chosen = [row for row in whole if row.client_id == client]
+    assert_found(chosen, found)
+    with MergedCaptures([str(tmp_path / "out.pcapng")]) as captures:
+        for _ in captures.batches():
+            pass
+        (secrets,) = captures.description.decryption_secrets
+    given = set(secrets.data.splitlines())
+    assert given <= set(keys.read_bytes().splitlines())
+    assert not given & set(other_keys.read_bytes().splitlines())
+    connections = {row.connection for row in found}
+    assert len({line.split()[1] for line in given}) == len(connections)
