@@ -68,6 +68,8 @@ def _table(table: ReportTable) -> Iterator[str]:
     yield from markdown_table(table.columns, [[text for text, _ in row] for row in table.rows])
     if table.more:
         yield f"\nand {count_text(table.more)} more"
+    for note in table.notes:
+        yield f"\n{markdown_code(note)}"
 
 
 def _charts(lines: Iterable[Line]) -> Iterator[str]:

@@ -69,6 +69,8 @@ def _table(table: ReportTable, width: int) -> Iterator[Line]:
         yield table_line(columns, widths, row)
     if table.more:
         yield Line(f"and {count_text(table.more)} more", style="dim")
+    for note in table.notes:
+        yield Line(note, style="dim")
 
 
 def _charts(summary: _Item, width: int) -> Iterator[Line]:
