@@ -22,14 +22,14 @@ from kanalyze.cli.console import print_message
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.extract.extraction import Extent, Selected, extract_packets
+from kanalyze.extraction.extract import Extent, Selected, extract_packets
 from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from kanalyze.extract.extraction import Extracted
+    from kanalyze.extraction.extract import Extracted
     from kanalyze.tables.filters import RowFilter
 
 __all__ = ["extract"]

@@ -6,6 +6,7 @@ import os
 import random
 import stat
 import subprocess
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -240,6 +241,21 @@ def test_a_capture_is_replaced_by_force_alone_and_read_by_its_owner_alone(tmp_pa
     assert main([*words, "--force", "--api", "Produce"]) == 0
     assert {row.api_name for row in kanalyze.requests(target)} >= {"Produce"}
     assert main(["extract", "--force", "-o", str(target), str(target)]) == 2
+
+
+def test_the_library_extracts_the_same(tmp_path: Path) -> None:
+    extract(tmp_path, path("groups"), "--api", "SyncGroup", "--around", "1s", "--with-handshake")
+    target = tmp_path / "library.pcapng"
+    options: dict[str, Any] = {"api": "SyncGroup", "with_handshake": True}
+    found = kanalyze.extract(path("groups"), output=target, around=timedelta(seconds=1), **options)
+    assert target.read_bytes() == (tmp_path / "out.pcapng").read_bytes()
+    assert found.packets == len(packets_of(target))
+    with pytest.raises(kanalyze.UsageError, match="is a capture"):
+        kanalyze.extract(path("groups"), output=target, **options)
+    with pytest.raises(kanalyze.UsageError, match="around: not a duration"):
+        kanalyze.extract(path("groups"), output=target, around="2", **options)
+    nothing = kanalyze.extract(path("groups"), output=target, client_id="nobody", force=True)
+    assert (nothing.requests, nothing.packets) == (0, 0)
 
 
 def test_a_wrong_duration_is_refused(tmp_path: Path, capsys) -> None:

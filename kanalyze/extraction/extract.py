@@ -26,8 +26,8 @@ from kanalyze.capture.formats.pcapng_encoder import (
 )
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.extract.secrets import copy_with_secrets
-from kanalyze.extract.selection import PacketSelection, Span, span_of
+from kanalyze.extraction.secrets import copy_with_secrets
+from kanalyze.extraction.selection import PacketSelection, Span, span_of
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_filter import EndpointFilter
