@@ -41,7 +41,9 @@ class Protection:
         "_side",
         *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
-    _LEFT_OUT = ("_from_start", "_late_starts", "_prospect", "_prospect_of", "_side")
+    _LEFT_OUT = (
+        *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_side"),
+    )
 
     def __init__(
         self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
