@@ -200,16 +200,13 @@ class TlsDirection:
         return self._protection.lacks_keys
 
     def _take(self, each: TlsRecord | LostRecords) -> None:
-        if isinstance(each, LostRecords):
-            self._lose(each)
-        else:
+        if not isinstance(each, LostRecords):
             self._read(each)
-
-    def _lose(self, lost: LostRecords) -> None:
-        self._lost_bytes += lost.length
-        self._data.miss(lost.length)
+            return
+        self._lost_bytes += each.length
+        self._data.miss(each.length)
         self._messages.lose()
-        self._protection.lose(lost)
+        self._protection.lose(each)
 
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection
