@@ -111,7 +111,7 @@ def test_what_hangs_on_the_streams_has_a_state_too() -> None:
         for number, going in enumerate(stopped(name)):
             if number % 40:
                 continue
-            waiting: list[Any] = [going.stages._decrypted]
+            waiting: list[Any] = [going.stages.tls.streams]
             while waiting:
                 value = waiting.pop()
                 if not isinstance(value, PLAIN):
@@ -151,8 +151,8 @@ def without_keys_from(name: str, packet: int, **settings: Any) -> tuple[Any, Any
 
 def is_decrypting(going: Run) -> bool:
     """Whether a connection is open of which data was decrypted."""
-    assert going.stages._decrypted is not None
-    followed = going.stages._decrypted._connections.values()
+    assert going.stages.tls.streams is not None
+    followed = going.stages.tls.streams._connections.values()
     return any(each is not None and each.is_decrypted for each in followed)
 
 
