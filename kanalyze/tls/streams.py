@@ -198,7 +198,9 @@ class DecryptedStreams:
         if serial not in self._connections:
             if not any(update.items):
                 return update
-            self._connections[serial] = _Connection(update.connection, _first_side(update))
+            tcp = update.connection
+            detector = TlsDetector(_first_side(update), _starts_seen(tcp))
+            self._connections[serial] = _Connection(tcp, detector)
         connection = self._connections[serial]
         if update.closed:
             del self._connections[serial]
@@ -315,7 +317,7 @@ class DecryptedStreams:
         return True
 
     def _new_session(self, tcp: TcpConnection) -> TlsSession:
-        return TlsSession(self._log, self._late_starts, (tcp.start_seen[0], tcp.start_seen[1]))
+        return TlsSession(self._log, self._late_starts, _starts_seen(tcp))
 
     def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
         """Note, once, that a connection cannot be decrypted on."""
@@ -338,7 +340,7 @@ class _Connection:
     )
     _LEFT_OUT = ("closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns")
 
-    def __init__(self, tcp: TcpConnection, first_side: int) -> None:
+    def __init__(self, tcp: TcpConnection, detector: TlsDetector) -> None:
         self.tcp = tcp
         self.session: TlsSession | None = None
         self.is_decrypted = False
@@ -358,7 +360,7 @@ class _Connection:
         self._fed = False
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
-        self._detector = TlsDetector(first_side, (tcp.start_seen[0], tcp.start_seen[1]))
+        self._detector = detector
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; those that pass have none."""
@@ -366,20 +368,18 @@ class _Connection:
         session = None if self.is_waiting else self.session
         kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
         return (
-            *(self._detector.first_side, self._detector.searched_bytes),
-            *(self._fed and session is not None, self.is_decrypted),
+            *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
             *(self.is_noted, kept, plaintext, None if session is None else session.state()),
         )
 
     @classmethod
     def from_state(cls, state: object, tcp: TcpConnection, new_session: _NewSession) -> _Connection:
         """Make one from a state; raises ValueError for any other value."""
-        first_side, searched, fed, is_decrypted, is_noted, *others = fields(state, "nnbbbttT")
+        detector, fed, is_decrypted, is_noted, *others = fields(state, "tbbbttT")
         kept, plaintext, session = others
-        if first_side > 1 or (session is None and (fed or is_decrypted)):
+        if session is None and (fed or is_decrypted):
             raise ValueError("no connection that begins as TLS does")
-        made = cls(tcp, first_side)
-        made._detector.searched_bytes = searched
+        made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
         made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
         made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
         made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
@@ -478,6 +478,11 @@ class _Connection:
 
     def _forget_kept(self) -> None:
         self._kept, self.kept_bytes = ([], []), 0
+
+
+def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
+    """Return, by direction, whether a stream begins with the first byte that was sent."""
+    return tcp.start_seen[0], tcp.start_seen[1]
 
 
 def _first_side(update: StreamUpdate) -> int:
