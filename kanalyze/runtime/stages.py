@@ -67,8 +67,8 @@ class MemoryBounds(NamedTuple):
     reassembly_bytes: int
     """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections whose protocol is not known yet; with keys as much again of those with TLS of
-    which it is not known whether a secret fits, and half of it for what is known of TLS."""
+    """Connections whose protocol is not known yet; with keys twice as much again for those with
+    TLS that are decrypted, or may be, and half of it for what is known of TLS."""
     kafka_bytes: int
     """Limit of incomplete messages, and of requests without a response."""
 

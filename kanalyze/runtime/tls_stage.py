@@ -36,8 +36,8 @@ class TlsStage:
         """Make the stage.
 
         Args:
-            most_bytes: memory for connections of which it is not known whether a secret fits; half
-                as much again for handshakes that are watched.
+            most_bytes: memory for handshakes that are watched takes half of it, what connections
+                that are decrypted buffer twice as much.
             watches: whether the facts of TLS are written to connections.
             keylog: the secrets to decrypt with, besides those inside captures; None for none.
         """
@@ -135,4 +135,4 @@ class TlsStage:
         from kanalyze.tls.streams import DecryptedStreams
 
         keylog = KeyLog() if self._keylog is None else self._keylog
-        return DecryptedStreams(keylog, self._most_bytes)
+        return DecryptedStreams(keylog, 2 * self._most_bytes)
