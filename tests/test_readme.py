@@ -99,15 +99,6 @@ def test_the_commands_have_the_filters_that_are_told() -> None:
     assert {*everything, *some, *none} == COMMANDS - {"protocol"}
 
 
-def test_what_is_not_there_yet_is_no_command() -> None:
-    missing = re.search(r"Not there yet: (.+?)\.\s", README)
-    assert missing is not None
-    assert missing.group(1) == "decrypting TLS in `live` and on Spark"
-    assert "keylog" in options_of("report")
-    assert not {"keylog"} & {*options_of("live"), *options_of("batch")}
-    assert {"live", "batch"} <= COMMANDS
-
-
 def test_what_standard_error_says_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """One line of what is wrong is the last one; above it may be the usage."""
     assert "the last line on standard error says" in README.replace("\n", " ")

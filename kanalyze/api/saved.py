@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
 _ORDER = (*list(CONDITIONS)[:-2], "slower_than_ns", "since", "until")
-"""Of the conditions in a report: that of ``RowFilter.conditions``."""
+"""Maps names of conditions in a report to those of ``RowFilter.conditions``."""
 
 
 class SavedConditions(NamedTuple):
@@ -88,7 +88,7 @@ class SavedAnalysis:
 
     @property
     def row_filter(self) -> SavedConditions:
-        """By what the rows are filtered, now and when they were saved."""
+        """The active filters: that of this analysis, and those of the saved files."""
         return SavedConditions(_combined(self._tables.conditions, self._filter.conditions))
 
     @property
@@ -111,7 +111,7 @@ class SavedAnalysis:
             self._filter = self._filter.on_day_of(first_ns)
 
     def close(self) -> None:
-        """Close the files; to be called any time."""
+        """Close the files; may be called at any time."""
         self._tables.close()
 
     def batches(self) -> Iterator[RowBlock]:
@@ -130,14 +130,14 @@ class SavedAnalysis:
                 yield piece.rows()
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
-        """Give the rows of connections that pass the filter; otherwise as :meth:`batches`."""
+        """Yield the rows of connections that match the filter; otherwise like :meth:`batches`."""
         for block in self._opened.blocks("connections", CONNECTION_COLUMNS):
             rows = map(ConnectionRow._make, zip(*block.values(CONNECTION_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_connection):
                 yield kept
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
-        """Give the rows of anomalies that pass the filter; otherwise as :meth:`batches`."""
+        """Yield the rows of anomalies that match the filter; otherwise like :meth:`batches`."""
         for block in self._opened.blocks("anomalies", ANOMALY_COLUMNS):
             rows = map(AnomalyRow._make, zip(*block.values(ANOMALY_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_anomaly):
@@ -194,7 +194,7 @@ class SavedAnalysis:
         return self._tables
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
-        """Give the requests that pass the filter, and the number of each."""
+        """Yield the requests that match the filter, and the number of each."""
         for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
@@ -210,7 +210,7 @@ class SavedAnalysis:
                 yield block.take(places), [ids.values[place] for place in places]
 
     def _lines(self, table: str, kept: array[int]) -> Iterator[RowBlock]:
-        """Give the lines of requests that were kept, which have new numbers."""
+        """Yield the lines of the selected requests, with the new numbers of these requests."""
         self._opened.check([table])
         columns = TABLES[table].columns
         if self._filter.passes_all:

@@ -1,7 +1,7 @@
-"""The tables of saved files, as they were saved.
+"""The tables of saved files, unfiltered.
 
 In: the paths of saved files. Out: what the files say of their captures, and rows by column. Must
-not know: which rows somebody wants.
+not know: which rows the caller needs.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ CONDITIONS = {
     "since": "since",
     "until": "until",
 }
-"""Conditions of a report, and the arguments of ``RowFilter.parse`` that they come from."""
+"""Conditions in a report, and the arguments of ``RowFilter.parse`` for each."""
 
 
 class SavedTables:
-    """The tables of saved files, one file behind the other.
+    """The tables of saved files, one file after the other.
 
     Attributes:
         files: the paths.
-        quality: what the captures were like; known once the files are open.
-        conditions: which rows were saved, as a report says it; the same in all files.
-        first_packet_ns: Unix time of the first packet; None if there was none.
+        quality: the quality of the captures; known once the files are open.
+        conditions: the filter of the saved rows, as in a report; the same in all files.
+        first_packet_ns: Unix time of the first packet in ns; None if there was none.
     """
 
     def __init__(self, files: list[str], limits: Mapping[str, Any]) -> None:
-        """Have files; nothing is opened yet. ``limits`` are arguments of ``Database``."""
+        """Store the arguments; nothing is opened yet. ``limits`` are arguments of ``Database``."""
         self.files = files
         self.quality = CaptureQuality()
         self.conditions: dict[str, Any] = {}
@@ -75,11 +75,11 @@ class SavedTables:
         """Open the files.
 
         Args:
-            brokers: only rows of these are wanted; empty for all.
+            brokers: the brokers whose rows will be selected; empty for all.
 
         Raises:
-            SavedFileError: one cannot be read, or was not saved by kanalyze.
-            UsageError: they were saved with filters that differ, or without the brokers.
+            SavedFileError: a file cannot be read, or was not written by ``kanalyze save``.
+            UsageError: the files were saved with different filters, or without the brokers.
         """
         database = Database(**self._limits)
         try:
@@ -92,7 +92,7 @@ class SavedTables:
         self._database = database
 
     def close(self) -> None:
-        """Close the files; to be called any time."""
+        """Close the files; may be called at any time."""
         if self._database is not None:
             self._database.close()
 
@@ -100,10 +100,10 @@ class SavedTables:
         """Raise UsageError for a table that the files do not have."""
         for table in tables:
             if table not in self.names:
-                raise UsageError(f"{self.files[0]}: has no table {table}, which is not saved")
+                raise UsageError(f"{self.files[0]}: has no table {table}: it was not saved")
 
     def blocks(self, table: str, columns: Sequence[Column]) -> Iterator[RowBlock]:
-        """Give all rows of a table; no block is empty.
+        """Yield all rows of a table; no block is empty.
 
         Raises:
             SavedFileError: a file is damaged.
@@ -117,8 +117,8 @@ class SavedTables:
             raise self.damaged() from error
 
     def damaged(self) -> SavedFileError:
-        """Make the error of files that have something else than what was saved."""
-        return SavedFileError(f"{' '.join(self.files)}: is damaged")
+        """Make the error for files whose contents are not what was saved."""
+        return SavedFileError(f"{' '.join(self.files)}: the file is damaged")
 
     @property
     def _opened(self) -> Database:
@@ -126,7 +126,7 @@ class SavedTables:
         return self._database
 
     def _read_headers(self, headers: Sequence[Mapping[str, Any]]) -> None:
-        """Read what the files say of themselves."""
+        """Read the headers of the files."""
         for path, header in zip(self.files, headers, strict=True):
             try:
                 self.quality.merge(CaptureQuality.from_values(header["quality"]))
@@ -142,16 +142,16 @@ class SavedTables:
                 self.conditions = conditions
             elif conditions != self.conditions:
                 raise UsageError(
-                    f"{path}: was saved with another filter than {self.files[0]}; "
-                    "they cannot be read together"
+                    f"{path}: was saved with another filter than {self.files[0]}: "
+                    "give files with the same filter"
                 )
 
     @staticmethod
     def _check_brokers(database: Database, brokers: Sequence[BrokerAddress]) -> None:
-        """Raise UsageError where a broker that is named would be read otherwise in the captures.
+        """Raise UsageError if a broker of the filter would change how the captures are read.
 
-        ``--broker`` has its connections taken for Kafka whatever their bytes look like. Where they
-        were taken for that anyway, it is a filter of rows.
+        ``--broker`` makes the reader treat its connections as Kafka, whatever their bytes look
+        like. If they were saved as Kafka anyway, it is only a filter of rows.
         """
         for broker in brokers:
             ((others,),) = database.values(
@@ -164,12 +164,12 @@ class SavedTables:
             if others:
                 raise UsageError(
                     f"{broker}: {others} of its connections were not taken for Kafka when they "
-                    f"were saved: save them with --broker {broker}"
+                    f"were saved: save the captures again with --broker {broker}"
                 )
 
 
 def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:
-    """Return the filter that has these conditions; raises UsageError, TypeError or ValueError."""
+    """Return the filter with these conditions; raises UsageError, TypeError or ValueError."""
     given = dict(conditions)
     slower_ns = given.pop("slower_than_ns", None)
     arguments = {CONDITIONS[name]: value for name, value in given.items()}

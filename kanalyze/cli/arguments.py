@@ -240,8 +240,8 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _SAVE_EPILOG,
             _add_save,
         ),
-        "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
-        "compare": ("tell what differs between two captures", _COMPARE_EPILOG, _add_compare),
+        "sql": ("run an SQL query over the tables of captures", _SQL_EPILOG, _add_sql),
+        "compare": ("show what differs between two captures", _COMPARE_EPILOG, _add_compare),
         "extract": (
             "write the packets of requests to a capture",
             _EXTRACT_EPILOG,
@@ -476,6 +476,12 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
         "--whole-connections",
         action="store_true",
         help="all packets of the connections with such requests",
+    )
+    made.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="put the secrets of decrypted connections into the file: everyone who has the file "
+        "can read all of it, passwords included",
     )
     _add_input(made)
     _add_jobs(made)
@@ -789,8 +795,8 @@ def _add_captures(
 
 
 _KEY_LOG = (
-    "decrypt with the secrets of this file, in the format of SSLKEYLOGFILE, which is read "
-    "if the variable is set and this option is not"
+    "decrypt TLS with the secrets in this file, in the format of SSLKEYLOGFILE; by default the "
+    "file that this variable names"
 )
 
 

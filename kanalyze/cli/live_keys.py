@@ -49,7 +49,7 @@ def key_logs_of(arguments: argparse.Namespace, warn: Callable[[str], None]) -> K
         if files or arguments.with_secrets:
             raise
         # The variable is there for the programs that write the file.
-        print_message(f"{KEY_LOG_VARIABLE} is not used: {error}")
+        print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")
         return None
     keys.warn = warn
     if arguments.save is not None and not arguments.with_secrets:

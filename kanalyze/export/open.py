@@ -58,7 +58,7 @@ def open_writer(
     *,
     private: bool = False,
 ) -> RowWriter:
-    """Open a file for rows.
+    """Open a file, or ``-`` for standard output, for rows.
 
     ``file_format`` is one of :data:`FORMATS` or :data:`TRACE_FORMAT`; None follows the file's
     ending (JSON Lines for standard output). ``columns`` are names of columns of ``table``, None for

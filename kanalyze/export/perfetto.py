@@ -2,11 +2,11 @@
 
 In: rows of requests. Out: JSON. This module must not know where they come from.
 
-The format is the Trace Event Format of Chromium. A connection is a process; its requests are slices
-of a thread, with their parts as slices inside; what was in flight at the same time is on another
-thread. An arrow goes from a Produce to each Fetch that brought the same offsets. Times count from
-the first request, in microseconds: as Unix times they would not have nanoseconds in a double, which
-is what readers take.
+The format is Chromium's Trace Event Format. A connection is a process; its requests are slices of a
+thread, with their parts as slices inside. Requests that are in flight at the same time are on
+different threads. An arrow goes from a Produce to each Fetch of the same offsets. Times are
+microseconds since the first request: viewers read them as doubles, in which Unix times would lose
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["PerfettoWriter"]
 
 _NS_PER_US: Final = 1000
 _MOST_ITEMS: Final = 20
-"""Topics or errors shown of a request."""
+"""Number of topics or errors that are shown of a request."""
 _MOST_ENDS: Final = 100_000
-"""Kept to find the other end of an arrow."""
+"""Number of arrow ends that are kept, to find the other end."""
 _MOST_ARROWS: Final = 64
-"""To or from one partition of a request."""
+"""Number of arrows to or from one partition of a request."""
 _ONE_SIDED: Final = 0
 """The thread of requests without a response, and of responses without a request."""
 _PARTS: Final = (
@@ -51,7 +51,7 @@ class _End(NamedTuple):
 
     first_offset: int
     end_offset: int
-    """After the last one."""
+    """The offset after the last one."""
     pid: int
     tid: int
     time_ns: int
@@ -78,7 +78,7 @@ class PerfettoWriter(FileWriter):
                 self.output.file.write(separator + json.dumps(event).encode())
 
     def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
         for piece in block.pieces():
             self.write(piece.rows())
 
@@ -137,16 +137,16 @@ class PerfettoWriter(FileWriter):
 
 
 class _Threads:
-    """Gives each connection a process, and each request a thread where it overlaps no other."""
+    """Assigns a process to each connection, and threads to its requests without overlaps."""
 
     def __init__(self) -> None:
         self._pids: dict[tuple[str, int], int] = {}
         self._ends: dict[int, list[int]] = {}
-        """By process: the end in ns of the last slice of each thread, from the first one on."""
+        """By process: the end in ns of the last slice of each thread."""
         self._named: set[tuple[int, int]] = set()
 
     def place(self, row: Row, begin_ns: int, end_ns: int) -> tuple[int, int, list[dict[str, Any]]]:
-        """Return the process and the thread of a request, and events that name what is new."""
+        """Return process and thread of a request, and events that name new ones."""
         events = []
         key = row.connection, row.connection_number
         pid = self._pids.get(key)
@@ -178,12 +178,12 @@ class _Arrows:
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, str, int], list[_End]] = {}
-        """By API, topic and partition, in the order of offsets; of many the first half goes."""
+        """By API, topic and partition, in the order of offsets; if too many, half are removed."""
         self._kept = 0
         self._arrows = 0
 
     def of(self, row: Row, pid: int, tid: int) -> Iterator[tuple[int, _End, _End]]:
-        """Yield number, Produce and Fetch of the arrows that a request completes; remember it."""
+        """Yield number, Produce and Fetch of the arrows that a request completes; keep its ends."""
         if row.api_name not in ("Produce", "Fetch"):
             return
         is_produce = row.api_name == "Produce"
@@ -252,7 +252,7 @@ def _parts(row: Row) -> Iterator[tuple[str, int, int]]:
 
 
 def _arguments(row: Row) -> dict[str, Any]:
-    """Return what is shown of a request beside its times; what is not known is left out."""
+    """Return what is shown of a request besides its times, without unknown values."""
     topics = list(dict.fromkeys(part.topic or part.topic_id for part in row.partitions))
     errors = list(dict.fromkeys(error.name for error in row.errors))
     shown = {

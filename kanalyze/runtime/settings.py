@@ -50,7 +50,7 @@ class AnalysisSettings(NamedTuple):
     has_packet_numbers: bool
     """False if packets may be left out of the input and the others renumbered."""
     keylog: KeyLog | None = None
-    """The secrets that TLS is decrypted with; None for none. Shows none of them in a ``repr``."""
+    """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
 
     def stages(
         self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False

@@ -157,7 +157,7 @@ def _named(argument: str, stores: Stores) -> Iterator[InputFile]:
             is_any = True
             yield file
         elif not is_choice:
-            raise UsageError(f"{capture_name(path)}: is no key log: no line has a secret of TLS")
+            raise UsageError(f"{capture_name(path)}: not a TLS key log: no line has a secret")
     if not is_any:
         raise UsageError(f"{capture_name(argument)}: no key log here")
 

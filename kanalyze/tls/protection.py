@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
-from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
+from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
 from kanalyze.tls.handshake import is_hello
+from kanalyze.tls.hello_order import has_hello_of
 from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.ciphers import Opened
+    from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.late_start import FittingSession, LateStarts
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.records import LostRecords, TlsRecord
@@ -40,7 +42,9 @@ class Protection:
         "_side",
         *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
-    _LEFT_OUT = ("_from_start", "_late_starts", "_prospect", "_prospect_of", "_side")
+    _LEFT_OUT = (
+        *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_side"),
+    )
 
     def __init__(
         self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
@@ -62,9 +66,11 @@ class Protection:
     def state(self) -> State:
         """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
         opener = self.opener
-        epochs = None if opener is None else self._negotiation.epochs_state(opener.epochs)
+        epochs = None if opener is None else opener.epochs
+        # Those of TLS 1.2 are in the state of the negotiation.
+        state_13 = epochs.state() if isinstance(epochs, Epochs13) else None
         return (
-            *(self._late_records, self._may_be_missing, self.is_sealed, epochs),
+            *(self._late_records, self._may_be_missing, self.is_sealed, state_13),
             None if opener is None else opener.state(),
         )
 
@@ -73,7 +79,12 @@ class Protection:
         late, self._may_be_missing, self.is_sealed, epochs, opener = fields(state, "nnbTT")
         self._late_records = min(late, LATE_RECORDS)
         if opener is not None:
-            known = self._negotiation.epochs_from_state(epochs, self._side)
+            negotiation, end = self._negotiation, self._negotiation.end_of(self._side)
+            if end is None:
+                raise ValueError("keys of nobody knows which end")
+            known: Epochs = negotiation.both_epochs_12[end]
+            if epochs is not None:
+                known = Epochs13.from_state(epochs, negotiation.log)
             self.opener = RecordOpener.from_state(opener, known)
 
     @property
@@ -129,7 +140,7 @@ class Protection:
         """Tell whether a record may come next, after so many bytes that are in no record."""
         if not self.is_sealed and record.kind == HANDSHAKE_RECORD and is_hello(record.body):
             return True
-        if self.opener is None and self._negotiation.is_late:
+        if self.opener is None and self._negotiation.client_hello is None:
             self._find_keys(record)
         opener = self._prospective() if self.opener is None else self.opener
         if opener is None or not opener.has_keys:
@@ -157,7 +168,7 @@ class Protection:
             epochs = negotiation.epochs_13(side)
             is_early = negotiation.end_of(side) == 0 and negotiation.may_have_early_data
             begin = EARLY if is_early else HANDSHAKE
-            if negotiation.is_late and negotiation.server_hello is None:
+            if negotiation.client_hello is None and negotiation.server_hello is None:
                 begin = APPLICATION
             return None if epochs is None else RecordOpener(epochs, begin, self._uncertain())
         epochs_12 = negotiation.epochs_12(side)
@@ -165,7 +176,7 @@ class Protection:
 
     def _uncertain(self) -> int:
         """Return how many records may be missing before the next one."""
-        is_begin_known = self._from_start or self._negotiation.has_hello_of(self._side)
+        is_begin_known = self._from_start or has_hello_of(self._negotiation, self._side)
         return self._may_be_missing if is_begin_known else ANY_NUMBER
 
     def _find_keys(self, record: TlsRecord) -> None:

@@ -233,7 +233,7 @@ def test_lines_count_connections_with_tls(tmp_path):
     ("argv", "told"),
     [
         (["--keylog", "."], "directory"),
-        (["--keylog", "README.md"], "README.md: is no key log"),
+        (["--keylog", "README.md"], "README.md: not a TLS key log"),
         (["--with-secrets"], "--with-secrets needs --save, which writes packets"),
         (["--write", str(OTHER_KEYS), "--keylog", str(OTHER_KEYS)], "is also an input"),
     ],
@@ -249,7 +249,7 @@ def test_a_variable_that_is_of_no_use_stops_nothing(tmp_path):
     wrong = tmp_path / "wrong.keys"
     wrong.write_text("no key log\n")
     with started(*ROWS, SSLKEYLOGFILE=str(wrong)) as live:
-        assert live.told().startswith("kanalyze: SSLKEYLOGFILE is not used: ")
+        assert live.told().startswith("kanalyze: SSLKEYLOGFILE is ignored: ")
         live.give(PCAP_HEADER)
         live.input.close()
         assert live.end() == (0, [], "")

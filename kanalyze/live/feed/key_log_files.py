@@ -120,7 +120,7 @@ def _begun(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
         warn(f"{path}: only the last {MOST_BYTES_BEFORE >> 20} MiB are read")
     if file.has_no_secret:
         file.close()
-        raise UsageError(f"{path}: is no key log: no line has a secret of TLS")
+        raise UsageError(f"{path}: not a TLS key log: no line has a secret")
     return file
 
 

@@ -101,7 +101,7 @@ class CaptureReport(NamedTuple):
     unreadable: str | None
     """Why the capture is left out; None if it is not."""
     is_foreign: bool = False
-    """True if it is no capture; False if reading it failed, which may succeed later."""
+    """True if it is not a capture; false if reading failed, which may succeed later."""
     keyed: KeyedCapture | None = None
     """Where it has secrets of TLS, if it has any; the secrets are not in it."""
 

@@ -30,7 +30,7 @@ class PacketNumbers:
         *,
         are_all_numbered: bool,
     ) -> None:
-        """Arguments as those of :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
+        """Make it; see :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
         self._place = place
         self._are_all_numbered = are_all_numbered
         self._capture: WordBuffer = words_of(buffers, "capture")
@@ -48,7 +48,7 @@ class PacketNumbers:
             return
         capture, number = self._place(low)
         other, last_number = self._place(high)
-        # A packet of another capture between the two would have taken a number.
+        # If a packet of another capture came between the two, it would have a number between.
         is_run = capture == other and number is not None and last_number == number + high - low
         if self._are_all_numbered and is_run and number is not None:
             requests.shift(count, number - low)

@@ -234,7 +234,7 @@ def test_what_is_no_key_log_is_refused_at_the_beginning_and_said_later(content, 
     watched.look()
     watched.look()
     assert watched.told[1:] == [f"{path}: no line has a secret of TLS"]
-    with pytest.raises(UsageError, match="is no key log"):
+    with pytest.raises(UsageError, match="not a TLS key log"):
         Watched(path)
 
 
