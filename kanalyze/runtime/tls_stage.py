@@ -36,8 +36,8 @@ class TlsStage:
         """Make the stage.
 
         Args:
-            most_bytes: memory for handshakes that are watched takes half of it, what connections
-                that are decrypted buffer twice as much.
+            most_bytes: half of the memory for connections that are decrypted, or may be; handshakes
+                that are watched take half of it too.
             watches: whether the facts of TLS are written to connections.
             keylog: the secrets to decrypt with, besides those inside captures; None for none.
         """

@@ -76,8 +76,9 @@ class ApplicationData:
         """Put a gap before a record: neither it nor what follows can be read."""
         self._writer.add_gap(None, record.time_ns, record.packet)
 
-    def begin_epoch(self) -> None:
-        """Note that no application data of this epoch came yet."""
+    def begin_epoch(self, opener: RecordOpener, epoch: int) -> None:
+        """Begin an epoch, of which no application data came yet."""
+        opener.begin(epoch)
         self._has_data = False
 
     def add(self, content: bytes | memoryview, record: TlsRecord, *, is_early: bool) -> None:

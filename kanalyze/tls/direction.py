@@ -26,6 +26,7 @@ from kanalyze.tls.application_data import ApplicationData
 from kanalyze.tls.epochs import APPLICATION, EARLY
 from kanalyze.tls.facts import Decryption, TlsCounts
 from kanalyze.tls.handshake import KEY_UPDATE, MessageAssembler
+from kanalyze.tls.hello_order import note_begun, waits
 from kanalyze.tls.negotiation import MessageOrigin
 from kanalyze.tls.protection import Protection
 from kanalyze.tls.record_queue import RecordQueue
@@ -196,8 +197,8 @@ class TlsDirection:
     def _must_wait(self, record: TlsRecord) -> bool:
         """Tell whether the other direction, or the key log, may still say how to read a record."""
         if not self._protection.is_sealed and record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC):
-            self._negotiation.note_begun(self._side, record.kind)
-            if self._negotiation.waits(self._side):
+            note_begun(self._negotiation, self._side, record.kind)
+            if waits(self._negotiation, self._side):
                 return True
         if not self._keys_may_come or not self._protection.covers(record):
             return False
@@ -262,8 +263,9 @@ class TlsDirection:
                 self._negotiation.facts.add_alert(alert)
                 self._alerts.append(alert)
         elif kind == CHANGE_CIPHER_SPEC and is_sealed:
-            assert self._protection.opener is not None
-            self._begin_epoch(self._protection.opener.epoch + 1)
+            opener = self._protection.opener
+            assert opener is not None
+            self._data.begin_epoch(opener, opener.epoch + 1)
 
     def _read_messages(
         self, content: bytes | memoryview, record: TlsRecord, *, is_sealed: bool
@@ -277,9 +279,4 @@ class TlsDirection:
                     negotiation.facts.key_updates += 1
                     epoch = opener.epoch + 1
                 if epoch is not None and epoch > opener.epoch:
-                    self._begin_epoch(epoch)
-
-    def _begin_epoch(self, epoch: int) -> None:
-        assert self._protection.opener is not None
-        self._protection.opener.begin(epoch)
-        self._data.begin_epoch()
+                    self._data.begin_epoch(opener, epoch)

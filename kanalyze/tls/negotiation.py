@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
-from kanalyze.model.tls_record import APPLICATION_DATA
 from kanalyze.tls import handshake
 from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
@@ -72,7 +71,7 @@ class Negotiation:
         self._adopted_suite: CipherSuite | None = None
         """Of a session whose ServerHello was not seen."""
         self.both_epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
-        self._has_begun = [False, False]
+        self.has_begun = [False, False]
         """By side, whether records came that are behind its hello."""
         self._begin_ns = 0
         self._finished_ns: list[int | None] = [None, None]
@@ -90,7 +89,7 @@ class Negotiation:
             *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
             *(None if server is None else tuple(server), self.client_random),
             *(epochs.state(), other_epochs.state(), self._begin_ns, tuple(self._finished_ns)),
-            *(self.may_have_early_data, *self._has_begun, suite),
+            *(self.may_have_early_data, *self.has_begun, suite),
         )
 
     def load_state(self, state: object) -> None:
@@ -100,7 +99,7 @@ class Negotiation:
         self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
         self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
         self.client_random, *of_epochs, self._begin_ns, finished, early = others[:6]
-        *self._has_begun, suite = others[6:]
+        *self.has_begun, suite = others[6:]
         self._adopted_suite = None if suite is None else cipher_suite(suite)
         for epochs, known in zip(self.both_epochs_12, of_epochs, strict=True):
             epochs.load_state(known)
@@ -123,35 +122,6 @@ class Negotiation:
         if self.server_hello is not None:
             return self.server_hello.version == TLS_1_3
         return self.client_random is not None and has_secrets_13(self.log, self.client_random)
-
-    def waits(self, side: int) -> bool:
-        """Tell whether keys to what a side sends wait for a hello of the other side."""
-        # Both directions of a batch are read one after the other, either may be the first.
-        if self.handshakes and self.server_hello is None:
-            client_side = self.facts.client_side
-            return client_side is not None and not self._has_begun[1 - client_side]
-        if self.handshakes or self._has_begun[1 - side]:
-            return False
-        return self.server_hello is None or self.end_of(side) == 1
-
-    def note_begun(self, side: int, kind: int) -> None:
-        """Note a record of a side that comes behind its hello: encrypted, or ChangeCipherSpec.
-
-        A server of TLS 1.3 sends the latter behind a HelloRetryRequest too.
-        """
-        if kind == APPLICATION_DATA or not self.facts.retried:
-            self._has_begun[side] = True
-
-    @property
-    def is_late(self) -> bool:
-        """Whether no ClientHello was seen: the capture began later, or it is lost."""
-        return self.handshakes == 0
-
-    def has_hello_of(self, side: int) -> bool:
-        """Tell whether a side's hello was seen."""
-        if self.end_of(side) == 0:
-            return self.handshakes > 0
-        return self.server_hello is not None
 
     def handshake_12(self, client_random: bytes) -> Handshake12 | None:
         """Return what keys of TLS 1.2 depend on; None without a ServerHello of TLS 1.2."""

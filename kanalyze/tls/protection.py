@@ -12,6 +12,7 @@ from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
 from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
 from kanalyze.tls.handshake import is_hello
+from kanalyze.tls.hello_order import has_hello_of
 from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Protection:
         """Tell whether a record may come next, after so many bytes that are in no record."""
         if not self.is_sealed and record.kind == HANDSHAKE_RECORD and is_hello(record.body):
             return True
-        if self.opener is None and self._negotiation.is_late:
+        if self.opener is None and self._negotiation.client_hello is None:
             self._find_keys(record)
         opener = self._prospective() if self.opener is None else self.opener
         if opener is None or not opener.has_keys:
@@ -167,7 +168,7 @@ class Protection:
             epochs = negotiation.epochs_13(side)
             is_early = negotiation.end_of(side) == 0 and negotiation.may_have_early_data
             begin = EARLY if is_early else HANDSHAKE
-            if negotiation.is_late and negotiation.server_hello is None:
+            if negotiation.client_hello is None and negotiation.server_hello is None:
                 begin = APPLICATION
             return None if epochs is None else RecordOpener(epochs, begin, self._uncertain())
         epochs_12 = negotiation.epochs_12(side)
@@ -175,7 +176,7 @@ class Protection:
 
     def _uncertain(self) -> int:
         """Return how many records may be missing before the next one."""
-        is_begin_known = self._from_start or self._negotiation.has_hello_of(self._side)
+        is_begin_known = self._from_start or has_hello_of(self._negotiation, self._side)
         return self._may_be_missing if is_begin_known else ANY_NUMBER
 
     def _find_keys(self, record: TlsRecord) -> None:
