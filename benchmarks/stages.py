@@ -35,7 +35,7 @@ STAGES = {
     "rows": ("tables/", "common/"),
     "export": ("export/",),
     "report": ("queries/", "render/"),
-    "extract": ("extract/",),
+    "extract": ("extraction/",),
     "in between": ("runtime/", "common/plain_values"),
     "spark": ("spark/",),
     "live": ("live/",),

@@ -14,7 +14,6 @@ PACKAGE = Path(kanalyze.__file__).parent
 MOST_METHODS = 20
 LARGER = {
     "kanalyze.queries.database.Database": 24,
-    "kanalyze.runtime.stages.Stages": 24,
     "kanalyze.tls.negotiation.Negotiation": 24,
 }
 """Classes that are still to be divided, and how many methods they may have until then."""

@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 import kanalyze
-from kanalyze.api.reports import report_on
+from kanalyze.api.reports import page_of as api_page
+from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.queries.database import Database
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.json_schema.published import SCHEMAS
-from kanalyze.queries.page import cube_of
-from kanalyze.render.html import html_page
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
@@ -98,9 +96,9 @@ def report_of(capture: str) -> tuple[str, str]:
 
 def page_of(capture: str) -> str:
     """Return the report of a capture as a page."""
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        report = report_on(Analysis([capture]), database, finding_kinds())
-        return html_page(report, cube_of(database, report))
+    kinds = finding_kinds()
+    with opened_tables(Analysis([capture]), tables_of(kinds)) as tables:
+        return api_page(tables.database, report_on(tables, kinds)).decode("utf-8")
 
 
 def unpacked(text: str) -> str:

@@ -47,11 +47,13 @@ if TYPE_CHECKING:
         Captures,
         CompareOptions,
         ConnectionOptions,
+        ExtractOptions,
         MessageOptions,
         RecordOptions,
         RequestOptions,
     )
     from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.extraction.extract import Extracted
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
@@ -67,6 +69,7 @@ __all__ = [
     "compare",
     "connections",
     "decode",
+    "extract",
     "groups",
     "metadata",
     "records",
@@ -287,16 +290,20 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: the command line imports this module for rows too, which need no queries.
-    from kanalyze.api.reports import report_on
-    from kanalyze.queries.database import REPORT_MEMORY_BYTES, Database
+    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
     arguments = _request_arguments("report", captures, options)
-    with (
-        closing(_maker_of_rows(arguments)()) as analysis,
-        Database(max_memory_bytes=REPORT_MEMORY_BYTES, threads=arguments["jobs"]) as database,
-    ):
-        return report_on(analysis, database, finding_kinds())
+    kinds = finding_kinds()
+    with opened_tables(
+        _maker_of_rows(arguments)(),
+        tables_of(kinds),
+        max_memory_bytes=REPORT_MEMORY_BYTES,
+        threads=arguments["jobs"],
+    ) as tables:
+        return report_on(tables, kinds)
 
 
 def compare(
@@ -392,6 +399,56 @@ def save(
             {"port": arguments["ports"], **names},
             **limits,
         )
+
+
+def extract(
+    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[ExtractOptions]
+) -> Extracted:
+    """Write the packets of requests to a pcapng file (``kanalyze extract``); return counts.
+
+    The packets are copied unchanged, in their order. The packets of each request and response get a
+    comment that Wireshark shows. The file can be read by its owner alone.
+
+    Args:
+        *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
+        output: the file. A capture is not replaced, unless with ``force``.
+        **options: those of :func:`requests`, and any of
+
+            - ``around``: also packets on the same connections so long before and after each
+              request: a timedelta, or a text such as ``"2s"``.
+            - ``with_handshake``: True for the beginning of these connections too: TCP and TLS
+              handshake, ApiVersions, SASL.
+            - ``whole_connections``: True for all packets of these connections.
+            - ``with_secrets``: True to put the TLS secrets of the sessions in the file into it:
+              everyone who has the file can then read all of it.
+            - ``force``: True to replace a capture.
+
+    Raises:
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`; or ``output`` is a capture, or an input can be read only
+            once.
+        OSError: the file cannot be written.
+    """
+    from kanalyze.api.options import ExtractOptions, duration_ns
+    from kanalyze.export.files import OutputFile
+    from kanalyze.extraction.extract import Extent, Selected, extract_packets
+    from kanalyze.tls.keylog import KeyLog
+
+    known = ExtractOptions.__optional_keys__
+    arguments = _arguments("extract", captures, options, known)
+    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
+    selected = Selected([arguments.pop("row_filter")])
+    flags = ("with_handshake", "whole_connections", "with_secrets", "force")
+    given = {name: truth(name, options.get(name, False)) for name in flags}
+    around_ns = duration_ns("around", options.get("around")) or 0
+    extent = Extent(around_ns, given["with_handshake"], given["whole_connections"])
+    own_keys = None
+    if given["with_secrets"]:
+        own_keys = read_key_logs(path_texts("keylog", options.get("keylog"))) or KeyLog()
+    opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=given["force"])
+    with closing(Analysis(**arguments)) as analysis:
+        return extract_packets(analysis, selected, opened, extent, own_keys)
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:

@@ -63,11 +63,13 @@ __all__ = [
     "CompareOptions",
     "ConnectionOptions",
     "EndOptions",
+    "ExtractOptions",
     "MessageOptions",
     "RecordOptions",
     "RequestOptions",
     "captures_of",
     "check_names",
+    "duration_ns",
     "filter_of",
 ]
 
@@ -125,6 +127,16 @@ class RequestOptions(MessageOptions, total=False):
     """Options of :func:`kanalyze.requests`, similar functions, and :func:`kanalyze.report`."""
 
     jobs: int
+
+
+class ExtractOptions(RequestOptions, total=False):
+    """The options of :func:`kanalyze.extract`."""
+
+    around: Duration
+    with_handshake: bool
+    whole_connections: bool
+    with_secrets: bool
+    force: bool
 
 
 class CompareOptions(RequestOptions, total=False):
@@ -201,7 +213,7 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
         statuses=frozenset(_each("status", parse_status, texts, options)),
         error_codes=frozenset(_each("error", parse_error, number_texts, options)),
         errors_only=truth("errors", options.get("errors", False)),
-        slower_than_ns=_duration_ns("slower_than", options.get("slower_than")),
+        slower_than_ns=duration_ns("slower_than", options.get("slower_than")),
         since_ns=since_ns,
         until_ns=until_ns,
         since_of_day_ns=since_of_day_ns,
@@ -225,6 +237,7 @@ def _time(name: str, value: object) -> tuple[int | None, int | None]:
     return parsed(name, parse_time_or_time_of_day, text)
 
 
-def _duration_ns(name: str, value: object) -> int | None:
+def duration_ns(name: str, value: object) -> int | None:
+    """Return a duration in ns; None for None. Raises UsageError that begins with ``name``."""
     text = duration_text(name, value)
     return None if text is None else parsed(name, parse_duration_ns, text)

@@ -1,46 +1,52 @@
-"""Makes the report on the rows of an analysis, by SQL queries over their tables.
+"""Makes the report on the tables of a run, by SQL queries, and its HTML page.
 
-In: an analysis, and an empty database. Out: the report as plain values, with ``findings``. This
-module must not know how a report is shown.
+In: filled tables. Out: the report as plain values, with ``findings``; the bytes of a page. This
+module must not know how a report is shown on a terminal.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.tables import fill
 from kanalyze.queries.report import report_with_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from kanalyze.api.saved import SavedAnalysis
-    from kanalyze.queries.database import Database
+    from kanalyze.api.tables import OpenedTables
+    from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
-    from kanalyze.runtime.pipeline import Analysis
 
-__all__ = ["report_on"]
+__all__ = ["page_of", "report_on", "tables_of"]
+
+
+def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
+    """Return the tables that a report asks for its findings, besides those that always are."""
+    return {table for kind in kinds for table in kind.tables}
 
 
 def report_on(
-    analysis: Analysis | SavedAnalysis,
-    database: Database,
+    tables: OpenedTables,
     kinds: Sequence[FindingKind],
     thresholds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Fill a database with the rows of an analysis, and return the report on them.
+    """Return the report on the tables of a run.
 
     Args:
-        analysis: an analysis that has not started; it is read to the end.
-        database: an empty database; afterwards it has the tables that report queries need.
+        tables: with those of :func:`tables_of`.
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
 
     Raises:
-        KanalyzeError: a capture cannot be read.
         QueryError: the query of a user's finding fails.
         UsageError: a threshold does not exist.
     """
-    fill(database, analysis, {table for kind in kinds for table in kind.tables})
-    conditions = analysis.row_filter.conditions
-    return report_with_findings(database, analysis.quality, conditions, kinds, thresholds)
+    return report_with_findings(*tables, kinds, thresholds)
+
+
+def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
+    """Return a report as one file of HTML."""
+    from kanalyze.queries.page import cube_of
+    from kanalyze.render.html import html_page
+
+    return html_page(report, cube_of(engine, report)).encode("utf-8")

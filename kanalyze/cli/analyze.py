@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none", "rows_of"]
+__all__ = [
+    "analysis_of",
+    "catalog_of",
+    "filters_of",
+    "key_log_of",
+    "progress_bar",
+    "report_if_none",
+    "rows_of",
+]
 
 _FILTERS = {
     "apis": "api",
@@ -86,7 +94,7 @@ def analysis_of(
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
         "jobs": _jobs(arguments),
-        "keylog": _key_log(arguments),
+        "keylog": key_log_of(arguments),
     }
     return Analysis(
         arguments.captures,
@@ -202,7 +210,7 @@ def _quoted(value: object) -> str:
     return shlex.quote(str(value))
 
 
-def _key_log(arguments: argparse.Namespace) -> KeyLog | None:
+def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
     """Return the secrets of ``--keylog``, or else those in the file that the environment names.
 
     The variable is meant for the programs that write the file. If the file cannot be used here,

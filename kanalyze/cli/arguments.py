@@ -477,6 +477,12 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
         action="store_true",
         help="all packets of the connections with such requests",
     )
+    made.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="put the secrets of decrypted connections into the file: everyone who has the file "
+        "can read all of it, passwords included",
+    )
     _add_input(made)
     _add_jobs(made)
 

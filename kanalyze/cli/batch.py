@@ -52,10 +52,9 @@ def _run(
 
 
 def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
-    from kanalyze.queries.page import cube_of
-    from kanalyze.render.html import html_page
+    from kanalyze.api.reports import page_of
 
-    file.write(html_page(report, cube_of(engine, report)).encode("utf-8"))
+    file.write(page_of(engine, report))
 
 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:

@@ -12,21 +12,24 @@ from kanalyze.cli.analyze import (
     analysis_of,
     catalog_of,
     filters_of,
+    key_log_of,
     progress_bar,
     report_if_none,
     worker_count,
 )
 from kanalyze.cli.arguments import parser
+from kanalyze.cli.console import print_message
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.extract.extraction import Extent, Selected, extract_packets
+from kanalyze.extraction.extract import Extent, Selected, extract_packets
+from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from kanalyze.extract.extraction import Extracted
+    from kanalyze.extraction.extract import Extracted
     from kanalyze.tables.filters import RowFilter
 
 __all__ = ["extract"]
@@ -54,17 +57,34 @@ def extract(arguments: argparse.Namespace) -> None:
         selected = Selected([make_filter(catalog, **filters_of(arguments))])
     analysis = analysis_of(arguments, catalog=catalog, filtered=False)
     with closing(analysis), progress_bar(analysis, arguments.output):
-        extracted = extract_packets(analysis, selected, output, extent)
+        extracted = extract_packets(
+            analysis,
+            selected,
+            output,
+            extent,
+            key_log=_own_key_log(arguments) if arguments.with_secrets else None,
+        )
     if not extracted.connections:
         report_if_none(0, arguments, analysis)
     elif arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
+    if extracted.decrypted_connections and not arguments.with_secrets:
+        print_message(
+            f"{arguments.output}: packets with TLS stay encrypted; "
+            "--with-secrets puts their secrets beside them"
+        )
+
+
+def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
+    """Return the key log of the arguments once more; an empty one if there is none."""
+    return key_log_of(arguments) or KeyLog()
 
 
 def _of_findings(arguments: argparse.Namespace) -> Selected:
     """Search for findings, and return the filters of their rows; raises UsageError if none."""
-    from kanalyze.api.reports import report_on
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
     wanted = set(arguments.finding)
@@ -73,13 +93,15 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
     for name in sorted(wanted.difference(known)):
         raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
     kinds = [kind for kind in kinds if kind.query.name in wanted]
-    memory_bytes = arguments.max_memory or DEFAULT_MEMORY_BYTES
-    with (
-        closing(analysis_of(arguments)) as analysis,
-        Database(max_memory_bytes=memory_bytes, threads=worker_count(arguments)) as database,
-        progress_bar(analysis, arguments.output),
-    ):
-        findings = report_on(analysis, database, kinds)["findings"]
+    analysis = analysis_of(arguments)
+    with opened_tables(
+        analysis,
+        tables_of(kinds),
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=worker_count(arguments),
+        progress=progress_bar(analysis, arguments.output),
+    ) as tables:
+        findings = report_on(tables, kinds)["findings"]
     of_requests = [each for each in findings if each["command"] == "requests"]
     of_connections = [each for each in findings if each["command"] == "connections"]
     return Selected(

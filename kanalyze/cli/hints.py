@@ -63,9 +63,21 @@ class HintingParser(argparse.ArgumentParser):
             for command in self._commands.values():
                 command.siblings = self._commands
         found, rest = super().parse_known_args(words, namespace)
-        if rest:
+        if rest and not self._takes(rest, found):
             self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
+        return found, []
+
+    def _takes(self, rest: Sequence[str], found: Any) -> bool:
+        """Add captures that stand behind options to those in front, which argparse would refuse.
+
+        Return whether they are nothing else, and the command takes any number of them.
+        """
+        many = [each for each in self._get_positional_actions() if each.nargs in ("*", "+")]
+        if not many or any(word.startswith("-") and word != _STANDARD_INPUT for word in rest):
+            return False
+        before = getattr(found, many[-1].dest) or ()
+        setattr(found, many[-1].dest, [*before, *rest])
+        return True
 
     def _check_options(self, words: Iterable[str]) -> None:
         for text in words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from kanalyze.queries.database import Database
-
 __all__ = ["report", "write_report"]
 
 _ENDINGS = {".txt": "text", ".json": "json", ".md": "md", ".html": "html"}
@@ -33,18 +31,19 @@ def report(arguments: argparse.Namespace) -> None:
 
     Raises KanalyzeError and OSError.
     """
-    from kanalyze.api.reports import report_on
-    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES, Database
-    from kanalyze.queries.findings import finding_kinds
+    from kanalyze.api.reports import page_of, report_on, tables_of
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES
+    from kanalyze.queries.findings import finding_kinds, with_thresholds
 
     report_format = _format(arguments)
     order = TableOrder(arguments.sort, arguments.limit)
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
-    kinds = finding_kinds(*folders)
+    kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
+    with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
     # A page needs sums over sums, of which a part must be in memory at once.
     has_page = arguments.html is not None or report_format == "html"
     usual_bytes = DEFAULT_MEMORY_BYTES if has_page else REPORT_MEMORY_BYTES
-    memory_bytes = arguments.max_memory or usual_bytes
     with ExitStack() as stack:
 
         def opened(destination: str | None) -> OutputFile | None:
@@ -54,22 +53,30 @@ def report(arguments: argparse.Namespace) -> None:
         page = opened(arguments.html)
         to_terminal = report_format == "text" and arguments.output == STANDARD_OUTPUT
         output = None if to_terminal else opened(arguments.output)
-        analysis = stack.enter_context(closing(rows_of(arguments)))
-        threads = worker_count(arguments)
-        database = stack.enter_context(Database(max_memory_bytes=memory_bytes, threads=threads))
+        analysis = rows_of(arguments)
+        tables = opened_tables(
+            analysis,
+            tables_of(kinds),
+            max_memory_bytes=arguments.max_memory or usual_bytes,
+            threads=worker_count(arguments),
+            progress=progress_bar(analysis),
+        )
 
         def summarize() -> dict[str, Any]:
-            with progress_bar(analysis):
-                summary = report_on(analysis, database, kinds, dict(arguments.threshold))
-                if page is not None:
-                    page.file.write(_page(database, summary))
-                return summary
+            filled = stack.enter_context(tables)
+            summary = report_on(filled, kinds, thresholds)
+            made = page_of(filled.database, summary) if has_page else b""
+            if page is not None:
+                page.file.write(made)
+            if output is not None and report_format == "html":
+                output.file.write(made)
+            return summary
 
         def show(summary: dict[str, Any]) -> None:
             if output is None:
                 _show(summary, order)
-            else:
-                output.file.write(_bytes(summary, report_format, order, database))
+            elif report_format != "html":
+                output.file.write(_bytes(summary, report_format, order))
 
         write_report(arguments.json, summarize, show if _is_shown(arguments) else None)
 
@@ -143,12 +150,8 @@ def _text(summary: dict[str, Any], order: TableOrder | None) -> str:
     return "".join(f"{line.plain}\n" for line in report_lines(summary, plain_width(), order))
 
 
-def _bytes(
-    summary: dict[str, Any], report_format: str, order: TableOrder, database: Database
-) -> bytes:
-    """Return a report as the contents of a file."""
-    if report_format == "html":
-        return _page(database, summary)
+def _bytes(summary: dict[str, Any], report_format: str, order: TableOrder) -> bytes:
+    """Return a report in text, JSON or Markdown as the contents of a file."""
     if report_format == "json":
         from kanalyze.render.json import summary_json
 
@@ -158,10 +161,3 @@ def _bytes(
 
         return report_markdown(summary, order).encode("utf-8")
     return _text(summary, order).encode("utf-8")
-
-
-def _page(database: Database, summary: dict[str, Any]) -> bytes:
-    from kanalyze.queries.page import cube_of
-    from kanalyze.render.html import html_page
-
-    return html_page(summary, cube_of(database, summary)).encode("utf-8")

@@ -5,13 +5,11 @@ Each command imports only its own table, because imports take most of a short co
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kanalyze.cli.analyze import progress_bar, report_if_none, rows_of
 from kanalyze.cli.output import opened_output, write_rows
-from kanalyze.common.escaping import escape
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 
@@ -42,11 +40,11 @@ def requests(arguments: argparse.Namespace) -> None:
 
 def _write_display_filters(arguments: argparse.Namespace) -> None:
     """Write the display filter of the packets of requests, a line for each capture."""
-    from kanalyze.render.wireshark import display_filter
+    from kanalyze.render.wireshark import filter_lines
 
     if arguments.format or arguments.columns:
         raise UsageError("--wireshark writes display filters: without --format and --columns")
-    packets: defaultdict[str, set[int]] = defaultdict(set)
+    packets: list[tuple[str, int | None]] = []
     requests = 0
     with (
         closing(rows_of(arguments)) as analysis,
@@ -55,12 +53,10 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
     ):
         for rows in analysis.row_batches():
             requests += len(rows)
-            for row in rows:
-                known = (row.request_packet, row.response_packet)
-                packets[row.capture].update(each for each in known if each is not None)
-        for capture, numbers in packets.items():
-            name = f"{escape(capture)}: " if len(packets) > 1 else ""
-            output.file.write(f"{name}{display_filter(numbers)}\n".encode())
+            packets += [(row.capture, row.request_packet) for row in rows]
+            packets += [(row.capture, row.response_packet) for row in rows]
+        for line in filter_lines(packets):
+            output.file.write(f"{line}\n".encode())
     report_if_none(requests, arguments, analysis)
 
 

@@ -188,9 +188,7 @@ def _check_no_capture(path: Path, shown: str) -> None:
     from kanalyze.capture.reader import is_capture  # imported late: most outputs are new
 
     if is_capture(path):
-        raise UsageError(
-            f"{shown}: a capture has this name and is not overwritten: use another name"
-        )
+        raise UsageError(f"{shown}: is a capture and is not overwritten: use another name")
 
 
 def _mode_of(path: Path) -> int:

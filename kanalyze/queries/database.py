@@ -60,6 +60,8 @@ _ROW_GROUP = 30_720
 to insert; a group of DuckDB's own size, four times as many, takes 100 MB meanwhile."""
 _BYTES_AT_ONCE = 16 << 20
 """Rows of a table that wait for others take no more than that."""
+_BATCHES_AT_ONCE = 128
+"""A batch of few rows takes some 50 kB, for each of its columns is an object of its own."""
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
 _READ_ROWS = 4096
@@ -176,7 +178,7 @@ class Database:
         waiting.add(batch)
         if waiting.rows >= _ROW_GROUP:
             self._insert_rows(table, waiting.take_groups())
-        elif waiting.bytes >= _BYTES_AT_ONCE:
+        elif waiting.bytes >= _BYTES_AT_ONCE or waiting.batches >= _BATCHES_AT_ONCE:
             self._insert_rows(table, waiting.take_all())
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -365,6 +367,10 @@ class _Waiting:
         self.rows = 0
         self.bytes = 0
         self._batches: list[pa.RecordBatch] = []
+
+    @property
+    def batches(self) -> int:
+        return len(self._batches)
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)

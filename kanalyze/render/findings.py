@@ -18,9 +18,9 @@ from kanalyze.render.times import clock_text
 from kanalyze.render.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["FindingGroup", "finding_groups", "finding_lines"]
+__all__ = ["FindingGroup", "finding_groups", "finding_lines", "left_out_text"]
 
 _MOST_OF_A_KIND = 3
 _TEXT_LIMIT = 300
@@ -51,8 +51,21 @@ def finding_groups(findings: Sequence[dict[str, Any]]) -> Iterator[FindingGroup]
         )
 
 
-def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
-    """Yield the lines of the first few findings of each kind, the most severe first."""
+def left_out_text(report: Mapping[str, Any]) -> str | None:
+    """Return the kinds of findings that were not searched for, and why; None if there are none."""
+    names = [shown(name) for name in report.get("findings_left_out", ())]
+    if not names:
+        return None
+    return f"not searched for, because they need all rows: {', '.join(names)}"
+
+
+def finding_lines(
+    findings: Sequence[dict[str, Any]], left_out: str | None = None
+) -> Iterator[Line]:
+    """Yield the lines of the first few findings of each kind, the most severe first.
+
+    ``left_out`` says which kinds were not searched for.
+    """
     yield Line()
     yield Line("Findings", style="bold cyan")
     if not findings:
@@ -67,6 +80,8 @@ def finding_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
         yield Line(f"  why: {group.why}")
         yield Line(f"  repair: {group.repair}")
         yield Line(f"  sure: {group.sure}", style="dim")
+    if left_out is not None:
+        yield Line(left_out, style="dim")
 
 
 def _seen(finding: dict[str, Any]) -> str:

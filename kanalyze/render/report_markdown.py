@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import finding_groups
+from kanalyze.render.findings import finding_groups, left_out_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.markdown import markdown_code, markdown_table, markdown_text
 from kanalyze.render.report_tables import TableOrder, report_tables
@@ -38,6 +38,8 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
         yield from _findings(summary["findings"])
+        left_out = left_out_text(summary)
+        yield from () if left_out is None else ("", markdown_text(left_out))
     before, behind = report_tables(summary, order)
     for table in before:
         yield from _table(table)
@@ -66,6 +68,8 @@ def _table(table: ReportTable) -> Iterator[str]:
     yield from markdown_table(table.columns, [[text for text, _ in row] for row in table.rows])
     if table.more:
         yield f"\nand {count_text(table.more)} more"
+    for note in table.notes:
+        yield f"\n{markdown_code(note)}"
 
 
 def _charts(lines: Iterable[Line]) -> Iterator[str]:

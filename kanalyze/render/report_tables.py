@@ -23,6 +23,7 @@ from kanalyze.render.units import (
     per_mille_text,
     records_text,
 )
+from kanalyze.render.wireshark import filter_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,6 +60,8 @@ class ReportTable(NamedTuple):
     """Rows of cells, each cell with its style."""
     more: int
     """Number of lines that are not shown."""
+    notes: Sequence[str] = ()
+    """Lines below the table."""
 
 
 class _Shown(NamedTuple):
@@ -78,6 +81,8 @@ class _Content(NamedTuple):
     most: int = _SOME
     sorted_title: str = ""
     """The title if lines are sorted by ``--sort``; empty for a table that keeps its own order."""
+    notes: Callable[[Sequence[_Item]], Sequence[str]] = lambda _: ()
+    """Lines below the table, for the items shown."""
 
 
 def report_tables(
@@ -126,7 +131,8 @@ def _table(content: _Content, order: TableOrder) -> ReportTable:
         [(each.cell(item), _style(each, item)) for each in content.columns] for item in items[:most]
     ]
     columns = tuple(each.column for each in content.columns)
-    return ReportTable(title, columns, rows, max(len(items) - most, 0))
+    notes = content.notes(items[:most])
+    return ReportTable(title, columns, rows, max(len(items) - most, 0), notes)
 
 
 def _style(shown_column: _Shown, item: _Item) -> str:
@@ -633,7 +639,14 @@ def _slowest(summary: _Item) -> _Content:
         _text("connection", "connection", 20, rank=5),
     )
     title = "Slowest requests (those that waited on purpose left out)"
-    return _Content(title, summary["slowest"], columns)
+    return _Content(title, summary["slowest"], columns, notes=_display_filters)
+
+
+def _display_filters(items: Sequence[_Item]) -> list[str]:
+    """Return the display filters of the packets of requests, for Wireshark."""
+    sides = ("request_packet", "response_packet")
+    packets = [(item["capture"], item[side]) for item in items for side in sides]
+    return [f"Wireshark: {line}" for line in filter_lines(packets)]
 
 
 def _large_parts(item: _Item) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.render.chart import bar_lines, columns_for, largest, resampled
-from kanalyze.render.findings import finding_lines
+from kanalyze.render.findings import finding_lines, left_out_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import fitted, natural_widths, padded
 from kanalyze.render.lines import Line, table_line
@@ -45,10 +45,10 @@ def render_report(summary: _Item, console: Console, order: TableOrder | None = N
 def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
     """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
     before, behind = report_tables(summary, order or TableOrder(), width)
-    findings = finding_lines(summary["findings"]) if "findings" in summary else ()
+    left_out = left_out_text(summary)
     lines = chain(
         header_lines(summary),
-        findings,
+        finding_lines(summary["findings"], left_out) if "findings" in summary else (),
         *(_table(table, width) for table in before),
         _charts(summary, width),
         *(_table(table, width) for table in behind),
@@ -69,6 +69,8 @@ def _table(table: ReportTable, width: int) -> Iterator[Line]:
         yield table_line(columns, widths, row)
     if table.more:
         yield Line(f"and {count_text(table.more)} more", style="dim")
+    for note in table.notes:
+        yield Line(note, style="dim")
 
 
 def _charts(summary: _Item, width: int) -> Iterator[Line]:

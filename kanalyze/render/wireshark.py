@@ -6,12 +6,29 @@ chosen, nor why.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from kanalyze.common.escaping import escape
 
-__all__ = ["display_filter"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["display_filter", "filter_lines"]
+
+
+def filter_lines(packets: Iterable[tuple[str, int | None]]) -> Iterator[str]:
+    """Yield a display filter for each capture; with its name if there are several.
+
+    ``packets`` are pairs of capture and number of the packet in it; None is left out.
+    """
+    of_captures: defaultdict[str, list[int]] = defaultdict(list)
+    for capture, number in packets:
+        if number is not None:
+            of_captures[capture].append(number)
+    for capture, numbers in of_captures.items():
+        name = f"{escape(capture)}: " if len(of_captures) > 1 else ""
+        yield name + display_filter(numbers)
 
 
 def display_filter(numbers: Iterable[int]) -> str:

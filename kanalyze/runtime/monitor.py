@@ -96,7 +96,7 @@ class RunMonitor:
         if stages is None:
             return TlsConnections(0, 0, None)
         encrypted = sum(map(stages.is_tls, stages.open_tcp()))
-        streams = stages.decrypted
+        streams = stages.tls.streams
         if streams is None:
             return TlsConnections(0, encrypted, None)
         encrypted += streams.waiting_connections
@@ -109,7 +109,7 @@ class RunMonitor:
         if self._stages is None:
             taken, self._given_up = self._given_up, []
             return taken
-        streams = self._stages.decrypted
+        streams = self._stages.tls.streams
         return [] if streams is None else streams.take_given_up()
 
     def doubts(self) -> dict[str, Any]:

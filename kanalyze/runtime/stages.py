@@ -24,11 +24,12 @@ from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.runtime.tls_stage import TlsStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.capture.file_metadata import DecryptionSecrets, FileMetadata
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import SessionEvents
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.tcp.reassembly import ReassembledBatch
     from kanalyze.tls.keylog import KeyLog
-    from kanalyze.tls.streams import DecryptedStreams
-    from kanalyze.tls.watcher import TlsWatcher
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -68,8 +67,8 @@ class MemoryBounds(NamedTuple):
     reassembly_bytes: int
     """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections whose protocol is not known yet; with keys as much again of those with TLS of
-    which it is not known whether a secret fits, and half of it for what is known of TLS."""
+    """Connections whose protocol is not known yet; with keys twice as much again for those with
+    TLS that are decrypted, or may be, and half of it for what is known of TLS."""
     kafka_bytes: int
     """Limit of incomplete messages, and of requests without a response."""
 
@@ -121,9 +120,7 @@ class Captures(Protocol):
         ...
 
 
-StageParts: TypeAlias = (
-    "tuple[Reassembler, ConnectionTracker, TlsWatcher | None, DecryptedStreams | None]"
-)
+StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, TlsStage]"
 """The parts of :class:`Stages`."""
 
 
@@ -201,13 +198,7 @@ class Stages:
         )
         self._reassembler = self._new_reassembler()
         self._tracker = self._new_tracker()
-        self._undecided_bytes = bounds.undecided_bytes
-        self._watches = connections
-        self._watcher = self._new_watcher()
-        self._secrets_taken = 0
-        """Number of the secrets inside captures that were read so far."""
-        self._keylog = keylog
-        self._decrypted = self._new_decrypted() if keylog is not None else None
+        self.tls = TlsStage(bounds.undecided_bytes, watches=connections, keylog=keylog)
 
     @property
     def settings(self) -> State:
@@ -216,28 +207,20 @@ class Stages:
 
     def state(self) -> State:
         """Return the state of open connections between two batches. No secret is in it."""
-        both = self._watcher, self._decrypted
-        of_tls = [None if each is None else each.state() for each in both]
-        return self._reassembler.state(), self._tracker.state(), *of_tls
+        return self._reassembler.state(), self._tracker.state(), self.tls.state()
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
-        net, connections, watched, of_tls = fields(state, "ttTT")
+        net, connections, tls = fields(state, "ttt")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
         still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
         tracker.load_state(connections, still_open)
-        watcher = self._new_watcher()
-        if watcher is not None:
-            watcher.load_state(watched, still_open)
-        decrypted = self._new_decrypted() if self._decrypted is not None or of_tls else None
-        if decrypted is not None:
-            decrypted.load_state(of_tls, still_open)
-        return reassembler, tracker, watcher, decrypted
+        return reassembler, tracker, self.tls.from_state(tls, still_open)
 
     def load_state(self, parts: StageParts) -> None:
         """Replace the parts; call it before the first batch."""
-        self._reassembler, self._tracker, self._watcher, self._decrypted = parts
+        self._reassembler, self._tracker, self.tls = parts
 
     @property
     def net(self) -> NetCounters:
@@ -274,8 +257,7 @@ class Stages:
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
         """Return the summary of an open connection so far; None if its protocol is undecided."""
-        if self._watcher is not None:
-            self._watcher.write_open(tcp)
+        self.tls.write_open(tcp)
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
@@ -287,18 +269,11 @@ class Stages:
         return self._tracker.is_tls(tcp)
 
     @property
-    def decrypted(self) -> DecryptedStreams | None:
-        """The connections with TLS that are looked at; None where there are no keys."""
-        return self._decrypted
-
-    @property
     def held_bytes(self) -> int:
         """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
         held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
-        for tls in (self._watcher, self._decrypted):
-            held += 0 if tls is None else tls.held_bytes
-        return held
+        return held + self.tls.held_bytes
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response; call it between two batches.
@@ -322,60 +297,19 @@ class Stages:
         """
         for batch in captures.batches():
             if captures.description is not None:
-                self._take_secrets(captures.description.decryption_secrets, captures)
+                self.tls.take_secrets(
+                    captures.description.decryption_secrets,
+                    self.open_tcp(),
+                    may_be_late=not captures.can_be_read_again,
+                )
             yield batch, self.feed(batch)
         if ends:
             yield None, self.finish()
 
-    def _take_secrets(self, secrets: list[DecryptionSecrets], captures: Captures) -> None:
-        """Use the secrets that captures have inside.
-
-        They come before the packets that they are for; in a pipe they may come a little later.
-        """
-        added = secrets[self._secrets_taken :]
-        if not added:
-            return
-        self._secrets_taken = len(secrets)
-        from kanalyze.tls.installed import are_ciphers_installed  # imported late: only with keys
-        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
-
-        logs = [each.data for each in added if each.kind == TLS_KEY_LOG]
-        if not logs or not are_ciphers_installed():
-            return
-        if self._decrypted is None:
-            self._keylog = KeyLog(grows=not captures.can_be_read_again)
-            self._decrypted = self._new_decrypted()
-            # What is open was read as what it is without keys.
-            self._decrypted.load_state(None, {tcp.serial: tcp for tcp in self.open_tcp()})
-        for data in logs:
-            self._decrypted.add_secrets(data)
-
-    def _new_watcher(self) -> TlsWatcher | None:
-        if not self._watches:
-            return None
-        from kanalyze.tls.watcher import TlsWatcher  # only where connections are asked for
-
-        return TlsWatcher(self._undecided_bytes // 2)
-
-    def _new_decrypted(self) -> DecryptedStreams:
-        from kanalyze.tls.keylog import KeyLog  # only where there are keys
-        from kanalyze.tls.streams import DecryptedStreams
-
-        keylog = KeyLog() if self._keylog is None else self._keylog
-        return DecryptedStreams(keylog, self._undecided_bytes)
-
     def _events(self, found: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
-        decrypted, updates = self._decrypted, found.updates
-        if self._watcher is not None:
-            self._watcher.feed(updates)
-        if decrypted is not None:
-            updates = decrypted.feed(updates, is_last=is_last)
+        updates = self.tls.feed(found.updates, is_last=is_last)
         events = BatchEvents(found.anomalies, self._tracker.feed(updates))
-        if decrypted is not None:
-            events.anomalies += decrypted.take_anomalies()
-        if decrypted is not None and events.token_bytes:
-            # Packets have these tokens encrypted, and elsewhere.
-            tokens = events.token_bytes
-            events.token_bytes = [t for t in tokens if not decrypted.is_decrypted(t.connection)]
+        events.anomalies += self.tls.take_anomalies()
+        events.token_bytes = self.tls.plaintext_tokens(events.token_bytes)
         events.closed_connections = [u.connection for u in found.updates if u.closed]
         return events

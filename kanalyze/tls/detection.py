@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.plain_values import fields
 from kanalyze.model.streams import Chunk, Gap
 from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["TlsDetector"]
@@ -28,15 +30,10 @@ _SEARCHED_BYTES: Final = 1 << 16
 
 
 class TlsDetector:
-    """Decides on one connection.
+    """Decides on one connection."""
 
-    Attributes:
-        first_side: the direction of the first packet.
-        searched_bytes: how many were searched last.
-    """
-
-    _LEFT_OUT = ("_starts_seen", "first_side", "searched_bytes")
-    __slots__ = ("_starts_seen", "first_side", "searched_bytes")
+    __slots__ = ("_first_side", "_searched_bytes", "_starts_seen")
+    _LEFT_OUT = ("_starts_seen",)
 
     def __init__(self, first_side: int, starts_seen: tuple[bool, bool]) -> None:
         """Begin.
@@ -45,9 +42,23 @@ class TlsDetector:
             first_side: the direction of the first packet.
             starts_seen: by direction, whether the first item begins with the first byte sent.
         """
-        self.first_side = first_side
+        self._first_side = first_side
         self._starts_seen = starts_seen
-        self.searched_bytes = 0
+        self._searched_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self._first_side, self._searched_bytes
+
+    @classmethod
+    def from_state(cls, state: object, starts_seen: tuple[bool, bool]) -> TlsDetector:
+        """Make one from a state; raises ValueError for any other value."""
+        first_side, searched_bytes = fields(state, "nn")
+        if first_side > 1:
+            raise ValueError("no direction")
+        made = cls(first_side, starts_seen)
+        made._searched_bytes = searched_bytes
+        return made
 
     def decide(
         self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
@@ -56,12 +67,12 @@ class TlsDetector:
 
         ``items`` are all so far.
         """
-        first = items[self.first_side]
+        first = items[self._first_side]
         head = _head(first)
-        if self._starts_seen[self.first_side] and not isinstance(first[0], Gap):
+        if self._starts_seen[self._first_side] and not isinstance(first[0], Gap):
             is_tls = looks_like_record(head) if len(head) == HEADER_BYTES else None
         else:
-            is_tls = self._find((first, items[1 - self.first_side]), is_last=is_last)
+            is_tls = self._find((first, items[1 - self._first_side]), is_last=is_last)
         return False if is_last and is_tls is None else is_tls
 
     def _find(
@@ -76,8 +87,8 @@ class TlsDetector:
         streams = [_joined(items) for items in both]
         size = sum(map(len, streams))
         # Again when there is twice as much: the time is in proportion to the bytes.
-        if size >= 2 * self.searched_bytes or is_last:
-            self.searched_bytes = size
+        if size >= 2 * self._searched_bytes or is_last:
+            self._searched_bytes = size
             if any(find_records(memoryview(stream)) is not None for stream in streams):
                 return True
         return False if max(map(len, streams)) >= _SEARCHED_BYTES else None

@@ -132,11 +132,15 @@ class TlsDirection:
         if is_last:
             self._data.settle_early()
 
-    def end_stream(self) -> None:
-        """Say what is missing at the end of the plaintext."""
-        cutter = self._cutter
-        if cutter is not None:
-            self._data.end(*cutter.latest, has_lost=cutter.has_lost)
+    @property
+    def latest(self) -> tuple[int, int]:
+        """Time and number of the latest packet."""
+        return (0, 0) if self._cutter is None else self._cutter.latest
+
+    def end_stream(self, latest: tuple[int, int], *, gives_up: bool) -> None:
+        """Say what is missing at the end of the plaintext, after the latest packet of both ends."""
+        has_lost = self._cutter is not None and self._cutter.has_lost
+        self._data.end(*latest, has_lost=has_lost or gives_up)
 
     def keys_came(self) -> None:
         """Try again: the key log has grown."""
@@ -200,16 +204,13 @@ class TlsDirection:
         return self._protection.lacks_keys
 
     def _take(self, each: TlsRecord | LostRecords) -> None:
-        if isinstance(each, LostRecords):
-            self._lose(each)
-        else:
+        if not isinstance(each, LostRecords):
             self._read(each)
-
-    def _lose(self, lost: LostRecords) -> None:
-        self._lost_bytes += lost.length
-        self._data.miss(lost.length)
+            return
+        self._lost_bytes += each.length
+        self._data.miss(each.length)
         self._messages.lose()
-        self._protection.lose(lost)
+        self._protection.lose(each)
 
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection

@@ -28,7 +28,6 @@ from kanalyze.tls.facts import TlsFacts
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
-    from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
@@ -55,12 +54,14 @@ class Negotiation:
     Attributes:
         facts: what is known so far.
         handshakes: how many began, by their ClientHello.
+        log: the secrets.
+        both_epochs_12: the keys of TLS 1.2, by end: of the client, of the server.
     """
 
-    _LEFT_OUT = ("_log",)
+    _LEFT_OUT = ("log",)
 
     def __init__(self, log: KeyLog) -> None:
-        self._log = log
+        self.log = log
         self.facts = TlsFacts()
         self.handshakes = 0
         """How many began."""
@@ -70,8 +71,7 @@ class Negotiation:
         """Of the ClientHello, or of the session in the key log whose secrets fit."""
         self._adopted_suite: CipherSuite | None = None
         """Of a session whose ServerHello was not seen."""
-        self._epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
-        """By end: of the client, of the server."""
+        self.both_epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
         self._has_begun = [False, False]
         """By side, whether records came that are behind its hello."""
         self._begin_ns = 0
@@ -84,7 +84,7 @@ class Negotiation:
     def state(self) -> State:
         """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
         client, server = self.client_hello, self.server_hello
-        epochs, other_epochs = self._epochs_12
+        epochs, other_epochs = self.both_epochs_12
         suite = None if self._adopted_suite is None else self._adopted_suite.number
         return (
             *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
@@ -102,20 +102,9 @@ class Negotiation:
         self.client_random, *of_epochs, self._begin_ns, finished, early = others[:6]
         *self._has_begun, suite = others[6:]
         self._adopted_suite = None if suite is None else cipher_suite(suite)
-        for epochs, known in zip(self._epochs_12, of_epochs, strict=True):
+        for epochs, known in zip(self.both_epochs_12, of_epochs, strict=True):
             epochs.load_state(known)
         self._finished_ns, self.may_have_early_data = list(fields(finished, "II")), early
-
-    def epochs_state(self, epochs: Epochs) -> State | None:
-        """Return what :meth:`epochs_from_state` takes; None for those of TLS 1.2: they are here."""
-        return epochs.state() if isinstance(epochs, Epochs13) else None
-
-    def epochs_from_state(self, state: object, side: int) -> Epochs:
-        """Return the keys to what a side sends; raises ValueError for what is no state of them."""
-        end = self.end_of(side)
-        if end is None:
-            raise ValueError("keys of nobody knows which end")
-        return self._epochs_12[end] if state is None else Epochs13.from_state(state, self._log)
 
     # -- what keys depend on ----------------------------------------------------------------------
 
@@ -133,7 +122,7 @@ class Negotiation:
         """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has."""
         if self.server_hello is not None:
             return self.server_hello.version == TLS_1_3
-        return self.client_random is not None and has_secrets_13(self._log, self.client_random)
+        return self.client_random is not None and has_secrets_13(self.log, self.client_random)
 
     def waits(self, side: int) -> bool:
         """Tell whether keys to what a side sends wait for a hello of the other side."""
@@ -182,7 +171,7 @@ class Negotiation:
         """Return the keys of TLS 1.2 to what a side sends; None where they cannot be known."""
         end, suite = self.end_of(side), self.suite
         is_12 = suite is not None and suite.version == TLS_1_2 and self.client_random is not None
-        return self._epochs_12[end] if is_12 and end is not None else None
+        return self.both_epochs_12[end] if is_12 and end is not None else None
 
     def epochs_13(self, side: int) -> Epochs13 | None:
         """Return the keys of TLS 1.3 to what a side sends; None where they cannot be known."""
@@ -191,7 +180,7 @@ class Negotiation:
             return None
         if self.server_hello is not None and self.suite is None:
             return None
-        return Epochs13(self._log, self.client_random, end, self.suite or self._adopted_suite)
+        return Epochs13(self.log, self.client_random, end, self.suite or self._adopted_suite)
 
     @property
     def names(self) -> tuple[bytes, ...]:
@@ -310,7 +299,7 @@ class Negotiation:
         agreed = None if self.client_random is None else self.handshake_12(self.client_random)
         if agreed is None:
             return
-        for epochs in self._epochs_12:
+        for epochs in self.both_epochs_12:
             epochs.negotiate(max(0, self.handshakes - 1), agreed)
 
     def _certificate(self, body: bytes, origin: MessageOrigin) -> None:
@@ -333,23 +322,11 @@ class Negotiation:
         elif kind == handshake.END_OF_EARLY_DATA:
             return HANDSHAKE
         elif kind == handshake.FINISHED:
-            self._note_certificates(origin)
+            if origin.is_gapless and not facts.resumed:
+                _note_no_certificates(facts, self.end_of(origin.side))
             self._finish(origin.side, origin.record)
             return APPLICATION
         return None
-
-    def _note_certificates(self, origin: MessageOrigin) -> None:
-        """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
-
-        Who resumes a session showed it before.
-        """
-        facts = self.facts
-        if not origin.is_gapless or facts.resumed:
-            return
-        if self.end_of(origin.side) == 1:
-            facts.certificate_requested = bool(facts.certificate_requested)
-        elif facts.mutual is None:
-            facts.mutual = False
 
     def _finish(self, side: int, record: TlsRecord) -> None:
         """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
@@ -360,3 +337,14 @@ class Negotiation:
         if is_end:
             times = [time_ns for time_ns in self._finished_ns if time_ns is not None]
             self.facts.handshake_ns = max(times) - self._begin_ns
+
+
+def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
+    """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
+
+    Not of a session that is resumed: they were shown before.
+    """
+    if end == 1:
+        facts.certificate_requested = bool(facts.certificate_requested)
+    elif facts.mutual is None:
+        facts.mutual = False

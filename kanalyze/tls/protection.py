@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
-from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
+from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
 from kanalyze.tls.handshake import is_hello
 from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.ciphers import Opened
+    from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.late_start import FittingSession, LateStarts
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.records import LostRecords, TlsRecord
@@ -40,7 +41,9 @@ class Protection:
         "_side",
         *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
-    _LEFT_OUT = ("_from_start", "_late_starts", "_prospect", "_prospect_of", "_side")
+    _LEFT_OUT = (
+        *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_side"),
+    )
 
     def __init__(
         self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
@@ -62,9 +65,11 @@ class Protection:
     def state(self) -> State:
         """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
         opener = self.opener
-        epochs = None if opener is None else self._negotiation.epochs_state(opener.epochs)
+        epochs = None if opener is None else opener.epochs
+        # Those of TLS 1.2 are in the state of the negotiation.
+        state_13 = epochs.state() if isinstance(epochs, Epochs13) else None
         return (
-            *(self._late_records, self._may_be_missing, self.is_sealed, epochs),
+            *(self._late_records, self._may_be_missing, self.is_sealed, state_13),
             None if opener is None else opener.state(),
         )
 
@@ -73,7 +78,12 @@ class Protection:
         late, self._may_be_missing, self.is_sealed, epochs, opener = fields(state, "nnbTT")
         self._late_records = min(late, LATE_RECORDS)
         if opener is not None:
-            known = self._negotiation.epochs_from_state(epochs, self._side)
+            negotiation, end = self._negotiation, self._negotiation.end_of(self._side)
+            if end is None:
+                raise ValueError("keys of nobody knows which end")
+            known: Epochs = negotiation.both_epochs_12[end]
+            if epochs is not None:
+                known = Epochs13.from_state(epochs, negotiation.log)
             self.opener = RecordOpener.from_state(opener, known)
 
     @property

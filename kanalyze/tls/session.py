@@ -123,12 +123,19 @@ class TlsSession:
         """Take in what was added to both streams."""
         return self._step(items, is_last=False)
 
-    def close(self) -> TlsEvents:
-        """End: what waited for keys is given up."""
-        return self._step(([], []), is_last=True)
+    def close(self, *, gives_up: bool = False) -> TlsEvents:
+        """End: what waited for keys is given up.
+
+        With ``gives_up`` more of the connection may come, which is a gap in both directions.
+        """
+        return self._step(([], []), is_last=True, gives_up=gives_up)
 
     def _step(
-        self, items: tuple[list[StreamItem], list[StreamItem]], *, is_last: bool
+        self,
+        items: tuple[list[StreamItem], list[StreamItem]],
+        *,
+        is_last: bool,
+        gives_up: bool = False,
     ) -> TlsEvents:
         if self._log.version != self._log_version:
             self._log_version = self._log.version
@@ -143,8 +150,9 @@ class TlsSession:
         for direction in self._directions:
             direction.end_step(is_last=is_last)
         if is_last and self.facts.decryption is Decryption.DECRYPTED:
-            first.end_stream()
-            second.end_stream()
+            latest = max(first.latest, second.latest)
+            for direction in self._directions:
+                direction.end_stream(latest, gives_up=gives_up)
         alerts = sorted(
             [alert for direction in self._directions for alert in direction.take_alerts()],
             key=lambda alert: (alert.time_ns, alert.packet),

@@ -27,6 +27,7 @@ from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
 from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
+from kanalyze.tls.held_bytes import HeldBytes
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
@@ -54,6 +55,8 @@ _MOST_GIVEN_UP: Final = 256
 """So many are told by name at once."""
 _MOST_KEPT_BYTES: Final = 1 << 18
 """Of one connection: a handshake with long chains of certificates takes a tenth."""
+_SESSION_BYTES: Final = 12 << 10
+"""What a session takes besides its buffers, measured, with both ends' ciphers and what is known."""
 _BYTES_OF_AN_ITEM: Final = 512
 """What an item takes besides its bytes."""
 
@@ -74,23 +77,22 @@ class DecryptedStreams:
     """
 
     _LEFT_OUT = (
-        *("_anomalies", "_closed_decrypted", "_given_up", "_kept_bytes", "_log", "_log_version"),
-        *("_most_kept_bytes", "_now_ns", "_waiting", "decrypted_connections"),
+        *("_anomalies", "_closed_decrypted", "_given_up", "_held", "_log", "_log_version"),
+        *("_now_ns", "_waiting", "decrypted_connections"),
         "given_up_connections",
     )
 
-    def __init__(self, log: KeyLog, most_kept_bytes: int) -> None:
+    def __init__(self, log: KeyLog, most_bytes: int) -> None:
         """Begin.
 
         Args:
             log: the secrets; more may be added between two batches.
-            most_kept_bytes: of all connections of which it is not known whether a secret fits.
-                Above it, those with new bytes are handed on as they are.
+            most_bytes: of memory for all connections. Above it, those that were not heard for
+                longest are handed on as they are, or decrypted no further.
         """
         self._log = log
         self._late_starts = LateStarts(log)
-        self._most_kept_bytes = most_kept_bytes
-        self._kept_bytes = 0
+        self._held = HeldBytes(most_bytes)
         self._connections: dict[int, _Connection | None] = {}
         """By serial; None for those that pass unchanged."""
         self._waiting: dict[int, _Connection] = {}
@@ -137,13 +139,12 @@ class DecryptedStreams:
             tcp = connections.get(serial)
             if tcp is None:
                 raise ValueError("a connection that is not open")
-            self._connections[serial] = None if known is None else self._loaded(tcp, known)
-
-    def _loaded(self, tcp: TcpConnection, state: object) -> _Connection:
-        connection = _Connection.from_state(state, tcp, self._new_session)
-        self._kept_bytes += connection.kept_bytes
-        self.decrypted_connections += connection.is_decrypted
-        return connection
+            connection = None
+            if known is not None:
+                connection = _Connection.from_state(known, tcp, self._new_session)
+                self._held.note(serial, connection.held_bytes)
+                self.decrypted_connections += connection.is_decrypted
+            self._connections[serial] = connection
 
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""
@@ -158,8 +159,7 @@ class DecryptedStreams:
     @property
     def held_bytes(self) -> int:
         """Bytes held of open connections."""
-        followed = (each for each in self._connections.values() if each is not None)
-        return self._kept_bytes + sum(each.buffered_bytes for each in followed)
+        return self._held.total
 
     @property
     def waiting_connections(self) -> int:
@@ -188,6 +188,7 @@ class DecryptedStreams:
             self._now_ns = max(times, default=self._now_ns)
         read = (self._read(update) for update in updates)
         found = [update for update in read if update is not None]
+        found += [update for serial in self._held.excess() for update in self._dropped(serial)]
         if self._waiting:
             found += self._settled(is_last=is_last)
         self._log_version = self._log.version
@@ -198,7 +199,9 @@ class DecryptedStreams:
         if serial not in self._connections:
             if not any(update.items):
                 return update
-            self._connections[serial] = _Connection(update.connection, _first_side(update))
+            tcp = update.connection
+            detector = TlsDetector(_first_side(update), _starts_seen(tcp))
+            self._connections[serial] = _Connection(tcp, detector)
         connection = self._connections[serial]
         if update.closed:
             del self._connections[serial]
@@ -206,10 +209,9 @@ class DecryptedStreams:
             return update
         if connection.has_lost_keys:
             self._note_lost_keys(connection, update)
-        kept_before = connection.kept_bytes
         items = self._next_items(connection, update)
-        self._kept_bytes += connection.kept_bytes - kept_before
         if connection.is_waiting:
+            self._held.note(serial, connection.held_bytes)
             connection.closing = update if update.closed else None
             self._waiting[serial] = connection
             return None
@@ -222,8 +224,10 @@ class DecryptedStreams:
         if update.closed and connection.is_decrypted:
             self._closed_decrypted.add(update.connection.serial)
             self.decrypted_connections -= 1
+        serial, is_over = update.connection.serial, update.closed or connection.passes
         if connection.passes and not update.closed:
-            self._connections[update.connection.serial] = None
+            self._connections[serial] = None
+        self._held.note(serial, 0 if is_over else connection.held_bytes)
         if items is None:
             return None
         read = StreamUpdate(update.connection, items, update.closed)
@@ -236,6 +240,8 @@ class DecryptedStreams:
             connection.keep(update.items)
         if connection.is_waiting:
             return None
+        if connection.is_dropped:
+            return ([], [])
         if connection.session is None and not self._begin(connection, update):
             if update.closed or connection.passes:
                 return connection.give_up()
@@ -249,10 +255,7 @@ class DecryptedStreams:
             return None
         if connection.is_opened():
             return self._first_plaintext(connection)
-        is_too_much = (
-            connection.kept_bytes > _MOST_KEPT_BYTES
-            or self._kept_bytes + connection.kept_bytes > self._most_kept_bytes
-        )
+        is_too_much = connection.kept_bytes > _MOST_KEPT_BYTES
         if update.closed or is_too_much or connection.has_no_secret:
             return self._given_up_items(connection)
         return None
@@ -285,12 +288,10 @@ class DecryptedStreams:
                 is_last
                 or self._now_ns - connection.waits_since_ns > MOST_WAIT_NS
                 or connection.kept_bytes > MOST_WAITING_BYTES
-                or self._kept_bytes > self._most_kept_bytes
             )
             if not is_over and not (has_grown and connection.has_secrets):
                 continue
             del self._waiting[serial]
-            kept_before = connection.kept_bytes
             tcp, closing = connection.tcp, connection.closing
             connection.session = self._new_session(tcp)
             connection.decrypt_kept()
@@ -299,11 +300,29 @@ class DecryptedStreams:
                 items = self._first_plaintext(connection)
             elif is_over or closing is not None or connection.has_no_secret:
                 items = self._given_up_items(connection)
-            self._kept_bytes += connection.kept_bytes - kept_before
             update = StreamUpdate(tcp, ([], []), closed=False) if closing is None else closing
             read = self._following(connection, update, items)
             if read is not None:
                 yield read
+
+    def _dropped(self, serial: int) -> Iterator[StreamUpdate]:
+        """Give up a connection, for all together hold too much; yield what it held."""
+        connection = self._waiting.get(serial) or self._connections[serial]
+        assert connection is not None
+        tcp = connection.tcp
+        if connection.is_waiting:
+            connection.waits_since_ns = -2 * MOST_WAIT_NS  # it waits no more
+            return
+        if connection.is_decrypted:
+            items, detail = connection.drop(), "TLS is decrypted no further"
+            self._anomalies.append(
+                Anomaly(AnomalyKind.MEMORY_LIMIT, tcp.last_time_ns, connection=tcp, detail=detail)
+            )
+        else:
+            has_begun = connection.session is not None
+            items = self._given_up_items(connection) if has_begun else connection.give_up()
+            self._connections[serial] = None
+        yield StreamUpdate(tcp, items, closed=False)
 
     def _begin(self, connection: _Connection, update: StreamUpdate) -> bool:
         """Begin to decrypt if the connection is TLS."""
@@ -315,7 +334,7 @@ class DecryptedStreams:
         return True
 
     def _new_session(self, tcp: TcpConnection) -> TlsSession:
-        return TlsSession(self._log, self._late_starts, (tcp.start_seen[0], tcp.start_seen[1]))
+        return TlsSession(self._log, self._late_starts, _starts_seen(tcp))
 
     def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
         """Note, once, that a connection cannot be decrypted on."""
@@ -338,7 +357,7 @@ class _Connection:
     )
     _LEFT_OUT = ("closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns")
 
-    def __init__(self, tcp: TcpConnection, first_side: int) -> None:
+    def __init__(self, tcp: TcpConnection, detector: TlsDetector) -> None:
         self.tcp = tcp
         self.session: TlsSession | None = None
         self.is_decrypted = False
@@ -358,7 +377,7 @@ class _Connection:
         self._fed = False
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
-        self._detector = TlsDetector(first_side, (tcp.start_seen[0], tcp.start_seen[1]))
+        self._detector = detector
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; those that pass have none."""
@@ -366,20 +385,18 @@ class _Connection:
         session = None if self.is_waiting else self.session
         kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
         return (
-            *(self._detector.first_side, self._detector.searched_bytes),
-            *(self._fed and session is not None, self.is_decrypted),
+            *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
             *(self.is_noted, kept, plaintext, None if session is None else session.state()),
         )
 
     @classmethod
     def from_state(cls, state: object, tcp: TcpConnection, new_session: _NewSession) -> _Connection:
         """Make one from a state; raises ValueError for any other value."""
-        first_side, searched, fed, is_decrypted, is_noted, *others = fields(state, "nnbbbttT")
+        detector, fed, is_decrypted, is_noted, *others = fields(state, "tbbbttT")
         kept, plaintext, session = others
-        if first_side > 1 or (session is None and (fed or is_decrypted)):
+        if session is None and fed:
             raise ValueError("no connection that begins as TLS does")
-        made = cls(tcp, first_side)
-        made._detector.searched_bytes = searched
+        made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
         made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
         made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
         made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
@@ -390,9 +407,16 @@ class _Connection:
         return made
 
     @property
-    def buffered_bytes(self) -> int:
-        """Bytes that the session holds."""
-        return 0 if self.session is None else self.session.buffered_bytes
+    def held_bytes(self) -> int:
+        """Bytes of memory."""
+        session = self.session
+        of_session = 0 if session is None else _SESSION_BYTES + session.buffered_bytes
+        return self.kept_bytes + of_session
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether it was decrypted, and is no more, for there was no room."""
+        return self.is_decrypted and self.session is None
 
     @property
     def has_secrets(self) -> bool:
@@ -476,8 +500,21 @@ class _Connection:
         self.passes, self.session = True, None
         return kept
 
+    def drop(self) -> _BothItems:
+        """Return the end of the plaintext, with gaps for all that follows."""
+        assert self.session is not None
+        items = self.session.close(gives_up=True).items
+        self.note_facts()
+        self.session, self._fed = None, False
+        return items
+
     def _forget_kept(self) -> None:
         self._kept, self.kept_bytes = ([], []), 0
+
+
+def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
+    """Return, by direction, whether a stream begins with the first byte that was sent."""
+    return tcp.start_seen[0], tcp.start_seen[1]
 
 
 def _first_side(update: StreamUpdate) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 
 
@@ -110,3 +111,24 @@ def test_what_stands_behind_two_dashes_is_no_option(capsys):
 def test_what_belongs_to_an_option_is_none(capsys):
     assert main(["report", "--client-id=--odd", "--topic", "-- odd --", "/no/file"]) == 2
     assert capsys.readouterr().err == "kanalyze: /no/file: no such file\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--status", "error", "a.pcap", "b.pcap", "SELECT 1"),
+        ("a.pcap", "--status", "error", "b.pcap", "SELECT 1"),
+        ("a.pcap", "b.pcap", "--status", "error", "SELECT 1"),
+        ("a.pcap", "--status", "error", "b.pcap", "--jobs", "1", "SELECT 1"),
+        ("a.pcap", "b.pcap", "SELECT 1", "--status", "error"),
+    ],
+)
+def test_options_may_stand_anywhere_among_captures(words):
+    found = parser().parse_args(["sql", *words])
+    assert found.captures == ["a.pcap", "b.pcap", "SELECT 1"]
+    assert found.status == ["error"]
+
+
+def test_a_command_that_takes_so_many_words_takes_no_more(capsys):
+    usage, words = said(capsys, "compare", "a.pcap", "--jobs", "1", "b.pcap", "c.pcap")
+    assert (usage, words) == ("kanalyze compare", "unrecognized arguments: c.pcap")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.render.findings import finding_lines
+from kanalyze.render.findings import finding_lines, left_out_text
 
 FINDING = {
     "name": "too_large",
@@ -43,6 +43,16 @@ def test_a_finding_says_what_was_seen_whom_it_concerns_and_what_shows_it() -> No
 
 def test_nothing_that_is_wrong_is_said() -> None:
     assert lines_of() == ["", "Findings", "none"]
+
+
+def test_what_was_not_looked_for_is_said() -> None:
+    text = left_out_text({"findings_left_out": ["capture_one_way", "bad\x1b[2J"]})
+    assert text is not None
+    assert text.startswith("not looked for")
+    assert "capture_one_way, bad" in text
+    assert "\x1b" not in text
+    assert [line.plain for line in finding_lines([], text)] == ["", "Findings", "none", text]
+    assert left_out_text({}) is None
 
 
 @pytest.mark.parametrize(

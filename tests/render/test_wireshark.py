@@ -49,3 +49,12 @@ def test_each_of_several_captures_has_its_own_filter(tmp_path, capsys) -> None:
 def test_it_is_refused_beside_another_format(capsys) -> None:
     assert main(["requests", "--wireshark", "--format", "csv", str(path("errors"))]) == 2
     assert "--wireshark" in capsys.readouterr().err
+
+
+def test_the_report_has_the_filter_of_its_slowest_requests(capsys) -> None:
+    assert main(["report", str(path("errors"))]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    slowest = kanalyze.report(path("errors"))["slowest"]
+    sides = ("request_packet", "response_packet")
+    numbers = [item[side] for item in slowest for side in sides]
+    assert f"Wireshark: {display_filter(numbers)}" in text

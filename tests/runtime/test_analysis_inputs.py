@@ -43,7 +43,7 @@ def test_captures_are_opened_once():
     inputs = AnalysisInputs([path(NAME)])
     assert inputs.progress == (0, None)
     inputs.open()
-    with pytest.raises(UsageError, match="can be run once"):
+    with pytest.raises(UsageError, match="can be run only once"):
         inputs.open()
 
 

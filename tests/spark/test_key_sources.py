@@ -70,7 +70,7 @@ def test_a_path_is_that_of_the_folder_of_the_driver(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("capture.pcap", "capture.pcap: is no key log: no line has a secret of TLS"),
+        ("capture.pcap", "capture.pcap: not a TLS key log: no line has a secret"),
         ("missing.keys", "missing.keys: no such file"),
         ("empty", "empty: no key log here"),
         ("*.log", r"\*.log: no key log here"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kanalyze.api.reports import report_on as report_of_one
-from kanalyze.queries.database import Database
+from kanalyze.api.reports import tables_of as asked_of
+from kanalyze.api.tables import opened_tables
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
@@ -51,10 +51,10 @@ def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
     def make_page(report: dict[str, Any], engine: QueryEngine) -> None:
         cubes.append(cube_of(engine, report))
 
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        with closing(Analysis([str(capture)])) as analysis:
-            expected = report_of_one(analysis, database, finding_kinds())
-            quality, conditions = analysis.quality, {"client_ip": ["0.0.0.0/0"]}
+    kinds = finding_kinds()
+    with opened_tables(Analysis([str(capture)]), asked_of(kinds)) as opened:
+        database, quality, _ = opened
+        expected, conditions = report_of_one(opened, kinds), {"client_ip": ["0.0.0.0/0"]}
         tables = tables_of(spark, database)
         found = report_on(spark, tables, quality, conditions, ReportOptions(make_page=make_page))
         assert found == {**expected, "filter": conditions}
@@ -86,10 +86,8 @@ def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.M
 
     monkeypatch.setattr(spark_report, "report_with_findings", findings_alone)
     kinds = kinds_of("too_large")
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        with closing(Analysis([str(path(BY_DEFAULT))])) as analysis:
-            report_of_one(analysis, database, kinds)
-            quality = analysis.quality
+    with opened_tables(Analysis([str(path(BY_DEFAULT))]), asked_of(kinds)) as opened:
+        database, quality, _ = opened
         found = report_on(
             spark, tables_of(spark, database), quality, options=ReportOptions(kinds=kinds)
         )
@@ -111,10 +109,7 @@ def test_so_it_is_on_spark(
 
 
 def test_findings_that_ask_for_a_table_that_is_not_there_are_named(spark: SparkSession) -> None:
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        with closing(Analysis([str(path(BY_DEFAULT))])) as analysis:
-            report_of_one(analysis, database, finding_kinds())
-            quality = analysis.quality
+    with opened_tables(Analysis([str(path(BY_DEFAULT))])) as (database, quality, _):
         tables = tables_of(spark, database)
     del tables["connections"]
     found = report_on(spark, tables, quality)

@@ -20,6 +20,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.render.findings import left_out_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.model import PARTS, UNKNOWN_PART, model_of
@@ -109,7 +110,8 @@ def _page(
         capture=escape(_captures_text(captures)),
         style=style,
         span=escape(_span_text(report["capture"])),
-        findings=findings_html(report.get("findings"), captures, cube["names"]),
+        findings=findings_html(report.get("findings"), captures, cube["names"])
+        + _left_out_html(report),
         finding_count=_finding_count(report.get("findings")),
         heads=_heads_html(report),
         tiles=_tiles_html(sums["totals"]),
@@ -206,6 +208,11 @@ def _limits_text(model: Mapping[str, Any]) -> str:
     if not parts:
         return ""
     return f"Only the busiest are listed: {', '.join(parts)}. The others are summed up."
+
+
+def _left_out_html(report: Mapping[str, Any]) -> str:
+    text = left_out_text(report)
+    return "" if text is None else f"<p>{escape(text[0].upper() + text[1:])}.</p>"
 
 
 def _finding_count(findings: list[Any] | None) -> str:

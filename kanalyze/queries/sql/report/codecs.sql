@@ -1,14 +1,49 @@
 -- Batches of producers: codec, and sizes of each partition of a request.
-WITH counted AS (
+WITH used AS (
+    SELECT
+        client_id,
+        unnest(
+            list_distinct(
+                list_transform(
+                    list_filter(partitions, lambda p: p.codec IS NOT NULL),
+                    lambda p: p.codec
+                )
+            )
+        ) AS codec
+    FROM requests
+    WHERE api_name IN ('Produce', 'MultiProduce')
+),
+sides AS (
     SELECT
         client_id,
         codec,
-        count(DISTINCT request_id) AS requests,
+        count(*) AS requests,
+        0 AS batches,
+        NULL AS records,
+        NULL AS bytes
+    FROM used
+    GROUP BY client_id, codec
+    UNION ALL
+    SELECT
+        client_id,
+        codec,
+        0 AS requests,
         count(*) AS batches,
         sum(record_count) AS records,
         sum(record_bytes) AS bytes
     FROM partitions
     WHERE api_name IN ('Produce', 'MultiProduce') AND codec IS NOT NULL
+    GROUP BY client_id, codec
+),
+counted AS (
+    SELECT
+        client_id,
+        codec,
+        sum(requests) AS requests,
+        sum(batches) AS batches,
+        sum(records) AS records,
+        sum(bytes) AS bytes
+    FROM sides
     GROUP BY client_id, codec
 )
 SELECT

@@ -34,13 +34,21 @@ WITH latencies AS (
         latency_bin
 ),
 topics AS (
-    SELECT DISTINCT
-        request_id,
-        topic,
-        CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
+    SELECT
+        unnest(
+            list_distinct(
+                list_transform(
+                    partitions,
+                    lambda p: struct_pack(
+                        topic := p.topic,
+                        topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
+                    )
+                )
+            )
+        ) AS named,
         api_name,
         latency_ns
-    FROM partitions
+    FROM requests
     WHERE
         api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
         AND latency_ns IS NOT NULL
@@ -59,8 +67,8 @@ amounts AS (
     SELECT
         'topic' AS subject,
         'latency_ns' AS measure,
-        topic AS key_1,
-        topic_id AS key_2,
+        topics.named.topic AS key_1,
+        topics.named.topic_id AS key_2,
         api_name AS key_3,
         latency_ns AS amount
     FROM topics

@@ -6,6 +6,7 @@ import os
 import random
 import stat
 import subprocess
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from kanalyze.capture.formats.pcapng_encoder import (
 )
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.cli.main import main
+from tests.support import tls_captures
 from tests.support.captures import NAMES, often, path
 from tests.support.disorder import packet as disorder
 from tests.support.disorder.fragments import fragmented
@@ -241,6 +243,21 @@ def test_a_capture_is_replaced_by_force_alone_and_read_by_its_owner_alone(tmp_pa
     assert main(["extract", "--force", "-o", str(target), str(target)]) == 2
 
 
+def test_the_library_extracts_the_same(tmp_path: Path) -> None:
+    extract(tmp_path, path("groups"), "--api", "SyncGroup", "--around", "1s", "--with-handshake")
+    target = tmp_path / "library.pcapng"
+    options: dict[str, Any] = {"api": "SyncGroup", "with_handshake": True}
+    found = kanalyze.extract(path("groups"), output=target, around=timedelta(seconds=1), **options)
+    assert target.read_bytes() == (tmp_path / "out.pcapng").read_bytes()
+    assert found.packets == len(packets_of(target))
+    with pytest.raises(kanalyze.UsageError, match="is a capture"):
+        kanalyze.extract(path("groups"), output=target, **options)
+    with pytest.raises(kanalyze.UsageError, match="around: not a duration"):
+        kanalyze.extract(path("groups"), output=target, around="2", **options)
+    nothing = kanalyze.extract(path("groups"), output=target, client_id="nobody", force=True)
+    assert (nothing.requests, nothing.packets) == (0, 0)
+
+
 def test_a_wrong_duration_is_refused(tmp_path: Path, capsys) -> None:
     words = ["extract", "-o", str(tmp_path / "x.pcapng"), "--around", "2", str(path("basics"))]
     assert main(words) == 2
@@ -277,3 +294,43 @@ def test_a_finding_that_there_is_not(tmp_path: Path, capsys) -> None:
     assert "no finding is named 'nope'; there are broker_away, " in capsys.readouterr().err
     assert main(["extract", "-o", target, "--finding", "unanswered", str(path("basics"))]) == 0
     assert "no requests match --finding unanswered" in capsys.readouterr().err
+
+
+def without_numbers(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    return sorted((key(row), *(getattr(row, name) for name in OF_ITS_OWN)) for row in rows)
+
+
+@pytest.mark.parametrize("name", often(tls_captures.READABLE, tls_captures.READABLE[:3]))
+def test_what_is_decrypted_stays_encrypted_and_can_be_decrypted(
+    tmp_path: Path, capsys, name: str
+) -> None:
+    keys = ("--keylog", tls_captures.keylog(name))
+    whole = list(kanalyze.requests(tls_captures.path(name), keylog=tls_captures.keylog(name)))
+    api = next(row.api_name for row in reversed(whole) if row.api_name is not None)
+    assert extract(tmp_path, tls_captures.path(name), *keys, "--api", api) == []
+    assert "packets with TLS stay encrypted" in capsys.readouterr().err
+    target = tmp_path / "out.pcapng"
+    found = list(kanalyze.requests(target, keylog=tls_captures.keylog(name), api=api))
+    assert_found([row for row in whole if row.api_name == api], found)
+
+
+def test_secrets_are_put_in_where_that_is_asked_for_and_no_others(tmp_path: Path, capsys) -> None:
+    name = tls_captures.READABLE[0]
+    capture, keys = tls_captures.path(name), tls_captures.keylog(name)
+    other_keys = tls_captures.keylog(tls_captures.READABLE[-1])
+    both = ("--keylog", keys, "--keylog", other_keys)
+    whole = list(kanalyze.requests(capture, keylog=keys))
+    client = next(row.client_id for row in whole if row.client_id)
+    found = extract(tmp_path, capture, *both, "--client-id", client, "--with-secrets")
+    assert capsys.readouterr().err == ""
+    chosen = [row for row in whole if row.client_id == client]
+    assert_found(chosen, found)
+    with MergedCaptures([str(tmp_path / "out.pcapng")]) as captures:
+        for _ in captures.batches():
+            pass
+        (secrets,) = captures.description.decryption_secrets
+    given = set(secrets.data.splitlines())
+    assert given <= set(keys.read_bytes().splitlines())
+    assert not given & set(other_keys.read_bytes().splitlines())
+    connections = {row.connection for row in found}
+    assert len({line.split()[1] for line in given}) == len(connections)

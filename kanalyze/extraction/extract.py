@@ -5,12 +5,15 @@ command line.
 
     captures -> rows -> PacketSelection;  captures -> PacketBatch -> pcapng
 
-The packets are as they were: bytes, times, lengths, order and comments. They are numbered anew.
+The packets are as they were: bytes, times, lengths, order and comments. They are numbered anew. Of
+a connection whose TLS was decrypted everything is taken up to the last packet of the last request:
+without the records before it a record cannot be decrypted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
@@ -23,7 +26,8 @@ from kanalyze.capture.formats.pcapng_encoder import (
 )
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.extract.selection import PacketSelection, Span, span_of
+from kanalyze.extraction.secrets import copy_with_secrets
+from kanalyze.extraction.selection import PacketSelection, Span, span_of
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.endpoint_filter import EndpointFilter
@@ -31,6 +35,7 @@ from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.runtime.table_run import Tables
 from kanalyze.tables.columns.numpy_arrays import ints_of
+from kanalyze.tls.keylog import TLS_KEY_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.filters import RowFilter
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["Extent", "Extracted", "Selected", "extract_packets"]
 
@@ -85,6 +91,8 @@ class Extracted(NamedTuple):
     """Of the captures."""
     uncommented_requests: int
     """Requests whose packets got no comment, because there were too many."""
+    decrypted_connections: int
+    """Connections whose TLS was decrypted: in the file they are encrypted."""
 
 
 def extract_packets(
@@ -92,6 +100,7 @@ def extract_packets(
     selected: Selected,
     output: Callable[[], OutputFile],
     extent: Extent,
+    key_log: KeyLog | None = None,
 ) -> Extracted:
     """Write the packets of the requests and connections that match.
 
@@ -100,14 +109,16 @@ def extract_packets(
         selected: what is looked for.
         output: opens the file; it is not called if nothing matches.
         extent: what else is taken.
+        key_log: if given, the secrets of sessions that are in the file are put into it: those of
+            this log, and those inside of the captures. It is a log of its own, not that of the
+            analysis.
 
     Raises:
         UsageError: a capture can be read only once, such as standard input.
         CaptureError: a capture cannot be read.
         OSError: the file cannot be written.
     """
-    needs_connections = extent.with_handshake or extent.whole_connections
-    tables = Tables(needs_connections or bool(selected.connections), frozenset())
+    tables = Tables(others=True, more=frozenset())
     analysis.start(tables)
     captures = analysis.captures_again()
     if captures is None:
@@ -122,13 +133,17 @@ def extract_packets(
     packets = 0
     if chosen.selection:
         with captures, output() as file:
-            packets = _write(captures, chosen.selection, file.file)
+            if key_log is None:
+                packets = _write(captures, chosen.selection, file.file)
+            else:
+                packets = _write_with_secrets(captures, chosen.selection, file, key_log)
     return Extracted(
         requests=chosen.selection.requests,
         connections=chosen.connections,
         packets=packets,
         all_packets=analysis.quality.packets,
         uncommented_requests=chosen.selection.uncommented_requests,
+        decrypted_connections=chosen.decrypted_connections,
     )
 
 
@@ -140,15 +155,17 @@ class _Chosen:
         self._extent = extent
         self.selection = PacketSelection()
         """What was chosen so far."""
-        self._connections: set[tuple[str, int]] = set()
-        """Those that were chosen, or that have requests that were."""
+        self.decrypted_connections = 0
+        """Of those that were chosen."""
+        self._last_ns: dict[tuple[str, int], int] = {}
+        """By connection that was chosen, or that has requests that were: the end of the last."""
         self._logins: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
         """By open connection: the spans of the requests that begin it."""
 
     @property
     def connections(self) -> int:
         """Connections that were chosen, or that have requests that were."""
-        return len(self._connections)
+        return len(self._last_ns)
 
     def add_requests(self, block: RowBlock) -> None:
         """Choose from rows of requests."""
@@ -156,7 +173,9 @@ class _Chosen:
         numbers = sorted({number for each in filters for number in each.numbers(block)})
         for row in block.take(numbers).rows() if numbers else []:
             self.selection.add_request(row, self._extent.around_ns)
-            self._connections.add((row.connection, row.connection_number))
+            key = row.connection, row.connection_number
+            until_ns = span_of(row).until_ns + self._extent.around_ns
+            self._last_ns[key] = max(until_ns, self._last_ns.get(key, 0))
         if self._extent.with_handshake:
             keys = ints_of(block.columns["api_key"])
             is_login = np.isin(keys.values, _LOGIN_APIS)
@@ -171,10 +190,13 @@ class _Chosen:
         logins = self._logins.pop(key, [])
         is_chosen = any(each.matches_connection(row) for each in self._selected.connections)
         if is_chosen:
-            self._connections.add(key)
-        elif key not in self._connections:
+            self._last_ns[key] = row.end_ns
+        elif key not in self._last_ns:
             return
         ends = Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
+        if row.tls_decrypted:
+            self.decrypted_connections += 1
+            self.selection.add_span(*ends, Span(row.start_ns, self._last_ns[key]))
         if is_chosen or self._extent.whole_connections:
             self.selection.add_span(*ends, Span(row.start_ns, row.end_ns))
             return
@@ -213,6 +235,21 @@ def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO)
             own_comments.add_to(found.comments, chosen)
             writer.write(chosen, found.comments)
     return writer.packets
+
+
+def _write_with_secrets(
+    captures: MergedCaptures, selection: PacketSelection, output: OutputFile, key_log: KeyLog
+) -> int:
+    """Write the secrets of selected packets, then these; return how many packets."""
+    folder = None if output.partial is None else output.partial.parent
+    with TemporaryFile(dir=folder) as packets_file:
+        packets = _write(captures, selection, packets_file)
+        for each in captures.description.decryption_secrets:
+            if each.kind == TLS_KEY_LOG:
+                key_log.feed(each.data)
+                key_log.end()
+        copy_with_secrets(packets_file, output.file, key_log)
+    return packets
 
 
 def _fragments(batch: PacketBatch, spans: Sequence[Span]) -> NDArray[np.int64]:
