@@ -116,6 +116,7 @@ def test_records_take_the_filters_that_requests_take():
     assert ours.pop("values") is False
     assert ours.pop("max_records") is None
     assert theirs.pop("jobs") is None
+    assert theirs.pop("wireshark") is False
     assert ours | {"command": "requests"} == theirs
 
 

@@ -188,7 +188,7 @@ def test_it_is_said_how_far_a_consumer_is_behind() -> None:
 def test_it_is_said_of_how_many_connections_one_direction_is_there() -> None:
     connections = answered("fault-one-way", "broker_listeners", "PLAINTEXT", "connections")
     assert findings_in("fault-one-way")[0].what == (
-        f"of {connections:.0f} connections only what the client sends"
+        f"of {connections:.0f} connections only the packets of the client"
     )
 
 
