@@ -189,7 +189,7 @@ def refused_versions() -> Any:
 
 @fault(
     "throttled",
-    "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 requests sent within the time",
+    "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 requests sent before the thro",
 )
 def throttled() -> Any:
     # Told at 101 ms to wait for 100 ms, which it does, and at 303 ms for 400 ms.

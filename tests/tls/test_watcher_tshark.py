@@ -29,7 +29,7 @@ def read(name: str) -> dict[str, list[dict[str, list[str]]]]:
     shown = [word for field in FIELDS for word in ("-e", field)]
     command = ["tshark", "-r", str(tls_captures.path(name)), "-d", "tcp.port==9094,tls"]
     command += ["-Y", "tls.handshake", "-T", "fields", *shown]
-    ran = subprocess.run(command, capture_output=True, check=True, text=True, timeout=100)
+    ran = subprocess.run(command, capture_output=True, check=True, text=True)
     streams = defaultdict(list)
     clients = {}
     for line in ran.stdout.splitlines():
