@@ -49,9 +49,9 @@ FOUND = {
     "before_start_bytes": 20,
 }
 TEXTS = [
-    "WARNING: 5 B sent after a connection had ended, not read",
-    "WARNING: 1 packet (7 B) not read: the sequence number does not fit the connection",
-    "WARNING: 20 B from before the first byte seen of a connection, not read",
+    "WARNING: 5 B sent after the end of a connection, not read",
+    "WARNING: 1 packet (7 B) with a sequence number outside the window, not read",
+    "WARNING: 20 B before the first byte seen of a connection, not read",
 ]
 
 

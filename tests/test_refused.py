@@ -153,7 +153,7 @@ def test_what_the_network_doubled_was_not_captured_twice() -> None:
     summary = heartbeats(doubled=10)
     quality = summary["quality"]
     assert quality["network_duplicate_bytes"] == quality["duplicate_bytes"] > 0
-    assert "doubled by the network" in text(summary)
+    assert "duplicated by the network" in text(summary)
     assert "captured more than once" not in text(summary)
 
 
