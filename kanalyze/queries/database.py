@@ -60,6 +60,9 @@ _ROW_GROUP = 30_720
 to insert; a group of DuckDB's own size, four times as many, takes 100 MB meanwhile."""
 _BYTES_AT_ONCE = 16 << 20
 """Rows of a table that wait for others take no more than that."""
+_FILLING_BYTES = 32 << 20
+"""As long as tables are filled: more would hold what is in the file already, beside what the
+analysis takes, which is gone when something is asked."""
 _BATCHES_AT_ONCE = 128
 """A batch of few rows takes some 50 kB, for each of its columns is an object of its own."""
 _TABLES = "tables"
@@ -93,7 +96,7 @@ class Database:
         self._folder = ScratchFolder()
         self._connection = duckdb.connect(
             config={
-                "max_memory": f"{max_memory_bytes}B",
+                "max_memory": f"{min(max_memory_bytes, _FILLING_BYTES)}B",
                 "threads": threads,
                 "temp_directory": str(self._folder.path),
                 # Nothing is fetched from a network.
@@ -108,6 +111,8 @@ class Database:
         self._connection.execute(f"USE {_TABLES}")
         self._schemas: dict[str, pa.Schema] = {}
         self._waiting: dict[str, _Waiting] = {}
+        self._max_memory_bytes: int | None = max_memory_bytes
+        """For queries; None once it holds."""
         self._derived: dict[str, str] = {}
         """The views of ``sql/tables/`` that exist, as TABLE or VIEW."""
         self._numbers_requests = False
@@ -128,6 +133,7 @@ class Database:
         Raises:
             SavedFileError: see :func:`kanalyze.queries.saved.attach_saved`.
         """
+        self._allow_memory()
         folder = str(self._folder.path)
         self.headers, self.attached = attach_saved(self._connection, files, folder)
         for table in self.attached:
@@ -342,10 +348,17 @@ class Database:
             [column, *batch.columns], schema=self._schemas["requests"]
         )
 
+    def _allow_memory(self) -> None:
+        """Let queries take what they may."""
+        if self._max_memory_bytes is not None:
+            self._connection.execute(f"SET memory_limit = '{self._max_memory_bytes}B'")
+            self._max_memory_bytes = None
+
     def _insert_all(self) -> None:
         for table, waiting in self._waiting.items():
             if waiting.rows:
                 self._insert_rows(table, waiting.take_all())
+        self._allow_memory()
 
     def _insert_rows(self, table: str, rows: pa.Table) -> None:
         self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")

@@ -82,6 +82,12 @@ def test_requests_that_have_numbers_keep_them() -> None:
         assert sums["lines"] == sums["known"] > 0
 
 
+def test_queries_may_take_what_they_were_given(database: Database) -> None:
+    database.insert("things", batch(0, 1))
+    sql = "SELECT current_setting('memory_limit') AS limit"
+    assert database.ask(sql).to_pylist() == [{"limit": "64.0 MiB"}]
+
+
 def test_parameters_are_values_and_no_sql(database: Database) -> None:
     database.insert("things", batch(0, 1, "it's; DROP TABLE things"))
     sql = "SELECT number FROM things WHERE text = $text"

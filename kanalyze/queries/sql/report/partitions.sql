@@ -1,46 +1,13 @@
 -- Records produced to and fetched from each partition, most bytes first.
 --
 -- Records that a broker refused are not counted.
-WITH naming AS (
-    SELECT
-        unnest(
-            list_distinct(
-                list_transform(
-                    list_filter(
-                        partitions,
-                        lambda p: coalesce(p.error_code, 0) = 0 AND p."partition" IS NOT NULL
-                    ),
-                    lambda p: struct_pack(
-                        topic := p.topic,
-                        topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END,
-                        number := p."partition"
-                    )
-                )
-            )
-        ) AS named,
-        api_name IN ('Produce', 'MultiProduce') AS is_produce
-    FROM requests
-    WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-),
-sides AS (
-    SELECT
-        naming.named.topic AS topic,
-        naming.named.topic_id AS topic_id,
-        naming.named.number AS "partition",
-        is_produce,
-        count(*) AS requests,
-        0 AS records,
-        0 AS bytes,
-        CAST(NULL AS BIGINT) AS high_watermark
-    FROM naming
-    GROUP BY naming.named.topic, naming.named.topic_id, naming.named.number, is_produce
-    UNION ALL
+WITH sides AS (
     SELECT
         topic,
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
         "partition",
         api_name IN ('Produce', 'MultiProduce') AS is_produce,
-        0 AS requests,
+        count(DISTINCT request_id) AS requests,
         coalesce(sum(record_count), 0) AS records,
         coalesce(sum(record_bytes), 0) AS bytes,
         max(high_watermark) AS high_watermark

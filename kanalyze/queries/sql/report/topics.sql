@@ -4,6 +4,7 @@
 -- `..._known` is false if there were records whose number is unknown.
 WITH parts AS (
     SELECT
+        request_id,
         topic,
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
         api_name IN ('Produce', 'MultiProduce') AS is_produce,
@@ -17,31 +18,14 @@ WITH parts AS (
     FROM partitions
     WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
 ),
-naming AS (
-    SELECT
-        unnest(
-            list_distinct(
-                list_transform(
-                    partitions,
-                    lambda p: struct_pack(
-                        topic := p.topic,
-                        topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
-                    )
-                )
-            )
-        ) AS named,
-        api_name IN ('Produce', 'MultiProduce') AS is_produce
-    FROM requests
-    WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-),
 asked AS (
     SELECT
-        naming.named.topic AS topic,
-        naming.named.topic_id AS topic_id,
+        topic,
+        topic_id,
         is_produce,
-        count(*) AS requests
-    FROM naming
-    GROUP BY naming.named.topic, naming.named.topic_id, is_produce
+        count(DISTINCT request_id) AS requests
+    FROM parts
+    GROUP BY topic, topic_id, is_produce
 ),
 alike AS (
     SELECT
