@@ -150,7 +150,7 @@ def test_describe_shows_what_a_column_means(spark: SparkSession) -> None:
     comments = {row.col_name: row.comment for row in spark.sql("DESCRIBE described").collect()}
     spark.catalog.dropTempView("described")
     assert comments["latency_ns"] == "response_start_ns - request_end_ns (ns)"
-    assert comments["client_id"] == "as the client calls itself"
+    assert comments["client_id"] == "the client id in the request"
 
 
 def from_task_frame(spark: SparkSession) -> Any:
