@@ -25,7 +25,7 @@ STAGES = {
     "read": ("capture/", "common/int_columns", "common/paths"),
     "headers": ("net/",),
     "reassembly": ("net/tcp/", "model/network_path"),
-    "decryption": ("tls/",),
+    "decryption": ("tls/", "model/tls", "model/tls_record"),
     "framing": (
         *("kafka/framing/", "model/segments"),
         *("kafka/session/header_candidates", "kafka/session/resync"),
@@ -35,6 +35,7 @@ STAGES = {
     "rows": ("tables/", "common/"),
     "export": ("export/",),
     "report": ("queries/", "render/"),
+    "extract": ("extraction/",),
     "in between": ("runtime/", "common/plain_values"),
     "spark": ("spark/",),
     "live": ("live/",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from kanalyze.queries.files import built_in
 from tests.support import broker, netns, rights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
+
+    from kanalyze.queries.files import Query
 
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
@@ -77,6 +81,9 @@ MISSING_FIXTURES = frozenset(
 """Tests that ask for one of these are not selected."""
 
 
+FEW = ("late_heartbeats", "too_large", "unanswered")
+
+
 @pytest.fixture
 def namespace() -> Iterator[netns.Namespace]:
     """A network namespace with nothing in it but loopback."""
@@ -95,6 +102,36 @@ def tunnel(namespace: netns.Namespace) -> Iterator[int]:
 def ordinary_user() -> Callable[..., list[str]]:
     """What runs a command as an ordinary user (see :func:`tests.support.rights.ordinary_user`)."""
     return rights.ordinary_user
+
+
+@pytest.fixture
+def few_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let reports look for few of the built-in findings, in tests of something else.
+
+    Two thirds of the time of a report on a small capture are their queries, most of it planning.
+    """
+
+    def some(kind: str) -> dict[str, Query]:
+        found = built_in(kind)
+        return {name: found[name] for name in FEW} if kind == "findings" else found
+
+    monkeypatch.setattr("kanalyze.queries.findings.built_in", some)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for cycles, which takes a third of the time: all stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the end of the process free all: DuckDB's binding reports what is left then."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)

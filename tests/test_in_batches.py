@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kanalyze.export.open import FORMATS, open_writer
 from tests.support import kafka as k
-from tests.support.captures import NAMES, path
+from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.conversations import conversations
 from tests.support.disorder import TRANSFORMATIONS, altered
 from tests.support.disorder.compare import write
@@ -86,18 +86,18 @@ def test_the_reference_takes_packet_by_packet() -> None:
 # -- the captures of the repository ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_of_a_capture_are_those_of_packet_by_packet(name: str) -> None:
     assert_same(read([str(path(name))]), slow(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_so_they_are_in_other_batches_of_packets(name: str) -> None:
     fast = read([str(path(name))], most_packets=at_random(1, 1, 2, 40, 300))
     assert_same(fast, slow(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_files_are_the_same_byte_for_byte(name: str, tmp_path: Path) -> None:
     fast = read([str(path(name))])
     for row_format in FORMATS:

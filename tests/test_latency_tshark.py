@@ -6,13 +6,14 @@ is not collected (see conftest.py).
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 import pytest
 
-from tests.support.captures import FOLDER, NAMES, analysis, path
+from tests.support.captures import CHOSEN, FOLDER, NAMES, analysis, often, path
 
 FIELDS = (
     *("frame.time_epoch", "ip.src", "ipv6.src", "tcp.srcport", "ip.dst", "ipv6.dst"),
@@ -32,11 +33,15 @@ class Stream:
     """By the end that acknowledged."""
 
 
+ONCE = [name for name in NAMES if name != "any"]
+
+
 def nanoseconds(seconds: str) -> int:
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 10**9 + int(fraction.ljust(9, "0")[:9])
 
 
+@functools.cache
 def streams(file: str) -> dict[frozenset[str], Stream]:
     shown = [part for name in FIELDS for part in ("-e", name)]
     done = subprocess.run(
@@ -63,7 +68,7 @@ def streams(file: str) -> dict[frozenset[str], Stream]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "any"])
+@pytest.mark.parametrize("name", often(ONCE, CHOSEN))
 def test_what_was_sent_again_within_a_request_is_what_tshark_says(name: str) -> None:
     told = streams(str(path(name)))
     for row in analysis(name)[0]:
@@ -75,7 +80,7 @@ def test_what_was_sent_again_within_a_request_is_what_tshark_says(name: str) -> 
         assert row.zero_windows == sum(first <= each <= last for each in stream.closed)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "any"])
+@pytest.mark.parametrize("name", often(ONCE, CHOSEN))
 def test_a_round_trip_is_none_that_tshark_does_not_see(name: str) -> None:
     told = streams(str(path(name)))
     for row in analysis(name)[0]:

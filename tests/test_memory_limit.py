@@ -15,12 +15,15 @@ from kanalyze.errors import UsageError
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import MemoryBounds
 from tests.support import kafka as k
+from tests.support.captures import often
 from tests.support.packets import ACK, START_NS, SYN, Packet, pcap_file, segment
 from tests.support.traffic import Line, Part, capture_of, fetch, fetch_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("few_findings")
 
 MIB = 1 << 20
 PIECE = 60_000
@@ -194,7 +197,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", often(WAYS, ("parquet", "rows", "report", "exchanges")))
 def test_rows_of_many_partitions_are_not_held_all_at_once(way: str, tmp_path: Path) -> None:
     capture = tmp_path / "session.pcap"
     capture.write_bytes(quiet_session(1000, QUIET_FETCHES))

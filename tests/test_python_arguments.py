@@ -242,7 +242,7 @@ def test_a_report_says_it_as_well():
         (kanalyze.decode, {"since": "soon"}, "since: not a time: 'soon'"),
         (kanalyze.connections, {"client_id": 5}, "client_id: not a text: 5"),
         (kanalyze.connections, {"port": 0}, "port: not a TCP port: 0"),
-        (kanalyze.anomalies, {"kind": "odd"}, r"kind: unknown kind of anomaly: 'odd' \(there are "),
+        (kanalyze.anomalies, {"kind": "odd"}, "kind: unknown kind of anomaly: 'odd'; there are "),
         (kanalyze.anomalies, {"kind": 5}, "kind: not a text: 5"),
         (kanalyze.report, {"jobs": 0}, "jobs: not a number from 1 to 256: 0"),
     ],

@@ -11,7 +11,11 @@ from pathlib import Path
 import kanalyze
 
 PACKAGE = Path(kanalyze.__file__).parent
-MOST_METHODS = 29
+MOST_METHODS = 20
+LARGER = {
+    "kanalyze.queries.database.Database": 24,
+}
+"""Classes that are still to be divided, and how many methods they may have until then."""
 
 
 @cache
@@ -90,7 +94,10 @@ def test_no_class_does_everything() -> None:
         f"{module}.{node.name}": sum(isinstance(each, ast.FunctionDef) for each in node.body)
         for module, node in classes()
     }
-    assert {name: size for name, size in sizes.items() if size > MOST_METHODS} == {}
+    assert {
+        name: size for name, size in sizes.items() if size > LARGER.get(name, MOST_METHODS)
+    } == {}
+    assert [name for name in LARGER if sizes.get(name, 0) <= MOST_METHODS] == []
 
 
 CONTRIBUTING = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
@@ -109,12 +116,21 @@ def test_every_term_of_the_glossary_names_what_there_is() -> None:
     assert named <= known
 
 
+def files_named(text: str) -> set[str]:
+    """The files that a text names; one without a folder is in that of the one before it."""
+    found, folder = set(), ""
+    for name in re.findall(r"`([\w/]+\.(?:py|sql))`", text):
+        folder = name.rpartition("/")[0] or folder
+        found.add(f"{folder}/{name.rpartition('/')[2]}")
+    return found
+
+
 def test_no_journey_takes_more_than_20_files() -> None:
     journeys = re.findall(
         r"^\*\*A[^*]+\*\* \((\d+)\)(.+?)\n\n", CONTRIBUTING, re.MULTILINE | re.DOTALL
     )
     assert len(journeys) == 3
-    for told, text in journeys:
-        files = {Path(name).name for name in re.findall(r"`([\w/]+\.(?:py|sql))`", text)}
-        assert len(files) <= 20
-        assert abs(len(files) - int(told)) <= 1
+    for count, text in journeys:
+        files = files_named(text)
+        assert len(files) == int(count) <= 20
+        assert [name for name in files if not (PACKAGE.parent / name).exists()] == []

@@ -12,7 +12,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, has_records
-from tests.support.captures import NAMES, in_turn, path
+from tests.support.captures import CHOSEN, NAMES, in_turn, path
 
 SHARDS = [Shard(index, 3) for index in range(3)]
 
@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("name", "kind"), in_turn(NAMES, KINDS))
+@pytest.mark.parametrize(("name", "kind"), in_turn(NAMES, KINDS, CHOSEN))
 def test_the_rows_of_all_shares_are_those_of_one_analysis(name, kind):
     shards = [rows_of(KINDS[kind], str(path(name)), shard=shard) for shard in SHARDS]
     assert sum(shards, Counter()) == rows_of(KINDS[kind], str(path(name)))

@@ -1,7 +1,7 @@
-"""Two captures, saved files or reports, compared.
+"""Compares two captures, saved files or reports.
 
-In: what is to be compared, and what makes an analysis of captures or saved files. Out: the
-comparison as plain values. This module must not know who asks, or how a comparison is shown.
+In: the two inputs, and a function that makes an analysis of captures or saved files. Out: the
+comparison as plain values. This module must not know who calls it, or how a comparison is shown.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _MOST_REPORT_BYTES = 256 << 20
 
 
 def report_in(given: object) -> dict[str, Any] | None:
-    """Return the report that was given, as a value or as a file; None where it is something else.
+    """Return the report in a dict or a JSON file; None if it is something else.
 
-    Raises UsageError for JSON that is no report, and OSError.
+    Raises UsageError for JSON that is not a report, and OSError.
     """
     if isinstance(given, dict):
         return checked_report("report", given)
@@ -54,7 +54,7 @@ def report_in(given: object) -> dict[str, Any] | None:
             return None
         text = first + file.read(_MOST_REPORT_BYTES)
     if len(text) > _MOST_REPORT_BYTES:
-        raise UsageError(f"{given}: larger than 256 MiB")
+        raise UsageError(f"{given}: a report may have at most 256 MiB")
     return parse_report(os.fspath(given), text)
 
 
@@ -68,19 +68,19 @@ def compare_inputs(
     threads: int = 1,
     watched: Callable[[Analysis | SavedAnalysis], AbstractContextManager[None]] | None = None,
 ) -> dict[str, Any]:
-    """Return what differs between A and B.
+    """Return the differences between A and B.
 
     Args:
-        a: before: captures, saved files, or a report (a file, or a dict).
-        b: after, likewise.
-        analysis_of: makes an analysis of captures or saved files that were given.
-        thresholds: the least difference that matters.
-        max_memory_bytes: what the tables of both together may take of memory.
-        threads: how many a query may use.
-        watched: gives what an analysis runs within.
+        a: before: captures, saved files, or a report (a JSON file or a dict).
+        b: after: the same.
+        analysis_of: makes an analysis of captures or saved files.
+        thresholds: the smallest differences to list.
+        max_memory_bytes: memory in bytes for the tables of both sides together.
+        threads: number of threads of a query.
+        watched: returns a context manager that is entered while an analysis runs.
 
     Raises:
-        KanalyzeError: an input is missing, or is no capture, saved file or report.
+        KanalyzeError: an input is missing, or is not a capture, saved file or report.
     """
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(each) for each in (a, b)]
@@ -112,7 +112,7 @@ def compare_inputs(
 
 
 def _slices(rows: list[OpenedTables | None]) -> tuple[int | None, int | None]:
-    """Return into how many slices the time of each side is cut; None where nothing is tested."""
+    """Return the number of slices of time for each side; None if differences are not tested."""
     seconds = [active_seconds(each.database) for each in rows if each is not None]
     found = slices_of(*seconds) if len(seconds) == len(rows) else None
     return found or (None, None)

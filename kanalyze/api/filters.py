@@ -1,4 +1,4 @@
-"""Filters on rows that know the names of APIs, and whose messages' bytes they select.
+"""Makes filters that know the names of APIs, and selects messages whose bytes to keep.
 
 In: conditions as a user wrote them, a catalog. Out: a
 :class:`~kanalyze.tables.filters.RowFilter`. This module must not know what is filtered.
@@ -18,22 +18,22 @@ __all__ = ["api_names", "keeps_bytes", "make_filter"]
 
 
 def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
-    """Return a filter that knows the names of APIs: those of ``catalog``, or the built-in ones.
+    """Return a filter that knows the API names of ``catalog``, or the built-in ones.
 
-    Other arguments as ``RowFilter.parse``.
+    ``conditions`` are the other arguments of ``RowFilter.parse``.
     """
     names = api_names(catalog or Catalog()) if conditions.get("apis") else None
     return RowFilter.parse(api_names=names, **conditions)
 
 
 def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> KeepsBytes:
-    """Return a predicate of API keys that is true for the APIs a filter selects.
+    """Return a predicate that is true for the keys of the APIs that a filter selects.
 
-    It is what an analysis takes as ``keep`` to decode every field of their messages.
+    An analysis takes it as ``keep``, to keep the bytes of their messages for decoding.
     """
     if not (row_filter.api_names or row_filter.api_keys):
         return _always
-    # Produce and Fetch have the same keys in Kafka 0.7.
+    # Produce and Fetch have the same API keys in Kafka 0.7.
     keys = {name.lower(): key for name, key in api_names(catalog).items()}
     return {*row_filter.api_keys, *map(keys.get, row_filter.api_names)}.__contains__
 
@@ -43,9 +43,9 @@ def _always(_: int) -> bool:
 
 
 def api_names(catalog: Catalog) -> dict[str, int]:
-    """Return the keys of the APIs in a catalog, and of those of Kafka 0.7, by name."""
-    from kanalyze.kafka.v07.messages import RequestType  # only for those who name an API
+    """Return API keys by name, for the APIs of a catalog and those of Kafka 0.7."""
+    from kanalyze.kafka.v07.messages import RequestType  # imported late: needed only for names
 
-    # Those of Kafka 0.7 by name only: its request types mean other APIs in later versions.
+    # Kafka 0.7's request types are keys of other APIs in later versions, so only names count.
     names = {kind.api_name: int(kind) for kind in RequestType}
     return names | {api.name: api.key for api in catalog.apis}

@@ -1,11 +1,12 @@
-"""Reads files with the secrets of TLS sessions.
+"""Reads TLS key log files.
 
 In: paths. Out: a :class:`~kanalyze.tls.keylog.KeyLog`. This module must not know what secrets are
-for, and shows none.
+used for, and must not show any.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common import paths
@@ -23,22 +24,23 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 def read_key_logs(files: Iterable[str]) -> KeyLog | None:
-    """Return the secrets of all files, in the NSS format; None where no file is named.
+    """Return the secrets in all files, which have the NSS key log format; None if none is given.
 
     Raises:
-        UsageError: a file cannot be read, or has lines but none with a secret; the text names it.
-            Or there is nothing to decrypt with.
+        UsageError: a file cannot be read, or has lines but no secrets; the text names the file.
+            Or the library for decryption is not installed.
     """
     log: KeyLog | None = None
     for path in files:
         if log is None:
-            # Only where there are keys.
+            # Checked only if there are keys.
             from kanalyze.tls.installed import require_ciphers
             from kanalyze.tls.keylog import KeyLog
 
             require_ciphers()
             log = KeyLog()
         _read(path, log)
+        log.names.append(os.path.split(path)[1])
     return log
 
 
@@ -53,6 +55,6 @@ def _read(path: str, log: KeyLog) -> None:
     except ValueError as error:  # a null byte
         raise UsageError(f"not a path: {shown(path)}") from error
     log.end()
-    # An empty one is sound: its program made no connection.
+    # An empty file is valid: the program has made no TLS connection.
     if log.lines > lines and log.wrong_lines - wrong == log.lines - lines:
-        raise UsageError(f"{path}: is no key log: no line has a secret of TLS")
+        raise UsageError(f"{path}: not a TLS key log: no line has a secret")

@@ -1,8 +1,8 @@
-"""The library: captures in, typed rows, pandas, Polars, Arrow, plain dicts or a report out.
+"""The library: captures in; typed rows, pandas, Polars, Arrow, plain dicts or a report out.
 
-In: what a user writes. Out: rows, decoded messages and summaries. This module must not know how
-anything is done; it puts the pipeline and the exports together for people who call them from
-Python. What the functions take stands in :mod:`kanalyze.api.options`.
+In: arguments from a user. Out: rows, decoded messages and reports. This module must not know how
+anything is done: it connects the pipeline and the exports. :mod:`kanalyze.api.options` has the
+types of the arguments.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ if TYPE_CHECKING:
         Captures,
         CompareOptions,
         ConnectionOptions,
+        ExtractOptions,
         MessageOptions,
         RecordOptions,
         RequestOptions,
     )
     from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.extraction.extract import Extracted
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
@@ -67,6 +69,7 @@ __all__ = [
     "compare",
     "connections",
     "decode",
+    "extract",
     "groups",
     "metadata",
     "records",
@@ -81,14 +84,14 @@ _Batch = TypeVar("_Batch")
 
 _MOST_JOBS = 256
 _MOST_RECORDS = 2**31 - 1
-"""A batch's header has 32 bits for their number."""
+"""The record count in a batch header has 32 bits."""
 
 
 class Results(Generic[ItemT]):
-    """What is found in captures, one after the other. Each iteration reads the captures anew.
+    """Iterable results of reading captures. Each iteration reads the captures again.
 
-    Nothing is opened before, and no more is held than open connections need. What came through a
-    pipe or an open file can be read once.
+    No file is opened before the first iteration, and memory is bounded by what open connections
+    need. A pipe or an open file can be read only once.
     """
 
     def __init__(
@@ -96,21 +99,21 @@ class Results(Generic[ItemT]):
         analysis: Callable[[], _AnyAnalysis],
         batches: Callable[[Any], Iterator[Iterable[ItemT]]],
     ) -> None:
-        """Keep what is to be read; nothing is opened yet.
+        """Store the arguments; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
-            batches: runs one.
+            batches: runs an analysis.
         """
         self._analysis = analysis
         self._batches = batches
         self.quality: CaptureQuality | None = None
-        """What the captures were like; None until they were read to their end."""
+        """The quality of the captures; None until an iteration has read them to the end."""
         self.conditions: dict[str, Any] = {}
-        """By what is filtered, known as :attr:`quality` is."""
+        """The active filter; None until :attr:`quality` is known."""
 
     def __iter__(self) -> Iterator[ItemT]:
-        """Give them one by one; raises CaptureError where an input is missing or no capture."""
+        """Yield the items; raises CaptureError if an input is missing or is not a capture."""
         for batch in self._run(self._batches):
             yield from batch
 
@@ -121,16 +124,16 @@ class Results(Generic[ItemT]):
 
 
 class Rows(Results[RowT]):
-    """The rows of a table. Each iteration, and each conversion, reads the captures anew.
+    """The rows of a table. Each iteration and each conversion reads the captures again.
 
-    The conversions make columns of columns, without an object for each row or value; their types
-    are those of :attr:`columns`, and beside each point in time in ns stands the same as a timestamp
-    (``request_start_time`` beside ``request_start_ns``). As any object with ``__arrow_c_stream__``
-    it can be given to what reads Arrow: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``,
+    Conversions work on columns, without a Python object for each row or value. The types are
+    those of :attr:`columns`. Each column of Unix times in ns gets a column of timestamps beside it
+    (``request_start_time`` beside ``request_start_ns``). The object has ``__arrow_c_stream__``, so
+    libraries that read Arrow accept it: ``pyarrow.table(rows)``, ``polars.DataFrame(rows)``,
     DuckDB, ...
 
-    All of them raise CaptureError where an input is missing or is no capture, and
-    ModuleNotFoundError, which says what to install, where the library is not there.
+    All conversions raise CaptureError if an input is missing or is not a capture, and
+    ModuleNotFoundError, whose text says what to install, if a library is missing.
     """
 
     def __init__(
@@ -140,13 +143,13 @@ class Rows(Results[RowT]):
         columns: tuple[Column, ...],
         blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
     ) -> None:
-        """Keep what is to be read; nothing is opened yet.
+        """Store the arguments; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
-            rows: runs one.
-            columns: those of its rows.
-            blocks: runs one that gives the rows by column; None where there is none.
+            rows: runs an analysis and yields lists of rows.
+            columns: the columns of the rows.
+            blocks: runs an analysis and yields rows by column; None if that is not possible.
         """
         super().__init__(analysis, rows)
         self._rows = rows
@@ -155,11 +158,11 @@ class Rows(Results[RowT]):
         """Name, type, unit and meaning of each column of the table."""
 
     def batches(self) -> Iterator[list[RowT]]:
-        """Give the rows in lists, as they are found; none is empty."""
+        """Yield the rows in lists, as they are found; no list is empty."""
         yield from self._run(self._rows)
 
     def _row_blocks(self) -> Iterator[RowBlock]:
-        """Give the rows by column, as they are found."""
+        """Yield the rows by column, as they are found."""
         if self._blocks is not None:
             yield from self._run(self._blocks)
             return
@@ -173,13 +176,13 @@ class Rows(Results[RowT]):
         return table_of(self._row_blocks(), self.columns)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows as ``pyarrow.RecordBatch``, as they are found; memory stays bounded."""
+        """Yield the rows as ``pyarrow.RecordBatch``, as they are found; memory is bounded."""
         from kanalyze.export.arrow import batches_of
 
         return batches_of(self._row_blocks(), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame; integers that may be null are ``Int64``."""
+        """Return all rows as a pandas DataFrame; nullable integers are ``Int64``."""
         from kanalyze.export.arrow import frame_of
 
         return frame_of(self._row_blocks(), self.columns)
@@ -199,14 +202,14 @@ class Rows(Results[RowT]):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows as a capsule of the Arrow PyCapsule interface: a stream of batches.
 
-        Captures are read while the stream is. ``requested_schema`` is a capsule too; None for that
-        of :attr:`columns`.
+        Captures are read while the stream is read. ``requested_schema`` is a capsule with a schema;
+        None for the schema of :attr:`columns`.
         """
         from kanalyze.export.arrow import reader_of
 
         blocks = self._row_blocks()
-        # An input that is missing is said here: through the stream it would come as an error of
-        # the library that reads it, with all of a traceback for its text.
+        # Read the first block here, so that a missing input raises our error. Inside the stream it
+        # would be reported by the library that reads it, with a whole traceback as its text.
         first = list(islice(blocks, 1))
         reader = reader_of(chain(first, blocks), self.columns)
         return reader.__arrow_c_stream__(requested_schema)
@@ -215,50 +218,51 @@ class Rows(Results[RowT]):
 def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row]:
     """Return the requests in captures, one row each, as ``kanalyze requests`` writes them.
 
-    All conditions given must hold; of several values for one, any may. None, and what is left out,
-    is no condition. A text stands for one value, and so do lists, sets and the like for several.
+    A row must meet every condition. If a condition has several values, one of them must match. An
+    option that is None or left out is no condition. Options with several values take a single
+    value, or a list, set or other iterable.
 
     Args:
-        *captures: paths, folders, globs, URLs, ``-``, or open binary files; or lists and the like
-            of these. Several are one capture, in the order of their packets' times.
+        *captures: paths, folders, globs, URLs, ``-`` for standard input, or open binary files; or
+            lists of these. Several are read as one capture, in the order of packet times.
         **options: any of
 
             - ``api``: names in any case, or keys (0 is Produce).
-            - ``client_id``, ``topic``, ``group``: globs; they heed case.
-            - ``partition``: numbers of partitions, of one of ``topic`` where that is given too; or
+            - ``client_id``, ``topic``, ``group``: globs, case-sensitive.
+            - ``partition``: numbers of partitions; if ``topic`` is given too, of those topics. Or
               texts such as ``"orders-3"``.
             - ``status``: ``"ok"``, ``"error"``, ``"one_way"``, ``"unanswered"``,
               ``"orphan_response"`` or ``"malformed"``.
-            - ``error``: codes, as numbers or names such as ``"NOT_LEADER_OR_FOLLOWER"``; 0 is for
-              answers without an error.
+            - ``error``: error codes, as numbers or names such as ``"NOT_LEADER_OR_FOLLOWER"``; 0
+              selects responses without an error.
             - ``client_ip``: addresses, or networks such as ``10.0.0.0/8``; as texts, or as values
               of Python's ``ipaddress``.
-            - ``broker``: ``IP`` or ``IP:PORT``; these ends are also taken for brokers whatever
+            - ``broker``: ``IP`` or ``IP:PORT``. These ends are also treated as brokers, whatever
               their bytes look like.
-            - ``port``: the TCP ports of brokers, 1 to 65535; ends with one of them are also taken
-              for brokers whatever their bytes look like.
-            - ``errors``: True for rows with an error code alone.
+            - ``port``: TCP ports of brokers, 1 to 65535. Ends with one of them are also treated
+              as brokers, whatever their bytes look like.
+            - ``errors``: True for only rows with an error code.
             - ``slower_than``: only rows with a latency above it; a timedelta, or a text such as
-              ``"10ms"``. What waited on purpose is not slow.
-            - ``since``, ``until``: only requests that began at the one or later, and before the
-              other. A datetime (without a zone it is UTC), a date (its first moment, in UTC), a
-              number of Unix seconds, ISO 8601; or a time of day, as ``time`` or ``"22:46"``, in UTC
-              and of the day of the first packet.
-            - ``topic_ids``: a file with names of topics by id, for those that the captures tell
-              none: a line ``ID NAME`` each, or a JSON object; None for no file.
+              ``"10ms"``. Responses that were held back on purpose do not match.
+            - ``since``, ``until``: only requests that began at ``since`` or later, and before
+              ``until``. A datetime (UTC if it has no zone), a date (its first moment in UTC), a
+              number of Unix seconds, or ISO 8601 text. Or a time of day, as a ``time`` or
+              ``"22:46"``: in UTC, on the day of the first packet.
+            - ``topic_ids``: a file with names of topics, for topic ids that the captures do not
+              name: lines ``ID NAME``, or a JSON object; None for no file.
             - ``definitions``: a folder of message definitions to add to the built-in ones; None
-              for those alone.
-            - ``keylog``: files with secrets in the format of ``SSLKEYLOGFILE``, one or several:
-              what they open of TLS is decrypted, which needs ``kanalyze[tls]``. The variable itself
-              is not read.
-            - ``max_memory_bytes``: how much may be held of open connections, in bytes or such as
-              ``"2G"``; None for 1 GiB. What has to be dropped is an anomaly.
-            - ``jobs``: how many processes may read files of some size, 1 (the default) to 256; the
-              rows are the same. They are forked: leave it at 1 in a program with threads.
+              for only the built-in ones.
+            - ``keylog``: one or several files with secrets in the format of ``SSLKEYLOGFILE``.
+              TLS connections with these secrets are decrypted, which needs ``kanalyze[tls]``.
+              The environment variable itself is not read.
+            - ``max_memory_bytes``: memory for open connections, in bytes or as a text such as
+              ``"2G"``; None for 1 GiB. If connections are dropped, there is an anomaly.
+            - ``jobs``: number of processes that may read large files, 1 (the default) to 256; the
+              rows are the same. The processes are forked: use 1 in a program with threads.
 
     Raises:
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
-        UsageError: an argument makes no sense; the text begins with its name.
+        UsageError: an argument is invalid; the text begins with its name.
     """
     make = _maker_of_rows(_request_arguments("requests", captures, options))
     return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"))
@@ -275,16 +279,17 @@ def _request_arguments(
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
-    """Return the summary that ``kanalyze report --json`` writes, but for ``kanalyze_version``.
+    """Return the report that ``kanalyze report --json`` writes, without ``kanalyze_version``.
 
-    Arguments as in :func:`requests`. Times are ISO 8601 or in ns, sizes in bytes, as the names say.
+    Arguments are those of :func:`requests`. Units are in the names: ``_ns`` are Unix times or
+    durations in ns, ``_bytes`` are bytes; other times are ISO 8601.
 
     Raises:
-        CaptureError: an input is missing or is no capture.
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
-    # Loaded late: the command line loads this module for rows too, which take no queries.
+    # Imported late: the command line imports this module for rows too, which need no queries.
     from kanalyze.api.reports import report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
@@ -304,27 +309,28 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
 def compare(
     a: Captures | dict[str, Any], b: Captures | dict[str, Any], **options: Unpack[CompareOptions]
 ) -> dict[str, Any]:
-    """Return what differs between A (before) and B (after), as ``kanalyze compare --json`` has it.
+    """Return the differences between A (before) and B (after), as ``kanalyze compare --json``.
 
-    A difference is listed if it matters and is beyond chance, by a test that deals slices of time
-    to A and B anew; :mod:`kanalyze.queries.compare.chance` says how. Of reports nothing is tested.
+    A difference is listed if it is large enough and unlikely to be chance. The test reassigns
+    slices of time to A and B at random (see :mod:`kanalyze.queries.compare.chance`). Differences
+    between reports cannot be tested.
 
     Args:
         a: captures or saved files as in :func:`requests`, a file that ``kanalyze report --json``
-            wrote, or what :func:`report` returned.
-        b: likewise.
-        **options: those of :func:`requests`, which hold for both; conditions are not for reports.
-            And
+            wrote, or the result of :func:`report`.
+        b: the same.
+        **options: those of :func:`requests`, for both sides; a report takes no conditions. And
 
-            - ``at_least``: times as slow, or as often (1.2, by default): more than 1.
-            - ``least_ms``: least difference of a latency, in ms (1).
-            - ``least_percent``: least difference of the part of requests that fail, in percent of
-              all (0.1).
+            - ``at_least``: smallest ratio of latencies, or of shares of failures: above 1 (1.2 by
+              default).
+            - ``least_ms``: smallest difference of a latency, in ms (1).
+            - ``least_percent``: smallest difference of the share of failed requests, in percent
+              of all requests (0.1).
 
     Raises:
-        CaptureError: an input is missing, or is no capture, saved file or report.
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        CaptureError: an input is missing, or is not a capture, saved file or report.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     from kanalyze.api.comparing import compare_inputs, report_in
     from kanalyze.api.options import CompareOptions, check_names
@@ -344,9 +350,7 @@ def compare(
     jobs = count("jobs", given.pop("jobs", 1), _MOST_JOBS)
     limit = size_bytes("max_memory_bytes", given.pop("max_memory_bytes", None))
     if None in arguments and any(given.values()):
-        raise UsageError(
-            "conditions are for captures and saved files: a report has no rows to leave out"
-        )
+        raise UsageError("filters need captures or saved files: a report has no rows to filter")
 
     def analysis_of(captures: Any) -> _AnyAnalysis:
         found = arguments[0 if captures is a else 1]
@@ -359,25 +363,26 @@ def compare(
 def save(
     *captures: Captures, output: str | os.PathLike[str], **options: Unpack[MessageOptions]
 ) -> None:
-    """Write the tables of captures to a file that is read in their place, as ``kanalyze save``.
+    """Write the tables of captures to a file that can be read in their place (``kanalyze save``).
 
-    :func:`requests`, :func:`connections`, :func:`anomalies` and :func:`report` take the file as
-    they take captures, and give the same; any filter but ``port`` holds there too. It is a database
-    of DuckDB.
+    :func:`requests`, :func:`connections`, :func:`anomalies` and :func:`report` accept the file like
+    captures, and return the same. Every filter works on it, except ``port``. It is a DuckDB
+    database.
 
     Args:
-        *captures: as in :func:`requests`.
-        output: the file. One that is there is replaced once the new one is whole; a capture never.
-        **options: those of :func:`requests` but ``jobs``; rows that are filtered out are not saved.
+        *captures: see :func:`requests`.
+        output: the file. An existing file is replaced when the new one is complete; a capture is
+            never replaced.
+        **options: those of :func:`requests` except ``jobs``; only rows that match are saved.
 
     Raises:
-        CaptureError: an input is missing or is no capture.
-        DefinitionError: as :func:`requests`.
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
         KanalyzeError: the file cannot be written.
-        UsageError: as :func:`requests`; or ``output`` is a capture or a stream.
+        UsageError: see :func:`requests`; or ``output`` is a capture or a stream.
     """
     from kanalyze.api.options import MessageOptions
-    from kanalyze.api.saving import save_tables  # with DuckDB
+    from kanalyze.api.saving import save_tables  # imported late: it imports DuckDB
 
     arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
     limits = {}
@@ -396,26 +401,77 @@ def save(
         )
 
 
-def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:
-    """Return the records inside Produce and Fetch, one row each, as ``kanalyze records``.
+def extract(
+    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[ExtractOptions]
+) -> Extracted:
+    """Write the packets of requests to a pcapng file (``kanalyze extract``); return counts.
 
-    A batch that cannot be read to its end has a row of its own, without a record but with a
-    ``problem``. Keys, values and headers are left out unless they are asked for; credentials in the
-    log of the controllers are hidden then too.
+    The packets are copied unchanged, in their order. The packets of each request and response get a
+    comment that Wireshark shows. The file can be read by its owner alone.
 
     Args:
-        *captures: as in :func:`requests`.
-        **options: those of :func:`requests` but ``jobs``, of the requests that the records are in;
-            with ``topic`` or ``partition`` only records of these. And
+        *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
+        output: the file. A capture is not replaced, unless with ``force``.
+        **options: those of :func:`requests`, and any of
 
-            - ``values``: True for keys, values and headers too; bytes that are no text as base64.
-            - ``max_records``: how many records of one batch are read, 1 to 2**31 - 1; a row with
-              the problem ``too_many_records`` stands for what is beyond. None for 4 for each byte
-              that the batch has on the wire, at least 1000.
+            - ``around``: also packets on the same connections so long before and after each
+              request: a timedelta, or a text such as ``"2s"``.
+            - ``with_handshake``: True for the beginning of these connections too: TCP and TLS
+              handshake, ApiVersions, SASL.
+            - ``whole_connections``: True for all packets of these connections.
+            - ``with_secrets``: True to put the TLS secrets of the sessions in the file into it:
+              everyone who has the file can then read all of it.
+            - ``force``: True to replace a capture.
 
     Raises:
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`; or ``output`` is a capture, or an input can be read only
+            once.
+        OSError: the file cannot be written.
+    """
+    from kanalyze.api.options import ExtractOptions, duration_ns
+    from kanalyze.export.files import OutputFile
+    from kanalyze.extraction.extract import Extent, Selected, extract_packets
+    from kanalyze.tls.keylog import KeyLog
+
+    known = ExtractOptions.__optional_keys__
+    arguments = _arguments("extract", captures, options, known)
+    arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
+    selected = Selected([arguments.pop("row_filter")])
+    flags = ("with_handshake", "whole_connections", "with_secrets", "force")
+    given = {name: truth(name, options.get(name, False)) for name in flags}
+    around_ns = duration_ns("around", options.get("around")) or 0
+    extent = Extent(around_ns, given["with_handshake"], given["whole_connections"])
+    own_keys = None
+    if given["with_secrets"]:
+        own_keys = read_key_logs(path_texts("keylog", options.get("keylog"))) or KeyLog()
+    opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=given["force"])
+    with closing(Analysis(**arguments)) as analysis:
+        return extract_packets(analysis, selected, opened, extent, own_keys)
+
+
+def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:
+    """Return the records in Produce requests and Fetch responses, one row each.
+
+    A batch that cannot be decoded to its end has a row of its own, with a ``problem`` and without a
+    record. Keys, values and headers are included only if asked for; credentials in the controllers'
+    metadata log are hidden even then.
+
+    Args:
+        *captures: see :func:`requests`.
+        **options: those of :func:`requests` except ``jobs``; they select requests. With ``topic``
+            or ``partition``, only records of these are returned. And
+
+            - ``values``: True to include keys, values and headers; bytes that are not text are
+              base64.
+            - ``max_records``: number of records to read of one batch, 1 to 2**31 - 1; the rest of
+              the batch is a row with the problem ``too_many_records``. None for 4 per byte of the
+              batch on the wire, but at least 1000.
+
+    Raises:
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     from kanalyze.api.options import RecordOptions
     from kanalyze.kafka.codec.compiler import Decoders
@@ -448,16 +504,16 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
 
 
 def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
-    """Return what requests tell of consumer groups, one row per event that says something.
+    """Return the events of consumer groups, one row each: the table ``groups`` of ``kanalyze sql``.
 
-    Joins, syncs, leaves, heartbeats that failed or brought something new, and each partition of a
-    commit or of offsets fetched: the table ``groups`` of ``kanalyze sql``. Rows are named tuples.
-    Arguments as in :func:`requests`, of the requests that tell it; ``request_id`` is the number of
-    such a request.
+    Events are joins, syncs, leaves, heartbeats that failed or changed something, and each partition
+    of a commit or of fetched offsets. Rows are named tuples. Arguments are those of
+    :func:`requests`; they select the requests with the events. ``request_id`` is the number of the
+    request.
 
     Raises:
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
 
@@ -465,14 +521,15 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
 
 
 def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
-    """Return what brokers say of their cluster: brokers, leaders of partitions, coordinators.
+    """Return brokers, leaders of partitions and coordinators as responses name them.
 
-    One row for each that is new on its connection, or has changed: the
-    table ``metadata`` of ``kanalyze sql``. Otherwise as :func:`groups`.
+    There is one row for each that is new on its connection or has changed: the table ``metadata``
+    of
+    ``kanalyze sql``. Otherwise like :func:`groups`.
 
     Raises:
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     from kanalyze.tables.cluster.metadata_row import METADATA_COLUMNS
 
@@ -500,20 +557,20 @@ def _cluster_rows(
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:
-    """Return every field of every message, a dict for each request, as ``kanalyze decode``.
+    """Return every field of every message, one dict per request, as ``kanalyze decode``.
 
-    Each is the JSON object that the command writes, which is that of Kafka's own request log
-    (KIP-673): ``requestHeader``, ``request``, ``response``, and what the wire adds (times in Unix
-    ns, sizes in bytes). bytes are base64, records their size; None is what was not seen. Secrets
-    are ``"[hidden]"``.
+    Each dict is an entry of Kafka's own request log (KIP-673): ``requestHeader``, ``request`` and
+    ``response``, with additional values from the capture (Unix times in ns, sizes in bytes). bytes
+    are base64, records are their size in bytes. None means: not in the capture. Secrets are
+    ``"[hidden]"``.
 
     Args:
-        *captures: as in :func:`requests`.
-        **options: those of :func:`requests` but ``jobs``.
+        *captures: see :func:`requests`.
+        **options: those of :func:`requests` except ``jobs``.
 
     Raises:
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     import json
 
@@ -529,7 +586,7 @@ def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[di
     def messages(analysis: Analysis) -> Iterator[Iterator[dict[str, Any]]]:
         reader, log = BodyReader(catalog, Decoders(catalog)), LogLines(catalog)
         for exchanges, block in analysis.exchange_blocks():
-            # The forms, and what is hidden, are those of the command to the letter.
+            # Parsing the command's own lines guarantees the same forms and the same hidden fields.
             yield map(json.loads, log.lines(exchanges, block, reader.exchanges(exchanges)))
 
     return Results(_maker(arguments), messages)
@@ -539,17 +596,17 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
     """Return the TCP connections in captures, Kafka or not, one row each.
 
     Args:
-        *captures: as in :func:`requests`.
+        *captures: see :func:`requests`.
         **options: ``client_id`` (of the first request), ``client_ip``, ``broker``, ``port``,
             ``since``, ``until``, ``definitions``, ``keylog`` and ``max_memory_bytes`` of
-            :func:`requests`; of the times, a connection that was open between them counts.
+            :func:`requests`. A connection matches ``since`` and ``until`` if any part of it does.
 
     Raises:
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     from kanalyze.api.options import ConnectionOptions
-    from kanalyze.tables.connections import CONNECTION_COLUMNS  # a table of its own
+    from kanalyze.tables.connections import CONNECTION_COLUMNS  # imported late: a large table
 
     arguments = _arguments("connections", captures, options, ConnectionOptions.__optional_keys__)
     rows = methodcaller("connection_batches")
@@ -557,21 +614,21 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
-    """Return what is missing or wrong in captures, one row for each thing.
+    """Return the anomalies in captures: what is missing or wrong, one row each.
 
     Args:
-        *captures: as in :func:`requests`.
+        *captures: see :func:`requests`.
         **options: ``client_ip``, ``broker``, ``port``, ``since``, ``until``, ``definitions``,
-            ``keylog`` and ``max_memory_bytes`` of :func:`requests`; an anomaly without a time or a
-            connection meets no condition on these. And ``kind``: one or several, such as
-            ``"lost_bytes"``.
+            ``keylog`` and ``max_memory_bytes`` of :func:`requests`. An anomaly without a time or
+            a connection does not match conditions on these. And ``kind``: one or several kinds,
+            such as ``"lost_bytes"``.
 
     Raises:
-        DefinitionError: as :func:`requests`.
-        UsageError: as :func:`requests`.
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
     """
     from kanalyze.api.options import AnomalyOptions
-    from kanalyze.tables.anomalies import ANOMALY_COLUMNS, parse_kinds  # a table of its own
+    from kanalyze.tables.anomalies import ANOMALY_COLUMNS, parse_kinds  # imported late: large
 
     arguments = _arguments("anomalies", captures, options, AnomalyOptions.__optional_keys__)
     kinds = parsed("kind", parse_kinds, texts("kind", options.get("kind")))
@@ -594,12 +651,13 @@ def _arguments(
     """Return the arguments of an analysis; raises UsageError and DefinitionError.
 
     Args:
-        function: its name, for what is said of options that it does not have.
-        captures: what is to be read.
-        options: what it was given.
-        known: the names of those that it has.
+        function: name of the called function, for messages about unknown options.
+        captures: the inputs.
+        options: the options of the call.
+        known: names of the options that the function has.
     """
-    from kanalyze.api.options import captures_of, check_names, filter_of  # not for the command line
+    # Imported late: the command line does not need these.
+    from kanalyze.api.options import captures_of, check_names, filter_of
 
     check_names(function, options, known)
     folder = path_text("definitions", options.get("definitions"))
@@ -623,14 +681,14 @@ def _arguments(
 
 
 def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
-    """Return what makes the same analysis each time."""
+    """Return a function that makes the same analysis each time."""
     make = partial(Analysis, **arguments)
-    make()  # says what else makes no sense; nothing is opened
+    make()  # checks the other arguments; nothing is opened
     return make
 
 
 def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
-    """Return what makes the same analysis each time: of captures, or of saved files."""
+    """Return a function that makes the same analysis each time, of captures or of saved files."""
     files = saved_files(arguments["captures"])
     if not files:
         return _maker(arguments)
@@ -642,10 +700,10 @@ def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
     ):
         if arguments[argument] not in (None, []):
             raise UsageError(
-                f"{name}: decides how packets are read, and {files[0]} has rows alone: give it to "
-                "save()"
+                f"{name}: has no effect on the saved file {files[0]}, whose packets were already "
+                "read: use it with save()"
             )
-    from kanalyze.api.saved import SavedAnalysis  # with DuckDB
+    from kanalyze.api.saved import SavedAnalysis  # imported late: it imports DuckDB
 
     limits = {}
     if "max_memory_bytes" in arguments:

@@ -1,11 +1,11 @@
-"""What the functions of the library take: the options by name and type, and what they mean.
+"""The options of the library's functions: their names, their types, and what they mean.
 
-In: keyword arguments, as a user wrote them. Out: a filter and the arguments of an analysis, or a
-UsageError of one line that names the argument. This module must not know how captures are read.
+In: keyword arguments from a user. Out: a filter and the arguments of an analysis, or a UsageError
+of one line that begins with the argument's name. This module must not know how captures are read.
 
-The types stand here once: ``**options: Unpack[RequestOptions]`` is what editors and type checkers
-read, and what :func:`check_names` holds calls to. The meaning of each stands in
-:func:`kanalyze.requests`.
+The types are defined only here: editors and type checkers read ``**options:
+Unpack[RequestOptions]``, and :func:`check_names` checks calls against them.
+:func:`kanalyze.requests` describes each option.
 """
 
 from __future__ import annotations
@@ -63,11 +63,13 @@ __all__ = [
     "CompareOptions",
     "ConnectionOptions",
     "EndOptions",
+    "ExtractOptions",
     "MessageOptions",
     "RecordOptions",
     "RequestOptions",
     "captures_of",
     "check_names",
+    "duration_ns",
     "filter_of",
 ]
 
@@ -76,7 +78,7 @@ _T = TypeVar("_T")
 
 
 class EndOptions(TypedDict, total=False):
-    """What all functions take: conditions on the two ends and on times, and limits."""
+    """Options of all functions: conditions on the two ends and on times, and limits."""
 
     client_ip: Addresses
     broker: Addresses
@@ -89,19 +91,19 @@ class EndOptions(TypedDict, total=False):
 
 
 class AnomalyOptions(EndOptions, total=False):
-    """What :func:`kanalyze.anomalies` takes."""
+    """Options of :func:`kanalyze.anomalies`."""
 
     kind: Texts
 
 
 class ConnectionOptions(EndOptions, total=False):
-    """What :func:`kanalyze.connections` takes."""
+    """Options of :func:`kanalyze.connections`."""
 
     client_id: Texts
 
 
 class MessageOptions(ConnectionOptions, total=False):
-    """What :func:`kanalyze.decode` takes: every condition on requests."""
+    """Options of :func:`kanalyze.decode`: every condition on requests."""
 
     api: Apis
     topic: Texts
@@ -115,20 +117,30 @@ class MessageOptions(ConnectionOptions, total=False):
 
 
 class RecordOptions(MessageOptions, total=False):
-    """What :func:`kanalyze.records` takes."""
+    """Options of :func:`kanalyze.records`."""
 
     values: bool
     max_records: int | None
 
 
 class RequestOptions(MessageOptions, total=False):
-    """What :func:`kanalyze.requests`, its like, and :func:`kanalyze.report` take."""
+    """Options of :func:`kanalyze.requests`, similar functions, and :func:`kanalyze.report`."""
 
     jobs: int
 
 
+class ExtractOptions(RequestOptions, total=False):
+    """The options of :func:`kanalyze.extract`."""
+
+    around: Duration
+    with_handshake: bool
+    whole_connections: bool
+    with_secrets: bool
+    force: bool
+
+
 class CompareOptions(RequestOptions, total=False):
-    """What :func:`kanalyze.compare` takes."""
+    """Options of :func:`kanalyze.compare`."""
 
     at_least: float
     least_ms: float
@@ -136,16 +148,16 @@ class CompareOptions(RequestOptions, total=False):
 
 
 def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Raise the TypeError of Python where a function was given an argument that it does not have.
+    """Raise the same TypeError as Python for an argument that a function does not have.
 
     Args:
-        function: its name.
-        options: what it was given.
-        known: the names that it has: the ``__optional_keys__`` of one of the classes above.
+        function: name of the function.
+        options: the options of the call.
+        known: names of its options: ``__optional_keys__`` of one of the classes above.
     """
     for name in options:
         if name not in known:
-            import difflib  # only for a name that there is not
+            import difflib  # imported late: only needed for an unknown name
 
             near = difflib.get_close_matches(name, sorted(known), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -153,9 +165,9 @@ def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]
 
 
 def captures_of(given: Iterable[object]) -> tuple[Any, ...]:
-    """Return captures in one row, where lists and the like of them may be given.
+    """Return captures as a flat tuple; arguments may be lists of captures.
 
-    What is no capture is left for who reads it to say. Raises UsageError where there is none.
+    Whether each is a capture is checked when it is read. Raises UsageError if there is none.
     """
     found: list[object] = []
     for each in given:
@@ -175,14 +187,14 @@ def _is_one(given: object) -> bool:
 
 
 def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
-    """Return which rows are asked for.
+    """Return the filter that options describe.
 
     Args:
-        options: any of those above; what is missing is no condition.
-        api_names: gives the keys of APIs by their names.
+        options: any of the options above; those that are left out are no conditions.
+        api_names: returns the keys of APIs by name.
 
     Raises:
-        UsageError: one makes no sense; the text begins with its name.
+        UsageError: an option is invalid; the text begins with its name.
     """
     api = texts("api", options.get("api"), numbers=True)
     asked = parsed("api", parse_apis, api, api_names() if api else None)
@@ -201,7 +213,7 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
         statuses=frozenset(_each("status", parse_status, texts, options)),
         error_codes=frozenset(_each("error", parse_error, number_texts, options)),
         errors_only=truth("errors", options.get("errors", False)),
-        slower_than_ns=_duration_ns("slower_than", options.get("slower_than")),
+        slower_than_ns=duration_ns("slower_than", options.get("slower_than")),
         since_ns=since_ns,
         until_ns=until_ns,
         since_of_day_ns=since_of_day_ns,
@@ -225,6 +237,7 @@ def _time(name: str, value: object) -> tuple[int | None, int | None]:
     return parsed(name, parse_time_or_time_of_day, text)
 
 
-def _duration_ns(name: str, value: object) -> int | None:
+def duration_ns(name: str, value: object) -> int | None:
+    """Return a duration in ns; None for None. Raises UsageError that begins with ``name``."""
     text = duration_text(name, value)
     return None if text is None else parsed(name, parse_duration_ns, text)

@@ -1,7 +1,7 @@
-"""Reports on the tables of a run, with what is wrong, and the page of one.
+"""Makes the report on the tables of a run, by SQL queries, and its HTML page.
 
-In: tables that are filled. Out: the report, made of plain values, with what is wrong in
-``findings``; the bytes of a page. This module must not know how a report is shown on a terminal.
+In: filled tables. Out: the report as plain values, with ``findings``; the bytes of a page. This
+module must not know how a report is shown on a terminal.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def report_on(
 
     Args:
         tables: with those of :func:`tables_of`.
-        kinds: what is looked for.
-        thresholds: as :func:`kanalyze.queries.findings.findings_of` takes them.
+        kinds: the kinds of findings to search for.
+        thresholds: see :func:`kanalyze.queries.findings.findings_of`.
 
     Raises:
-        QueryError: a finding of a user cannot be answered.
-        UsageError: there is no such threshold.
+        QueryError: the query of a user's finding fails.
+        UsageError: a threshold does not exist.
     """
     return report_with_findings(*tables, kinds, thresholds)
 

@@ -1,10 +1,10 @@
-"""What ``kanalyze save`` wrote, read again: rows as an analysis of the captures gives them.
+"""Reads files of ``kanalyze save``: the same rows as an analysis of the captures.
 
-In: saved files, a filter. Out: rows; databases. This module must not know who asks.
+In: saved files, a filter. Out: rows; databases. This module must not know who calls it.
 
-A :class:`SavedAnalysis` stands in the place of an :class:`~kanalyze.runtime.pipeline.Analysis`
-wherever rows are read. Its filter is that of rows, the same code on the same rows; what was
-filtered when they were saved holds too.
+A :class:`SavedAnalysis` can be used like an :class:`~kanalyze.runtime.pipeline.Analysis` wherever
+rows are read. It filters rows with the same code. A filter that was used when the file was saved
+still applies.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.api.saved_tables import CONDITIONS, SavedTables
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import parse_time_ns
-from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.export.arrow_blocks import block_of
-from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
-from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID, SavedFileError
+from kanalyze.errors import UsageError
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.connections import CONNECTION_COLUMNS, ConnectionRow
 from kanalyze.tables.filters import RowFilter
-from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import ALWAYS, TABLES
 from kanalyze.tables.row import COLUMNS
 
@@ -33,39 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.registry import TableSpec
-    from kanalyze.tables.row import Column, Row
+    from kanalyze.tables.row import Row
 
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
-_CONDITIONS = {
-    "api": "apis",
-    "client_id": "client_ids",
-    "client_ip": "client_ips",
-    "broker": "brokers",
-    "port": "ports",
-    "topic": "topics",
-    "partition": "partitions",
-    "group": "groups",
-    "status": "statuses",
-    "error": "error_codes",
-    "errors": "errors_only",
-    "since": "since",
-    "until": "until",
-}
-"""Conditions of a report, and the arguments of ``RowFilter.parse`` that they come from."""
-_ORDER = (*list(_CONDITIONS)[:-2], "slower_than_ns", "since", "until")
-"""Of the conditions in a report: that of ``RowFilter.conditions``."""
+_ORDER = (*list(CONDITIONS)[:-2], "slower_than_ns", "since", "until")
+"""Maps names of conditions in a report to those of ``RowFilter.conditions``."""
 
 
 class SavedConditions(NamedTuple):
-    """By what rows are filtered: when they were saved, and now."""
+    """The filters of rows: when they were saved, and now."""
 
     conditions: dict[str, Any]
 
 
 class SavedAnalysis:
-    """Rows of saved files, one file behind the other; an analysis of captures in all but name."""
+    """Rows of saved files, one file after the other; has the methods of an analysis for rows."""
 
     def __init__(
         self,
@@ -75,100 +59,100 @@ class SavedAnalysis:
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         threads: int = 1,
     ) -> None:
-        """Have files; nothing is opened yet.
+        """Store the arguments; nothing is opened yet.
 
         Args:
-            files: their paths.
-            row_filter: which rows to give; None gives all.
-            max_memory_bytes: what reading may take.
-            threads: how many may read.
+            files: paths of saved files.
+            row_filter: selects rows; None for all.
+            max_memory_bytes: memory in bytes for reading.
+            threads: number of threads for reading.
         """
-        self.files = list(files)
-        self.quality = CaptureQuality()
-        """What the captures were like; known once the files are open."""
+        limits = {"max_memory_bytes": max_memory_bytes, "threads": threads}
+        self._tables = SavedTables(list(files), limits)
         self._filter = RowFilter() if row_filter is None else row_filter
-        self._saved: dict[str, Any] = {}
-        self._limits: dict[str, Any] = {"max_memory_bytes": max_memory_bytes, "threads": threads}
-        self._database: Database | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files."""
+        return self._tables.files
+
+    @property
+    def quality(self) -> CaptureQuality:
+        """What the captures were like; known once the files are open."""
+        return self._tables.quality
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all, which nobody counts."""
+        """Bytes read so far, and the total, which is None because it is unknown."""
         return 0, None
 
     @property
     def row_filter(self) -> SavedConditions:
-        """By what the rows are filtered, now and when they were saved."""
-        return SavedConditions(_combined(self._saved, self._filter.conditions))
+        """The active filters: that of this analysis, and those of the saved files."""
+        return SavedConditions(_combined(self._tables.conditions, self._filter.conditions))
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows of the files are given."""
+        """True if all rows of the files are selected."""
         return self._filter.passes_all
 
     def start(self) -> None:
-        """Open the files, where that was not done yet.
+        """Open the files if they are not open yet.
 
         Raises:
-            SavedFileError: one cannot be read, or was not saved by kanalyze.
-            UsageError: they were saved with filters that differ.
+            SavedFileError: a file cannot be read, or was not written by ``kanalyze save``.
+            UsageError: the files were saved with different filters.
         """
-        if self._database is not None:
+        if self._tables.is_open:
             return
-        database = Database(**self._limits)
-        try:
-            database.attach(self.files)
-            self._take_in(database.headers)
-            self._check_brokers(database)
-        except BaseException:
-            database.close()
-            raise
-        self._database = database
+        self._tables.open(self._filter.brokers)
+        first_ns = self._tables.first_packet_ns
+        if self._filter.needs_day and first_ns is not None:
+            self._filter = self._filter.on_day_of(first_ns)
 
     def close(self) -> None:
-        """Close the files; to be called any time."""
-        if self._database is not None:
-            self._database.close()
+        """Close the files; may be called at any time."""
+        self._tables.close()
 
     def batches(self) -> Iterator[RowBlock]:
-        """Give the rows of requests that pass the filter by column; no block is empty.
+        """Yield the rows of requests that match the filter, by column; no block is empty.
 
         Raises:
-            SavedFileError: as :meth:`start`; or a file is damaged.
+            SavedFileError: see :meth:`start`; or a file is damaged.
         """
         for block, _ in self._requests():
             yield block
 
     def row_batches(self) -> Iterator[list[Row]]:
-        """Give the rows as objects; otherwise as :meth:`batches`."""
+        """Yield the rows as objects; otherwise like :meth:`batches`."""
         for block in self.batches():
             for piece in block.pieces():
                 yield piece.rows()
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
-        """Give the rows of connections that pass the filter; otherwise as :meth:`batches`."""
-        for block in self._blocks("connections", CONNECTION_COLUMNS):
+        """Yield the rows of connections that match the filter; otherwise like :meth:`batches`."""
+        for block in self._opened.blocks("connections", CONNECTION_COLUMNS):
             rows = map(ConnectionRow._make, zip(*block.values(CONNECTION_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_connection):
                 yield kept
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
-        """Give the rows of anomalies that pass the filter; otherwise as :meth:`batches`."""
-        for block in self._blocks("anomalies", ANOMALY_COLUMNS):
+        """Yield the rows of anomalies that match the filter; otherwise like :meth:`batches`."""
+        for block in self._opened.blocks("anomalies", ANOMALY_COLUMNS):
             rows = map(AnomalyRow._make, zip(*block.values(ANOMALY_COLUMNS), strict=True))
             if kept := self._matching(rows, self._filter.matches_anomaly):
                 yield kept
 
     def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
-        """Give the rows of several tables that pass the filter.
+        """Yield the rows of several tables that match the filter.
 
-        Arguments as those of :meth:`kanalyze.runtime.pipeline.Analysis.table_rows`. Raises as
-        :meth:`batches`, and UsageError for a table that the files do not have.
+        See :meth:`kanalyze.runtime.pipeline.Analysis.table_rows` for the arguments. Raises what
+        :meth:`batches` raises, and UsageError for a table that the files do not have.
         """
         kept = array("q")
         for block, numbers in self._requests():
             if any(after <= before for before, after in pairwise([*kept[-1:], *numbers])):
-                raise self._damaged()
+                raise self._tables.damaged()
             kept.extend(numbers)
             yield TableRows([block], [], [])
         if others:
@@ -181,19 +165,19 @@ class SavedAnalysis:
                 yield TableRows([], [], [], lines=[(table, block)])
 
     def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Give the lines of one table that belong to requests, and nothing else."""
+        """Yield the lines of one table whose lines belong to requests."""
         for rows in self.table_rows([table], others=False):
             for _, block in rows.lines:
                 yield block
 
     def tables(self, asked: Collection[str]) -> tuple[TableSpec, ...]:
-        """Return those that are asked for, and all others of the files whose lines can be given.
+        """Return the tables asked for, and all others of the files whose lines can be selected.
 
         Raises:
-            UsageError: the files do not have one.
+            UsageError: the files do not have a table.
         """
         self.check_tables(asked)
-        found = [TABLES[name] for name in self._opened.attached]
+        found = [TABLES[name] for name in self._opened.names]
         return tuple(
             table
             for table in found
@@ -202,62 +186,16 @@ class SavedAnalysis:
 
     def check_tables(self, tables: Collection[str]) -> None:
         """Raise UsageError for a table that the files do not have."""
-        for table in tables:
-            if table not in self._opened.attached:
-                raise UsageError(f"{self.files[0]}: has no table {table}, which is not saved")
-
-    # -- what is in the files ---------------------------------------------------------------------
+        self._opened.check(tables)
 
     @property
-    def _opened(self) -> Database:
+    def _opened(self) -> SavedTables:
         self.start()
-        assert self._database is not None
-        return self._database
-
-    def _take_in(self, headers: Sequence[Mapping[str, Any]]) -> None:
-        """Take in what the files say of themselves."""
-        first_ns: list[int] = []
-        for path, header in zip(self.files, headers, strict=True):
-            try:
-                self.quality.merge(CaptureQuality.from_values(header["quality"]))
-                conditions = _filter_of(header["filter"]).conditions
-                if header["first_packet_ns"] is not None:
-                    first_ns.append(int(header["first_packet_ns"]))
-            except (KeyError, TypeError, ValueError, UsageError):
-                raise SavedFileError(f"{path}: has a damaged header") from None
-            if path == self.files[0]:
-                self._saved = conditions
-            elif conditions != self._saved:
-                raise UsageError(
-                    f"{path}: was saved with another filter than {self.files[0]}; "
-                    "they cannot be read together"
-                )
-        if self._filter.needs_day and first_ns:
-            self._filter = self._filter.on_day_of(min(first_ns))
-
-    def _check_brokers(self, database: Database) -> None:
-        """Raise UsageError where a broker that is named would be read otherwise in the captures.
-
-        ``--broker`` has its connections taken for Kafka whatever their bytes look like. Where they
-        were taken for that anyway, it is a filter of rows.
-        """
-        for broker in self._filter.brokers:
-            ((others,),) = database.values(
-                "SELECT count(*) FROM connections WHERE client_payload_bytes + broker_payload_bytes"
-                " > 0 AND CASE WHEN broker_ip = $ip AND broker_port = coalesce($port, broker_port)"
-                " THEN protocol NOT LIKE 'kafka%'"
-                " ELSE client_ip = $ip AND client_port = $port END",
-                {"ip": broker.ip, "port": broker.port},
-            )
-            if others:
-                raise UsageError(
-                    f"{broker}: {others} of its connections were not taken for Kafka when they "
-                    f"were saved: save them with --broker {broker}"
-                )
+        return self._tables
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
-        """Give the requests that pass the filter, and the number of each."""
-        for block in self._blocks("requests", (ID_COLUMN, *COLUMNS)):
+        """Yield the requests that match the filter, and the number of each."""
+        for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
             places: Sequence[int] = range(len(block))
@@ -265,22 +203,22 @@ class SavedAnalysis:
                 try:
                     places = self._filter.numbers(block)
                 except ValueError:  # an address that is none
-                    raise self._damaged() from None
+                    raise self._tables.damaged() from None
             if len(places) == len(block):
                 yield block, ids.values
             elif places:
                 yield block.take(places), [ids.values[place] for place in places]
 
     def _lines(self, table: str, kept: array[int]) -> Iterator[RowBlock]:
-        """Give the lines of requests that were kept, which have new numbers."""
-        self.check_tables([table])
+        """Yield the lines of the selected requests, with the new numbers of these requests."""
+        self._opened.check([table])
         columns = TABLES[table].columns
         if self._filter.passes_all:
-            yield from self._blocks(table, columns)
+            yield from self._opened.blocks(table, columns)
             return
         if all(column.name != REQUEST_ID for column in columns):
             raise UsageError(f"lines of {table} that are saved cannot be filtered by requests")
-        for block in self._blocks(table, columns):
+        for block in self._opened.blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
             found = [(place, bisect_left(kept, number)) for place, number in enumerate(ids.values)]
@@ -294,53 +232,28 @@ class SavedAnalysis:
                 numbers = Ints(array("q", [at + 1 for _, at in found]), None)
                 yield RowBlock(len(lines), {**lines.columns, REQUEST_ID: numbers})
 
-    def _blocks(self, table: str, columns: Sequence[Column]) -> Iterator[RowBlock]:
-        """Give all rows of a table; no block is empty."""
-        names = [column.name for column in columns]
-        try:
-            for batch in self._opened.batches(table, names):
-                if batch.num_rows:
-                    yield block_of(batch, columns)
-        except (ValueError, KanalyzeError) as error:
-            if isinstance(error, UsageError | SavedFileError) and self._database is None:
-                raise
-            raise self._damaged() from error
-
     def _matching(self, rows: Any, holds: Any) -> list[Any]:
         try:
             return list(rows) if self._filter.passes_all else [row for row in rows if holds(row)]
         except ValueError:  # an address that is none
-            raise self._damaged() from None
-
-    def _damaged(self) -> SavedFileError:
-        return SavedFileError(f"{' '.join(self.files)}: is damaged")
+            raise self._tables.damaged() from None
 
 
 def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return what a saved file says of itself, of an analysis that was read to its end.
+    """Return the header of a saved file for an analysis that was read to its end.
 
     Args:
-        analysis: whose rows are in the file.
-        options: what it was asked for, as plain values, for those who look.
-        version: of kanalyze.
+        analysis: the analysis whose rows are in the file.
+        options: options of the analysis as plain values, for information.
+        version: version of kanalyze.
     """
     return {
         "kanalyze_version": version,
-        "options": dict(options),
+        "options": {**options, "key_logs": analysis.key_logs},
         "filter": analysis.row_filter.conditions,
         "first_packet_ns": analysis.first_time_ns,
         "quality": analysis.quality.to_values(),
     }
-
-
-def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:
-    """Return the filter that has these conditions; raises UsageError, TypeError or ValueError."""
-    given = dict(conditions)
-    slower_ns = given.pop("slower_than_ns", None)
-    arguments = {_CONDITIONS[name]: value for name, value in given.items()}
-    if slower_ns is not None:
-        arguments["slower_than"] = f"{int(slower_ns)}ns"
-    return RowFilter.parse(**arguments)
 
 
 def _in_order(value: int | str) -> int:
@@ -348,7 +261,7 @@ def _in_order(value: int | str) -> int:
 
 
 def _combined(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return conditions that hold together; ``saved`` has those that cannot be told as one."""
+    """Combine conditions; ``saved`` is a condition of its own if they cannot be merged."""
     found = {**saved, **given}
     apart = {}
     for name in saved.keys() & given.keys():

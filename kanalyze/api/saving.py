@@ -1,6 +1,6 @@
-"""Saves the tables of a run to a file that is read in place of the captures.
+"""Saves the tables of a run to a file that can be read in place of the captures.
 
-In: an analysis. Out: a file, whole or not at all. This module must not know what is in a table.
+In: an analysis. Out: a complete file, or none. This module must not know what is in a table.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["SAVED_TABLES", "save_tables"]
 
 SAVED_TABLES = ("groups", "metadata", "capture_quality")
-"""What is saved beside the tables that every run fills. Records are not: they are what others
-wrote, and may be as large as the captures."""
+"""Tables to save in addition to those that every run fills. Records are not saved: they are users'
+data, and may be as large as the captures."""
 
 
 def save_tables(
@@ -35,25 +35,25 @@ def save_tables(
     *,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> int:
-    """Write the tables of an analysis to a file; return how many requests there are.
+    """Write the tables of an analysis to a file; return the number of requests.
 
     Args:
-        analysis: is run here.
-        destination: a path; a file that is there is replaced once the new one is whole.
-        options: what the analysis was asked for, as plain values, for those who look.
-        max_memory_bytes: what the tables may take of memory while they are written.
+        analysis: the analysis to run.
+        destination: a path; an existing file is replaced when the new one is complete.
+        options: options of the analysis as plain values, for information.
+        max_memory_bytes: memory in bytes for the tables while they are written.
 
     Raises:
-        KanalyzeError: a capture cannot be read, or the file not be written.
+        KanalyzeError: a capture cannot be read, or the file cannot be written.
         UsageError: the destination is a capture, a pipe or standard output.
-        OSError: the file cannot be made.
+        OSError: the file cannot be created.
     """
     with OutputFile(destination) as output:
         partial = output.partial
         if partial is None:
-            raise UsageError(f"{destination}: tables are not saved to a stream: give a file")
+            raise UsageError(f"{destination}: tables are not saved to a stream: use a file")
         mode = partial.stat().st_mode
-        partial.unlink()  # DuckDB takes no file that is empty
+        partial.unlink()  # DuckDB does not accept an empty file
         limits = {"max_memory_bytes": max_memory_bytes, "threads": 1}
         try:
             with Database(file=str(partial.absolute()), **limits) as database:

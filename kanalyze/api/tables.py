@@ -1,7 +1,7 @@
-"""The tables of a run in a database, for queries.
+"""Puts the tables of a run into a database, for queries.
 
-In: an analysis, and an empty database. Out: the database, filled. This module must not know what is
-asked of it.
+In: an analysis, and an empty database. Out: the database, filled. This module must not know the
+queries.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["OpenedTables", "fill", "opened_tables"]
 
 
 class OpenedTables(NamedTuple):
-    """The tables of captures or saved files, and what is told of them."""
+    """The tables of captures or saved files, and facts about them."""
 
     database: Database
     quality: CaptureQuality
     conditions: dict[str, Any]
-    """By what the rows are filtered."""
+    """The active filter."""
 
 
 @contextmanager
@@ -44,16 +44,16 @@ def opened_tables(
     threads: int = 1,
     progress: AbstractContextManager[None] | None = None,
 ) -> Iterator[OpenedTables]:
-    """Run an analysis, and have its tables in a database within the block.
+    """Run an analysis, and provide its tables in a database inside a ``with`` block.
 
     Args:
-        analysis: of captures, or of saved files.
-        tables: as for :func:`fill`.
-        max_memory_bytes: what tables and queries may take of memory.
-        threads: how many a query may use.
-        progress: is entered while the analysis runs.
+        analysis: an analysis of captures or of saved files.
+        tables: see :func:`fill`.
+        max_memory_bytes: memory in bytes for tables and queries.
+        threads: number of threads of a query.
+        progress: a context manager that is entered while the analysis runs.
 
-    Raises as :func:`fill`.
+    Raises what :func:`fill` raises.
     """
     with (
         Database(max_memory_bytes=max_memory_bytes, threads=threads) as database,
@@ -69,9 +69,9 @@ def fill(
 ) -> None:
     """Put the rows of an analysis into tables.
 
-    Those of :data:`kanalyze.tables.registry.ALWAYS` are filled in any case, ``tables`` names those
-    that are wanted too. Raises UsageError for a name that is no table, and KanalyzeError where a
-    capture cannot be read.
+    The tables of :data:`kanalyze.tables.registry.ALWAYS` are always filled; ``tables`` names
+    additional ones. Raises UsageError for an unknown table, and KanalyzeError if a capture cannot
+    be read.
     """
     chosen = choose_tables(tables)
     if isinstance(analysis, SavedAnalysis):
@@ -79,7 +79,7 @@ def fill(
         if analysis.is_whole:
             database.attach(analysis.files)
             return
-    # DuckDB takes texts as codes and words in half the time.
+    # DuckDB reads dictionary-encoded texts in half the time.
     makers = {table.name: BatchMaker(table.columns, coded=True) for table in chosen}
     for name, maker in makers.items():
         database.create(name, maker.schema)

@@ -1,6 +1,6 @@
-"""Reads files with the names of topics by their ids.
+"""Reads files with names of topics by topic id.
 
-In: a path or a URL. Out: names by 16-byte id. This module must not know what names are for.
+In: a path or a URL. Out: names by 16-byte id. This module must not know what names are used for.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _LARGEST_FILE_BYTES = 256 * 1024 * 1024
 def read_topic_ids(path: str | Path) -> dict[bytes, str]:
     """Return the names of topics in a file, by 16-byte id.
 
-    The file has a line ``ID NAME`` for each, or is a JSON object; ids are in Kafka's base64 or
-    UUIDs (see :func:`~kanalyze.tables.requests.topic_names.parse_topic_ids`).
+    The file has lines ``ID NAME``, or is a JSON object; ids are in Kafka's base64 or UUIDs (see
+    :func:`~kanalyze.tables.requests.topic_names.parse_topic_ids`).
 
     Raises:
-        UsageError: the file cannot be read, or makes no sense; the text names it.
+        UsageError: the file cannot be read, or is invalid; the text names it.
     """
     try:
         with io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
@@ -34,8 +34,9 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text") from error
-    from kanalyze.tables.requests.topic_names import parse_topic_ids  # only for those who have some
+        raise UsageError(f"{path}: not UTF-8 text") from error
+    # Imported late: only needed if there is a file.
+    from kanalyze.tables.requests.topic_names import parse_topic_ids
 
     try:
         return parse_topic_ids(text)

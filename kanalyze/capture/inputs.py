@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = [
     "find_inputs",
     "find_readable",
-    "first_packet_time_ns",
     "look_at",
     "look_in_folder",
     "reading_order",
@@ -113,15 +112,6 @@ def _ignore(_: Anomaly) -> None:
 
 def _left_out(error: CaptureError) -> Anomaly:
     return Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=str(error))
-
-
-def first_packet_time_ns(path: PathLike) -> int | None:
-    """Return the time of a capture's first packet; None when it has none.
-
-    Raises :class:`CaptureError` when it is no capture.
-    """
-    with open_capture(path, buffer_bytes=_PEEK_BYTES) as reader:
-        return _first_time(reader)
 
 
 def look_at(found: FoundCapture, stores: Stores) -> FoundCapture:

@@ -1,7 +1,7 @@
 """Makes the analysis that arguments ask for: the common part of commands that read captures.
 
-In: parsed arguments. Out: an analysis; a progress bar; messages. Must not know: what is done with
-rows.
+In: parsed arguments. Out: an analysis; a progress bar; messages. This module must not know what
+rows are used for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = ["analysis_of", "catalog_of", "filters_of", "progress_bar", "report_if_none", "rows_of"]
+__all__ = [
+    "analysis_of",
+    "catalog_of",
+    "filters_of",
+    "key_log_of",
+    "progress_bar",
+    "report_if_none",
+    "rows_of",
+]
 
 _FILTERS = {
     "apis": "api",
@@ -51,36 +59,42 @@ _FILTERS = {
     "since": "since",
     "until": "until",
 }
-"""The arguments of a filter, by condition."""
+"""The arguments of ``RowFilter.parse``, by option."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
-"""Options that decide how packets are read."""
-_KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
+"""Options that change how packets are read."""
+KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
-"""Messages about files that are left out."""
+"""Maximum number of messages about files that cannot be read."""
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
 """Commands whose rows are not only about Kafka."""
+_OF_REQUESTS = ("decode", "extract", "save")
+"""Commands that are about requests, by another name."""
 _DELAY_S = 1.0
 _REFRESH_S = 0.1
 
 
 def analysis_of(
-    arguments: argparse.Namespace, *, keep: KeepsBytes | None = None, catalog: Catalog | None = None
+    arguments: argparse.Namespace,
+    *,
+    keep: KeepsBytes | None = None,
+    catalog: Catalog | None = None,
+    filtered: bool = True,
 ) -> Analysis:
     """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
 
     ``keep`` selects messages whose bytes are kept, as in
     :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is one made with
-    ``arguments.definitions`` before.
+    ``arguments.definitions`` before. If not ``filtered``, all rows are given.
     """
     if catalog is None:
         catalog = catalog_of(arguments)
-    row_filter = make_filter(catalog, **filters_of(arguments))
+    row_filter = make_filter(catalog, **filters_of(arguments)) if filtered else None
     settings: dict[str, Any] = {
         "keep": keep,
         "catalog": catalog,
         "max_memory_bytes": arguments.max_memory,
         "jobs": _jobs(arguments),
-        "keylog": _key_log(arguments),
+        "keylog": key_log_of(arguments),
     }
     return Analysis(
         arguments.captures,
@@ -94,9 +108,10 @@ def analysis_of(
 
 
 def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
-    """Return the analysis of captures, or of saved files in their place.
+    """Return the analysis of captures, or of saved files.
 
-    Raises as :func:`analysis_of`, and UsageError for an argument that saved rows cannot be read by.
+    Raises what :func:`analysis_of` raises, and UsageError for an option that has no effect on
+    saved files.
     """
     files = saved_files(arguments.captures)
     if not files:
@@ -104,10 +119,10 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
     for option in _OF_CAPTURES:
         if getattr(arguments, option):
             raise UsageError(
-                f"--{option.replace('_', '-')} decides how packets are read, and {files[0]} has "
-                "rows alone: give it to kanalyze save"
+                f"--{option.replace('_', '-')} has no effect on the saved file {files[0]}, whose "
+                "packets were already read: use it with kanalyze save"
             )
-    from kanalyze.api.saved import SavedAnalysis  # with DuckDB
+    from kanalyze.api.saved import SavedAnalysis  # imported late: it imports DuckDB
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
     return SavedAnalysis(
@@ -119,7 +134,7 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
 
 
 class _LeftOutReporter:
-    """Reports the first files that are left out, and that there are more."""
+    """Reports the first files that cannot be read, and that there are more."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -135,12 +150,12 @@ class _LeftOutReporter:
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
-    """Return the catalog with ``--definitions``; None without. Raises DefinitionError."""
+    """Return the catalog with ``--definitions``, None without it. Raises DefinitionError."""
     return None if arguments.definitions is None else Catalog(arguments.definitions)
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of :func:`.make_filter` that a command has."""
+    """Return the arguments of :func:`.make_filter` from the options of a command."""
     return {
         name: getattr(arguments, option)
         for name, option in _FILTERS.items()
@@ -171,14 +186,14 @@ def report_if_none(
             )
         )
         return
-    what = "requests" if command in ("decode", "save") else command
+    what = "requests" if command in _OF_REQUESTS else command
     print_message(f"no {what} match {' '.join(filters)}" if filters else f"no {what} found")
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
     """Return the filters as they are typed."""
     words: list[str] = []
-    for option in (*_FILTERS.values(), "kind"):
+    for option in (*_FILTERS.values(), "kind", "finding"):
         value = getattr(arguments, option, None)
         flag = f"--{option.replace('_', '-')}"
         if value is True:
@@ -190,26 +205,26 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
 
 
 def _quoted(value: object) -> str:
-    import shlex  # needed only if nothing was found
+    import shlex  # imported late: needed only if nothing was found
 
     return shlex.quote(str(value))
 
 
-def _key_log(arguments: argparse.Namespace) -> KeyLog | None:
-    """Return the secrets of ``--keylog``, otherwise those that the environment names.
+def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
+    """Return the secrets of ``--keylog``, or else those in the file that the environment names.
 
-    The variable is there for the programs that write the file: where it is of no use here, a line
-    says so, and the command goes on.
+    The variable is meant for the programs that write the file. If the file cannot be used here,
+    a message says so, and the command continues.
     """
     if arguments.keylog:
         return read_key_logs(arguments.keylog)
-    file = os.environ.get(_KEY_LOG_VARIABLE)
+    file = os.environ.get(KEY_LOG_VARIABLE)
     if not file or not paths.exists(file):
         return None
     try:
         return read_key_logs([file])
     except UsageError as error:
-        print_message(f"{_KEY_LOG_VARIABLE} is not used: {error}")
+        print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")
         return None
 
 
@@ -219,7 +234,7 @@ def _jobs(arguments: argparse.Namespace) -> int | None:
 
 
 def worker_count(arguments: argparse.Namespace) -> int:
-    """Return ``--jobs``; by default the usable cores."""
+    """Return ``--jobs``; by default the number of usable cores."""
     if arguments.jobs is not None:
         return int(arguments.jobs)
     if hasattr(os, "sched_getaffinity"):
@@ -241,7 +256,7 @@ def progress_bar(
     if overwrites or not sys.stderr.isatty():
         yield
         return
-    import threading  # slow to import, and only needed on a terminal
+    import threading  # imported late: it is slow, and only needed on a terminal
 
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(analysis, done), daemon=True)

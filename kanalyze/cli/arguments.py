@@ -1,6 +1,7 @@
 """The arguments of every command.
 
-In: nothing. Out: an ``argparse`` parser. It must not import anything slow: ``--help`` is fast.
+In: nothing. Out: an ``argparse`` parser. This module must not import anything slow, because
+``--help`` must be fast.
 """
 
 from __future__ import annotations
@@ -17,13 +18,11 @@ from kanalyze.common.sizes import parse_size
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["parser"]
 
-_DESCRIPTION = (
-    "See what goes over the wire between Kafka clients and brokers, from packet captures."
-)
+_DESCRIPTION = "Analyze the traffic between Kafka clients and brokers in packet captures."
 
 _EPILOG = """\
 examples:
@@ -56,19 +55,20 @@ examples:
 """
 
 _COMPARE_EPILOG = """\
-A is before, B is after: each a capture, a folder or glob of one (in quotes), a file that save
-wrote, or a report as report --json writes it. What is compared are latencies, shares of requests
-and rates, by API, and by client, topic and broker within an API. Of a report nothing is tested for
-chance: it does not say how its counts vary over time.
+A is before, B is after: each is a capture, a folder or glob of one (in quotes), a file that save
+wrote, or a report of report --json. Latencies, shares of requests and rates are compared: by API,
+and by client, topic and broker within an API. Differences between reports are not tested for
+chance, because a report does not say how its counts vary over time.
 
-Told is what is larger than --at-least and --least-ms (or --least-percent), and than chance: the
-time of both is cut into slices of the same length (32 for the shorter one), these are dealt to A
-and B anew 1,999 times, and fewer than 1 in 20 deals have a difference that large anywhere. So a
-burst in one slice is no difference; what holds for as long as the captures do is one, whatever its
-reason. It takes 8 seconds with requests; 30 requests for a median or errors, 1,000 for a p99. What
-waited on purpose is left out of latencies, which are within 0.25 %. UUIDs in client ids are *.
+A difference is listed if it exceeds --at-least and --least-ms (or --least-percent), and chance. To
+test for chance, the time of both is divided into slices of the same length (32 for the shorter
+one), and the slices are assigned to A and B at random, 1,999 times; fewer than 1 in 20 assignments
+may have a difference as large anywhere. So a burst in one slice is no difference; whatever lasts as
+long as the captures is one, for any cause. The test needs 8 seconds with requests: 30 requests for
+a median or errors, 1,000 for a p99. Latencies do not include requests that waited on purpose, and
+are exact to 0.25 %. UUIDs in client ids are replaced by *.
 
-status: 0, or 1 where --fail-on found something; 2 for a wrong argument or input
+status: 0; 1 if --fail-on found something; 2 for a wrong argument or input
 
 examples:
   kanalyze compare before.pcap after.pcap
@@ -101,6 +101,16 @@ examples:
   kanalyze decode broker.pcap | jq 'select(.status == "error")'
   kanalyze decode --format text --api JoinGroup broker.pcap
   kanalyze decode --format text --all --client-id 'billing-*' -o billing.txt broker.pcap
+"""
+
+_EXTRACT_EPILOG = """\
+The packets are as they were, in their order. Those of requests and responses have a comment, which
+Wireshark shows: API, version, correlation id, client, status, latency. Captures are read twice.
+
+examples:
+  kanalyze extract --errors -o errors.pcapng broker.pcap
+  kanalyze extract --api Produce --slower-than 500ms --around 2s -o slow.pcapng captures/
+  kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
 """
 
 _PROTOCOL_EPILOG = """\
@@ -201,10 +211,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]:
-    """Return the help of each command, its examples, and the function that adds its arguments."""
+    """Return the help, the examples, and the function that adds the arguments of each command."""
     return {
         "report": (
-            "summarize captures: findings, then tables of who and what",
+            "summarize captures: findings, then tables by API, client, topic and so on",
             _REPORT_EPILOG,
             _add_report,
         ),
@@ -230,8 +240,13 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _SAVE_EPILOG,
             _add_save,
         ),
-        "sql": ("answer a query over the tables of captures", _SQL_EPILOG, _add_sql),
-        "compare": ("tell what differs between two captures", _COMPARE_EPILOG, _add_compare),
+        "sql": ("run an SQL query over the tables of captures", _SQL_EPILOG, _add_sql),
+        "compare": ("show what differs between two captures", _COMPARE_EPILOG, _add_compare),
+        "extract": (
+            "write the packets of requests to a capture",
+            _EXTRACT_EPILOG,
+            _add_extract,
+        ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -258,15 +273,15 @@ def _add_report(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
-        help="of text and md: order the lines of tables by this figure, the largest first; p50 and "
-        "so on are latencies (default: the order in which JSON has them)",
+        help="for text and md: sort the lines of tables by this figure, in descending order; p50 "
+        "and so on are latencies (default: the order in JSON)",
     )
     made.add_argument(
         "--limit",
         type=_count,
         metavar="N",
-        help="of text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
-        "but for the slowest requests, of which it has 10)",
+        help="for text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
+        "except that it has only the 10 slowest requests)",
     )
     made.add_argument(
         "--json",
@@ -282,7 +297,7 @@ def _add_html(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--html",
         metavar="FILE",
-        help="also write the report as a page that opens offline",
+        help="also write the report as an HTML page that works offline",
     )
     _add_findings(made)
 
@@ -294,15 +309,21 @@ def _add_findings(made: argparse._ActionsContainer) -> None:
         default=[],
         type=_threshold,
         metavar="NAME=NUMBER",
-        help="when something counts as wrong, such as throttled.least_requests=10; may be repeated",
+        help="set a threshold of a finding, such as throttled.least_requests=10; may be repeated",
     )
     made.add_argument(
-        "--queries", metavar="DIR", help="a folder with more findings to look for, NAME.sql"
+        "--queries", metavar="DIR", help="a folder with more findings to search for, NAME.sql"
     )
 
 
 def _add_requests(made: argparse.ArgumentParser) -> None:
-    _add_output(made)
+    _add_output(made, ("perfetto",), "; perfetto: a trace for ui.perfetto.dev and chrome://tracing")
+    made.add_argument(
+        "--wireshark",
+        action="store_true",
+        help="write in place of rows the display filter that shows their packets in Wireshark; of "
+        "several captures one each",
+    )
     _add_input(made)
     _add_jobs(made)
 
@@ -318,8 +339,8 @@ def _add_records(made: argparse.ArgumentParser) -> None:
         type=_record_limit,
         metavar="N",
         help="read at most N records of a batch; a row with the problem too_many_records replaces "
-        "the others (default: 4 per byte of the batch on the wire, at least 1000, which no valid "
-        "batch has)",
+        "the others (default: 4 per byte of the batch on the wire, at least 1000; no valid batch "
+        "has more)",
     )
     _add_output(made)
     _add_input(made)
@@ -340,10 +361,10 @@ def _add_anomalies(made: argparse.ArgumentParser) -> None:
 
 
 def _add_sql(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--query", metavar="NAME", help="answer this query, one of --list")
-    made.add_argument("--list", action="store_true", help="list the queries, and what they answer")
+    made.add_argument("--query", metavar="NAME", help="run this query, one of --list")
+    made.add_argument("--list", action="store_true", help="list the queries and what they answer")
     made.add_argument(
-        "--tables", action="store_true", help="list the tables, their columns, and what they mean"
+        "--tables", action="store_true", help="list the tables, their columns and their meaning"
     )
     made.add_argument(
         "--param",
@@ -351,7 +372,7 @@ def _add_sql(made: argparse.ArgumentParser) -> None:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="value of a parameter, which is written $NAME in SQL; may be repeated",
+        help="value of a parameter, written $NAME in SQL; may be repeated",
     )
     made.add_argument("--queries", metavar="DIR", help="a folder with more queries, NAME.sql")
     made.add_argument(
@@ -382,7 +403,7 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "json", "md"),
         default="text",
-        help="of standard output (default: text)",
+        help="format on standard output (default: text)",
     )
     matters = made.add_argument_group("what matters")
     matters.add_argument(
@@ -390,7 +411,7 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
         type=_number,
         default=1.2,
         metavar="TIMES",
-        help="tell what is this many times as slow or as frequent, or as fast or seldom "
+        help="list differences of at least this factor: slower, faster, more or less frequent "
         "(default: 1.2)",
     )
     matters.add_argument(
@@ -398,22 +419,22 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
         type=_number,
         default=1.0,
         metavar="MS",
-        help="and differs by this many milliseconds of latency (default: 1)",
+        help="and, for latencies, of at least this many milliseconds (default: 1)",
     )
     matters.add_argument(
         "--least-percent",
         type=_number,
         default=0.1,
         metavar="PERCENT",
-        help="or by this part of requests, for errors (default: 0.1, which is 1 in 1,000)",
+        help="and, for errors, of at least this percentage of requests (default: 0.1)",
     )
     matters.add_argument(
         "--fail-on",
         type=_fail_on,
         default=[],
         metavar="WORDS",
-        help=f"exit with status 1 if there is any of these: {', '.join(_FAIL_ON)}; several with "
-        "commas",
+        help=f"exit with status 1 if there is any of these: {', '.join(_FAIL_ON)}; separate "
+        "several by commas",
     )
     filters = _add_settings(made)
     _add_filters(filters)
@@ -421,19 +442,61 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
 
 
 def _add_save(made: argparse.ArgumentParser) -> None:
-    made.add_argument("-o", "--output", metavar="FILE", required=True, help="the file, a database")
-    # Workers would give connections and anomalies in another order than these commands have.
+    made.add_argument("-o", "--output", metavar="FILE", required=True, help="the database file")
+    # No workers: they would change the order of connections and anomalies.
     _add_input(made)
 
 
-def _add_output(made: argparse.ArgumentParser) -> None:
+def _add_extract(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--around",
+        metavar="TIME",
+        help="also what was on the same connections so long before and after, such as 2s",
+    )
+    made.add_argument(
+        "--finding",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what a finding of report is about, such as unanswered; may be repeated",
+    )
+    extent = made.add_mutually_exclusive_group()
+    extent.add_argument(
+        "--with-handshake",
+        action="store_true",
+        help="also the beginning of the connections: TCP's and TLS's handshake, ApiVersions, SASL",
+    )
+    extent.add_argument(
+        "--whole-connections",
+        action="store_true",
+        help="all packets of the connections with such requests",
+    )
+    made.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="put the secrets of decrypted connections into the file: everyone who has the file "
+        "can read all of it, passwords included",
+    )
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_output(
+    made: argparse.ArgumentParser, more_formats: Sequence[str] = (), about_formats: str = ""
+) -> None:
     made.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
     made.add_argument(
         "--format",
-        choices=_FORMATS,
-        help="default: by the ending of FILE; table on standard output",
+        choices=(*_FORMATS, *more_formats),
+        help=f"default: by the ending of FILE; table on standard output{about_formats}",
     )
     made.add_argument(
         "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"
@@ -506,6 +569,12 @@ def _add_live(made: argparse.ArgumentParser) -> None:
         made.add_argument_group(
             "requests (all of these must match; repeated values are alternatives)"
         )
+    )
+    _repeated(
+        made.add_argument_group("TLS"),
+        "--keylog",
+        "FILE",
+        f"{_KEY_LOG}; the file may come later, grow and be replaced",
     )
     _add_live_limits(made.add_argument_group("Kafka, and limits"))
     _add_live_output(made.add_argument_group("output"))
@@ -581,7 +650,13 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
         "--save",
         metavar="FILE.pcapng",
         help="save the packets of requests that the next two options select (default: errors); at "
-        "most 500 requests a second",
+        "most 500 requests a second; what has TLS stays encrypted",
+    )
+    group.add_argument(
+        "--with-secrets",
+        action="store_true",
+        help="put the secrets of decrypted connections into the file of --save: who has it can "
+        "read all that it has, passwords too",
     )
     group.add_argument(
         "--save-errors", action="store_true", help="save requests answered with an error code"
@@ -619,6 +694,13 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     )
     _add_html(made)
     _add_input(made, keys=False)
+    _repeated(
+        made.add_argument_group("TLS"),
+        "--keylog",
+        "PATH",
+        "decrypt with the secrets of this file, folder or URL, which all workers of Spark reach, "
+        "in the format of SSLKEYLOGFILE; the variable itself is not read",
+    )
     _add_archive(made.add_argument_group("archives that grow"))
     _add_spark(made.add_argument_group("Spark"))
 
@@ -692,8 +774,11 @@ def _add_captures(
 ) -> argparse._ArgumentGroup:
     """Add the arguments of all commands that read captures; return the group for their filters.
 
-    ``stdin``: whether the command can read standard input; ``with_query``: whether the last of the
-    captures may be a query; ``keys``: whether it can decrypt.
+    Args:
+        made: the parser of the command.
+        stdin: whether the command can read standard input.
+        with_query: whether the last of the captures may be a query.
+        keys: whether the command can decrypt TLS.
     """
     sources = "a pcap or pcapng file, compressed or not, a folder, a glob, "
     sources += (
@@ -704,22 +789,22 @@ def _add_captures(
         nargs="*" if with_query else "+",
         metavar="CAPTURE",
         help=f"{sources}; several are read as one capture, in the order of time"
-        + ("; behind them the query, if no --query is given" if with_query else ""),
+        + ("; then the query, if --query is not given" if with_query else ""),
     )
     return _add_settings(made, keys=keys)
 
 
+_KEY_LOG = (
+    "decrypt TLS with the secrets in this file, in the format of SSLKEYLOGFILE; by default the "
+    "file that this variable names"
+)
+
+
 def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argparse._ArgumentGroup:
-    """Add how captures are read; return the group for filters."""
+    """Add the options of how captures are read; return the group for filters."""
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
-        _repeated(
-            made.add_argument_group("TLS"),
-            "--keylog",
-            "FILE",
-            "decrypt with the secrets of this file, in the format of SSLKEYLOGFILE, which is read "
-            "if the variable is set and this option is not",
-        )
+        _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
     limits = made.add_argument_group("limits")
     limits.add_argument(
         "--max-memory",
@@ -738,7 +823,7 @@ def _add_jobs(made: argparse.ArgumentParser) -> None:
         "--jobs",
         type=_jobs,
         metavar="N",
-        help="number of processes for larger files (default: number of cores); the result is the "
+        help="number of processes for large files (default: number of cores); the result is the "
         "same",
     )
 
@@ -777,7 +862,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_row_filters(group: argparse._ArgumentGroup) -> None:
-    """Add all filters but those on times."""
+    """Add all filters except those on times."""
     _add_request_filters(group)
     _add_address_filters(group)
 
@@ -790,7 +875,7 @@ def _add_request_filters(group: argparse._ArgumentGroup) -> None:
         group,
         "--partition",
         "N",
-        "partition: its number, of --topic where that is given, or TOPIC-N such as orders-3",
+        "partition: its number (of --topic, if given), or TOPIC-N such as orders-3",
     )
     _repeated(group, "--group", "GLOB", "consumer group")
     _repeated(
@@ -864,7 +949,7 @@ def _count(text: str) -> int:
 
 def _record_limit(text: str) -> int:
     """Parse a number of records, for which the header of a batch has 32 bits."""
-    digits = len(str(_MAX_RECORDS))  # Python refuses numbers with thousands of digits
+    digits = len(str(_MAX_RECORDS))  # int() refuses numbers with thousands of digits
     if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
         return int(text)
     raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_RECORDS}: {text!r}")
@@ -911,7 +996,7 @@ def _threshold(text: str) -> tuple[str, float]:
 
 
 def _port(text: str) -> int:
-    # Python refuses numbers with thousands of digits.
+    # int() refuses numbers with thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
         raise argparse.ArgumentTypeError(f"not a TCP port: {text!r}")
     return int(text)
@@ -920,6 +1005,6 @@ def _port(text: str) -> int:
 def _pipe(text: str) -> str:
     if text != "-":
         raise argparse.ArgumentTypeError(
-            f"not -: {text!r} (kanalyze report and requests read files)"
+            f"not -: {text!r} (live reads only standard input; kanalyze report reads files)"
         )
     return text

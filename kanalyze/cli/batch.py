@@ -66,9 +66,9 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
         return ReportOptions()
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
-    with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
+    with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
     for kind in kinds:
-        asked_tables(kind.query)  # raises UsageError for what is no SQL
+        asked_tables(kind.query)  # raises UsageError for invalid SQL
     return ReportOptions(kinds, thresholds)
 
 
@@ -76,6 +76,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
     from kanalyze.api.filters import make_filter
     from kanalyze.api.topic_ids import read_topic_ids
     from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.spark.key_sources import find_key_files
     from kanalyze.spark.source.options import Options
     from kanalyze.spark.source.readers import ReadPlan, TablePartition
     from kanalyze.tables.row import COLUMNS
@@ -92,6 +93,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
         ports=tuple(arguments.port),
         topic_ids=arguments.topic_ids,
         definitions=arguments.definitions,
+        keylog=tuple(arguments.keylog or ()),
         max_memory_bytes=arguments.max_memory,
         values=False,
         max_records=None,
@@ -102,6 +104,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
         row_filter=make_filter(catalog, **filters),
         topic_ids=read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None,
         catalog=catalog,
+        keys=find_key_files(options.keylog),
     )
     plan.analysis(TablePartition(()))  # checks the other arguments
     return plan
@@ -115,7 +118,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.finish and arguments.checkpoint is None:
         raise UsageError("--finish needs --checkpoint")
     if arguments.split_size < MIN_SPLIT_BYTES:
-        raise UsageError(f"--split-size: at least {MIN_SPLIT_BYTES} bytes")
+        raise UsageError(f"--split-size: use at least {MIN_SPLIT_BYTES} bytes")
     return Settings(
         paths=tuple(arguments.captures),
         out=arguments.out,

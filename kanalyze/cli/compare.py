@@ -1,7 +1,7 @@
 """``kanalyze compare``: before and after.
 
-In: arguments. Out: the comparison on standard output, as JSON where it is asked for; whether
-``--fail-on`` found something. It must not know how things are compared.
+In: arguments. Out: the comparison on standard output, and as JSON if asked for; whether
+``--fail-on`` found something. This module must not know how things are compared.
 """
 
 from __future__ import annotations
@@ -38,13 +38,11 @@ _FAIL_ON = {
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare; return 1 where --fail-on found something. Raises KanalyzeError and OSError."""
+    """Compare; return 1 if --fail-on found something. Raises KanalyzeError and OSError."""
     a, b = arguments.a, arguments.b
     thresholds = Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
     if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
-        raise UsageError(
-            "filters are for captures and saved files: a report has no rows to leave out"
-        )
+        raise UsageError("filters need captures or saved files: a report has no rows to filter")
     # Opened first, so that an error comes before the work.
     with OutputFile(arguments.json) if arguments.json else nullcontext() as output:
         found = compare_inputs(
@@ -73,7 +71,7 @@ def _rows_of_side(arguments: argparse.Namespace, given: str) -> Analysis | Saved
 
 
 def _failed(found: dict[str, Any], fail_on: list[str]) -> bool:
-    """Return whether there is something that a status of 1 is asked for."""
+    """Return whether a difference that ``--fail-on`` names was found."""
     sections = {section for word in fail_on for section in _FAIL_ON[word]}
     return any(
         not each.get("may_be_chance", False) for section in sections for each in found[section]

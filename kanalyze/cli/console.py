@@ -1,9 +1,9 @@
 """The terminal of a command: messages on standard error, the width of standard output.
 
-In: the process's streams and environment. Out: lines on standard error; what a table or a report
-needs to know. Must not know: which command runs, nor what is shown.
+In: the process's streams and environment. Out: lines on standard error; width and colour support.
+This module must not know which command runs, nor what is shown.
 
-:func:`is_plain` and :func:`plain_width` return what ``Console`` of rich would, without importing
+:func:`is_plain` and :func:`plain_width` return what rich's ``Console`` would, without importing
 rich, which takes as long as the rest of a short command.
 """
 
@@ -34,7 +34,7 @@ def is_plain() -> bool:
 def plain_width() -> int:
     """Return the width of lines for people if :func:`is_plain`.
 
-    It is that of the terminal that another stream has, for a pager shows lines there; else 80.
+    It is the width of the terminal of another stream, because a pager shows lines there; else 80.
     """
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns):

@@ -1,7 +1,7 @@
-"""A parser of arguments with hints: unknown options and commands are reported with near names.
+"""A parser of arguments that suggests similar names for unknown options and commands.
 
-In: the commands and options that argparse knows. Out: a parser with better errors. Must not know:
-which commands there are. It must not import anything slow.
+In: the commands and options that argparse knows. Out: a parser with better errors. This module must
+not know which commands there are, and must not import anything slow.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _DEFAULT_WIDTH: Final = 80
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Writes descriptions unchanged, in lines as wide as the terminal.
 
-    argparse makes a formatter for each argument; its own would import :mod:`shutil` for the width,
-    with all decompressors of Python.
+    argparse makes a formatter for each argument. Its own formatter imports :mod:`shutil` to find
+    the width, and with it all decompressors of Python.
     """
 
     def __init__(self, prog: str, **options: Any) -> None:
@@ -36,9 +36,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class HintingParser(argparse.ArgumentParser):
-    """A parser that reports unknown options of a command below the command's usage, with hints.
+    """A parser that reports unknown options below the usage of the command, with hints.
 
-    argparse reports them below the program's usage, without hints.
+    argparse itself reports them below the usage of the program, without hints.
     """
 
     _commands: Mapping[str, LazyCommand] | None = None
@@ -47,7 +47,7 @@ class HintingParser(argparse.ArgumentParser):
     """All commands, in the parser of a command."""
 
     def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
-        """Add commands, as argparse does."""
+        """Add commands, like argparse."""
         made = super().add_subparsers(**options)
         self._commands = made.choices
         return made
@@ -117,7 +117,7 @@ class HintingParser(argparse.ArgumentParser):
 
     def _command_hint(self, text: str) -> str:
         if _may_be_a_file(text):
-            import shlex  # only for errors
+            import shlex  # imported late: only for errors
 
             return f"to read a capture: {self.prog} report {shlex.quote(text)}"
         near = _nearest(text.lower(), self._commands or ())
@@ -128,7 +128,7 @@ class HintingParser(argparse.ArgumentParser):
 
 
 class LazyCommand:
-    """A command whose parser is made when it is needed: a run needs only one."""
+    """A command whose parser is made only if it is used."""
 
     fill: Callable[[argparse.ArgumentParser], None] | None = None
     """Adds the command's arguments."""
@@ -136,7 +136,7 @@ class LazyCommand:
     """All commands of the program."""
 
     def __init__(self, **options: Any) -> None:
-        """Keep the arguments of a parser."""
+        """Store the arguments of the parser."""
         self._options = options
 
     @cached_property
@@ -149,7 +149,7 @@ class LazyCommand:
         return made
 
     def parse_known_args(self, args: Sequence[str], namespace: Any) -> tuple[Any, list[str]]:
-        """Parse the command's arguments, as argparse asks for it."""
+        """Parse the command's arguments; argparse calls this."""
         return self.parser.parse_known_args(args, namespace)
 
 
@@ -173,8 +173,8 @@ def _may_be_a_file(text: str) -> bool:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the name that begins with a text, or is most like it; None if there is none."""
-    import difflib  # only for unknown names
+    """Return the known name that begins with ``name``, or else the most similar, or None."""
+    import difflib  # imported late: only for unknown names
 
     names = list(known)
     longer = [each for each in names if each.startswith(name)]

@@ -14,6 +14,7 @@ from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import open_feed
+from kanalyze.cli.live_keys import GivenUpReporter, key_logs_of
 from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
 from kanalyze.cli.report import write_report
 from kanalyze.errors import UsageError
@@ -41,9 +42,9 @@ __all__ = ["live"]
 _TARGETS: Final = {"write": "folder", "save": "file", "json": "file"}
 _OF_WRITE: Final = ("write_every", "write_size", "write_files")
 _OF_METRICS: Final = ("metrics_host",)
-_OF_SAVE: Final = ("save_errors", "save_slower_than", "save_size", "save_files")
+_OF_SAVE: Final = ("with_secrets", "save_errors", "save_slower_than", "save_size", "save_files")
 _MAX_BUFFER_BYTES: Final = 4 << 30
-"""With a larger one the kernel searches for memory for a minute."""
+"""Maximum in bytes. With a larger buffer the kernel searches for memory for a minute."""
 
 
 def live(arguments: argparse.Namespace) -> None:
@@ -70,7 +71,7 @@ def live(arguments: argparse.Namespace) -> None:
         if kinds is None:
             run(None)
             return
-        # Libraries that rows without a report do not need.
+        # Imported late: rows without a report do not need these.
         from kanalyze.live.finding_search import FindingSearch
         from kanalyze.live.kept_rows import KeptRows
 
@@ -83,19 +84,19 @@ def live(arguments: argparse.Namespace) -> None:
 
 
 def _check_arguments(arguments: argparse.Namespace, output_format: str) -> None:
-    """Raise UsageError for arguments that do not fit together; ``output_format`` is that in use."""
+    """Raise UsageError for arguments that contradict each other; ``output_format`` is in use."""
     _check_targets(arguments)
     _check_base(arguments, _OF_WRITE, "write", "writes rows")
     _check_base(arguments, _OF_METRICS, "metrics", "serves metrics")
     _check_base(arguments, _OF_SAVE, "save", "writes packets")
     if arguments.write_every is not None and arguments.write_every < 1:
-        raise UsageError("--write-every: 1 second or more")
+        raise UsageError("--write-every: use at least 1 second")
     if arguments.interval is not None and output_format != "jsonl":
-        raise UsageError(f"--interval is of --format jsonl, not of {output_format}")
+        raise UsageError(f"--interval needs --format jsonl; the format is {output_format}")
     if arguments.json == STANDARD_OUTPUT and output_format != "view":
         raise UsageError(f"--json - and lines ({output_format}) would both be on standard output")
     if not 0 < arguments.buffer <= _MAX_BUFFER_BYTES:
-        raise UsageError("--buffer: more than 0, and up to 4G")
+        raise UsageError("--buffer: use more than 0 and at most 4G")
 
 
 def _check_targets(arguments: argparse.Namespace) -> None:
@@ -124,10 +125,15 @@ def _prepared(
     row_filter: RowFilter,
     stack: ExitStack,
 ) -> Callable[[KeptRows | None], dict[str, Any] | None]:
-    """Return the run, after everything that needs root; files are created later."""
+    """Return the run, after all steps that need root; files are created later."""
     # Wrong arguments are reported before anything is opened.
     sink_options = SinkOptions.of(arguments)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
+    # The user who called sudo may not be allowed to read them.
+    keys = key_logs_of(arguments, shown.warn)
+    if keys is not None:
+        stack.callback(keys.close)
+    given_up = GivenUpReporter(shown.warn)
     is_interface = arguments.interface is not None
     opened = open_feed(arguments, shown.output_format, stack) if is_interface else None
     message = give_up_root(may_capture=is_interface)
@@ -139,7 +145,9 @@ def _prepared(
         with ExitStack() as stack:
             stack.enter_context(signals.handled())
             feed, name = opened or open_feed(arguments, shown.output_format, stack)
-            made = make_sinks(arguments, sink_options, shown._replace(kept=kept), stack)
+            stack.callback(given_up.end)
+            shown_rows = shown._replace(kept=kept, key_log=None if keys is None else keys.log)
+            made = make_sinks(arguments, sink_options, shown_rows, stack)
             live_run = LiveRun(
                 feed,
                 name,
@@ -150,6 +158,8 @@ def _prepared(
                 now_ns=time.time_ns(),
                 conditions=_conditions(arguments),
                 kept=kept,
+                keys=keys,
+                on_given_up=given_up.add,
             )
             analysis = Analysis(
                 (),
@@ -164,6 +174,7 @@ def _prepared(
                 else arguments.max_memory,
                 idle_ns=IDLE_NS,
                 on_tokens=live_run.redact,
+                keylog=None if keys is None else keys.log,
             )
             return live_run.run(analysis)
 
@@ -171,7 +182,7 @@ def _prepared(
 
 
 def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[FindingKind] | None:
-    """Return the findings to look for; None if nothing shows them. Raises UsageError."""
+    """Return the findings to search for; None if nothing shows them. Raises UsageError."""
     if output_format != "view" and arguments.json is None:
         for name in ("queries", "threshold"):
             if getattr(arguments, name):
@@ -182,7 +193,7 @@ def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[Fi
 
 
 def _sinks(made: Iterator[Sink]) -> list[Sink]:
-    """Return all sinks; those that are made are closed if one cannot be made."""
+    """Return all sinks; if one cannot be made, close the others."""
     sinks: list[Sink] = []
     with ExitStack() as closing:
         for sink in made:
@@ -199,19 +210,19 @@ def _conditions(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _filters(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the conditions on rows; a port is one on packets."""
+    """Return the filters of rows; a port is a filter of packets."""
     return {name: value for name, value in filters_of(arguments).items() if name != "ports"}
 
 
 class _StopSignals:
-    """Whether signals or ``--duration`` end the run, and whether they start new files."""
+    """Records whether signals or ``--duration`` end the run, and whether to start new files."""
 
     def __init__(self, duration_s: float | None) -> None:
         self._until = None if duration_s is None else time.monotonic() + duration_s
         self._is_stopped = False
         self._wants_roll = False
         self._had_terminal = False
-        """True if the run ends when the terminal goes away."""
+        """True if the run must end when its terminal is closed."""
 
     @property
     def is_over(self) -> bool:
@@ -225,12 +236,12 @@ class _StopSignals:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle signals during the block; a second one interrupts the end of the run."""
+        """Handle signals during the block; a second signal interrupts the end of the run."""
         kinds = [signal.SIGINT, signal.SIGTERM]
         before = {kind: signal.signal(kind, self._end) for kind in kinds}
         if hasattr(signal, "SIGHUP"):
             before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
-            # A run that nohup started continues without the terminal.
+            # If nohup started the run, it continues without the terminal.
             self._had_terminal = before[signal.SIGHUP] != signal.SIG_IGN and _has_terminal()
         try:
             yield
@@ -244,7 +255,7 @@ class _StopSignals:
         self._is_stopped = True
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as above
-        # The user wants new files, or the terminal is gone: the signal is the same.
+        # SIGHUP means either that the user wants new files, or that the terminal was closed.
         if self._had_terminal and not _has_terminal():
             self._is_stopped = True
         else:
@@ -252,7 +263,7 @@ class _StopSignals:
 
 
 def _has_terminal() -> bool:
-    """Return whether the process has a terminal, even if no stream is one."""
+    """Return whether the process has a terminal, even if none of its streams is one."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

@@ -1,6 +1,7 @@
-"""Opens what ``kanalyze live`` reads: an interface or a pipe, with the filters of the arguments.
+"""Opens the input of ``kanalyze live``: an interface or a pipe, with the filters of the arguments.
 
-In: arguments. Out: a :class:`~kanalyze.live.run.Feed`. Must not know: what becomes of packets.
+In: arguments. Out: a :class:`~kanalyze.live.run.Feed`. This module must not know what packets are
+used for.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _SOON_S: Final = 0.1
 def open_feed(
     arguments: argparse.Namespace, output_format: str, stack: ExitStack
 ) -> tuple[Feed, str]:
-    """Open the feed until ``stack`` ends; return it with its name.
+    """Open the feed until ``stack`` ends; return the feed and its name.
 
     Raises KanalyzeError and OSError.
     """
     if arguments.interface is None:
         return _pipe(arguments, stack), PIPE
-    # Rows are shown sooner.
+    # Packets are collected for a shorter time, so that rows are shown sooner.
     gather_s = _SOON_S if output_format == "rows" else DEFAULT_GATHER_S
     return _interface(arguments, gather_s, stack), f"live:{arguments.interface}"
 
@@ -57,8 +58,8 @@ def _pipe(arguments: argparse.Namespace, stack: ExitStack) -> Feed:
 def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack) -> Feed:
     """Listen on an interface.
 
-    The kernel filters; without libpcap, which compiles filters for it, ports and hosts are
-    selected here, and an expression cannot be.
+    The kernel filters packets by a program that libpcap compiles. Without libpcap, ports and hosts
+    are filtered here, and expressions are not possible.
     """
     from kanalyze.capture.live.libpcap import has_libpcap
     from kanalyze.live.feed.interface_feed import InterfaceFeed
@@ -77,12 +78,12 @@ def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack)
         )
     )
     if filters:
-        print_message("packets are filtered after they were copied: libpcap is not installed")
+        print_message("libpcap is not installed: packets are filtered in this process, not earlier")
     return _filtered(InterfaceFeed(capture, time.monotonic_ns), filters)
 
 
 def _kernel_expression(arguments: argparse.Namespace) -> str | None:
-    """Return what the kernel filters by; None for nothing. Raises UsageError, CaptureError."""
+    """Return the kernel's filter; None for no filter. Raises UsageError and CaptureError."""
     from kanalyze.capture.live.interfaces import link_type_of
     from kanalyze.capture.live.kernel_filter import compile_filter, port_filter
 
@@ -94,13 +95,13 @@ def _kernel_expression(arguments: argparse.Namespace) -> str | None:
     if has_endpoints:
         expressions.append(port_filter(arguments.port, arguments.host, link_type))
     for expression in expressions:
-        # Each alone: "tcp) or (udp" is wrong, though between parentheses it would pass.
+        # Compiled alone: "tcp) or (udp" is invalid, but would be valid between parentheses.
         compile_filter(expression, link_type, arguments.interface)
     return " and ".join(f"({expression})" for expression in expressions)
 
 
 def _expression(arguments: argparse.Namespace) -> str:
-    """Return the text of ``--filter``; as for tcpdump, an empty one selects everything."""
+    """Return the text of ``--filter``; an empty text selects everything, as in tcpdump."""
     return (arguments.filter or "").strip()
 
 
@@ -121,9 +122,9 @@ def _filtered(feed: Feed, filters: list[PacketFilter]) -> Feed:
 
 
 def _standard_input() -> BinaryIO:
-    """Return standard input unbuffered, so that packets do not wait."""
+    """Return standard input unbuffered, so that packets are read at once."""
     if sys.stdin is None:
-        raise UsageError("standard input is closed")
+        raise UsageError("standard input is closed: pipe a capture into kanalyze live -")
     if sys.stdin.isatty():
-        raise UsageError("standard input is a terminal, not a capture")
+        raise UsageError("standard input is a terminal: pipe a capture into kanalyze live -")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)

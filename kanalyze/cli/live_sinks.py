@@ -1,6 +1,7 @@
 """Makes the sinks of ``kanalyze live`` from its arguments.
 
-In: arguments. Out: :class:`~kanalyze.live.run.Sink`. Must not know: where packets come from.
+In: arguments. Out: :class:`~kanalyze.live.run.Sink`. This module must not know where packets come
+from.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ if TYPE_CHECKING:
     from kanalyze.live.run import Sink
     from kanalyze.live.sinks import FileSink
     from kanalyze.tables.filters import RowFilter
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
 
 _NS_PER_S: Final = 1_000_000_000
 _INTERVAL_S: Final = 1.0
 _MAX_MESSAGES: Final = 20
-"""The last ones are shown after the view."""
+"""Number of messages to show after the view ends; the newest are kept."""
 
 
 class SinkOptions(NamedTuple):
-    """The arguments of sinks that have to be parsed."""
+    """The arguments of sinks that must be parsed."""
 
     save_filters: list[RowFilter]
     listen: ListenAddress | None
@@ -51,7 +53,7 @@ class SinkOptions(NamedTuple):
         interval_s = _INTERVAL_S if arguments.interval is None else arguments.interval
         interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
-            raise UsageError("--interval: more than 0 seconds")
+            raise UsageError("--interval: use more than 0 seconds")
         hosts = arguments.metrics_host or ()
         return cls(_save_filters(arguments), _listen(arguments.metrics), hosts, interval_ns)
 
@@ -80,11 +82,13 @@ class ShownRows(NamedTuple):
     output_format: str
     console: Console
     kept: KeptRows | None
-    """What findings are looked for in."""
+    """The rows in which findings are searched for."""
     filters: Mapping[str, Any]
-    """The conditions on rows."""
+    """The filter of rows."""
     warn: Callable[[str], None]
     """Receives messages; see :func:`message_writer`."""
+    key_log: KeyLog | None = None
+    """The secrets that TLS is decrypted with."""
 
 
 def make_sinks(
@@ -99,7 +103,7 @@ def make_sinks(
         files.append(_rows_files(arguments, shown.warn))
         yield files[-1]
     if arguments.save is not None:
-        files.append(_packets_files(arguments, options.save_filters, shown.warn))
+        files.append(_packets_files(arguments, options.save_filters, shown))
         yield files[-1]
     if options.listen is not None:
         yield _metrics(options.listen, options.metrics_hosts, files, stack)
@@ -107,7 +111,7 @@ def make_sinks(
 
 
 def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
-    """Return a function that writes messages: at once, or with a view when ``stack`` ends."""
+    """Return a function that writes messages: at once, or after a view when ``stack`` ends."""
     if output_format != "view":
         return print_message
     messages: deque[str] = deque(maxlen=_MAX_MESSAGES)
@@ -138,7 +142,7 @@ def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> F
 
 
 def _packets_files(
-    arguments: argparse.Namespace, filters: Sequence[RowFilter], warn: Callable[[str], None]
+    arguments: argparse.Namespace, filters: Sequence[RowFilter], shown: ShownRows
 ) -> FileSink:
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
@@ -147,13 +151,14 @@ def _packets_files(
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
+        key_log=shown.key_log if arguments.with_secrets else None,
         **_given(max_bytes=arguments.save_size, max_files=arguments.save_files),
     )
-    return PacketRecorderSink(PacketRecorder(writer, filters), writer, warn)
+    return PacketRecorderSink(PacketRecorder(writer, filters), writer, shown.warn)
 
 
 def _given(**limits: int | None) -> dict[str, Any]:
-    """Return the limits that were given; the others have defaults."""
+    """Return the limits that were given; for the others the defaults apply."""
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 

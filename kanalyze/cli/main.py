@@ -1,8 +1,8 @@
 """The entry point: runs a command, returns its exit status, reports an error in one line.
 
-In: arguments. Out: the exit status: 0; 1 where ``compare --fail-on`` found something; 2 for a wrong
-argument, input or output; 130 if interrupted.
-It must not import anything slow before it knows the command.
+In: arguments. Out: the exit status: 0; 1 if ``compare --fail-on`` found something; 2 for a wrong
+argument, input or output; 130 if interrupted. This module must not import anything slow before it
+knows the command.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands")
-"""The modules of commands that have not their own name."""
+"""The modules of commands whose name differs from the command's."""
 
 
 def run() -> None:
-    """Run the command of the process, and end the process."""
+    """Run the command of this process, then end the process."""
     _set_up_process()
     status = main(sys.argv[1:])
-    # At its end Python would search for cycles (27 ms). DuckDB's binding reports what is left then.
+    # At exit, Python would search for cycles, which takes 27 ms. But DuckDB's binding reports
+    # objects that are left then.
     if "_duckdb" not in sys.modules:
         gc.freeze()
     sys.exit(status)
@@ -47,8 +48,8 @@ def run() -> None:
 
 def _set_up_process() -> None:
     """Set up the process, before modules that depend on it are imported."""
-    # Rows are many small objects without cycles; searching them for cycles took a third of the
-    # time of a command.
+    # Rows are many small objects without cycles; the search for cycles took a third of a
+    # command's time.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
     # NumPy's linear algebra, which is not used, would start a thread for each core (20 to 60 ms).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -70,8 +71,8 @@ def main(argv: Sequence[str]) -> int:
     except KanalyzeError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        # The reader of standard output closed it: nothing more can be written, not even by the
-        # interpreter at its end.
+        # The reader of standard output closed it: nothing more can be written, not even when the
+        # interpreter exits.
         _discard_output()
         return 0
     except OSError as error:
@@ -79,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
         return _fail(_os_error_text(error))
     except MemoryError:
         _discard_output()
-        return _fail("out of memory; a smaller --max-memory or --jobs 1 takes less")
+        return _fail("out of memory: use a smaller --max-memory, or --jobs 1")
     except KeyboardInterrupt:
         _discard_output()
         return INTERRUPTED
@@ -87,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
-    """Import the command alone, and return its status: imports are most of a short one's time."""
+    """Import only the command's module and run it: imports take most of a short command's time."""
     from kanalyze.cli.output_checks import check_outputs
 
     command = arguments.command
@@ -123,7 +124,7 @@ def _fail(text: str) -> int:
 
 def _os_error_text(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
-    # Only standard output has no name in its errors.
+    # Of all files, only standard output has no name in its errors.
     name = error.filename or ("standard output" if error.errno in _FULL else None)
     return f"{name}: {reason}" if name else reason
 
@@ -131,7 +132,7 @@ def _os_error_text(error: OSError) -> str:
 def _tolerant(stream: TextIO | None) -> TextIO:
     """Let a stream escape characters that its encoding does not have."""
     if stream is None:
-        from pathlib import Path  # slow to import, and seldom needed
+        from pathlib import Path  # imported late: slow, and seldom needed
 
         return Path(os.devnull).open("w", encoding="utf-8")
     reconfigure = getattr(stream, "reconfigure", None)

@@ -1,7 +1,7 @@
 """Writes the rows of a command to a table or a file.
 
-In: the arguments for output; rows. Out: a table on the terminal, or a file. Must not know: which
-rows.
+In: the arguments for output; rows. Out: a table on the terminal, or a file. This module must not
+know which rows.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class RowSink(Protocol):
     """A writer of rows: a file, or a table for people. Methods raise OSError."""
 
     def write(self, rows: Sequence[AnyRow], /) -> None:
-        """Write rows, in this order."""
+        """Write rows in this order."""
 
     def write_block(self, block: RowBlock, /) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
 
 
 class CountedSink:
@@ -63,25 +63,25 @@ class CountedSink:
         self.rows = 0
 
     def write(self, rows: Sequence[AnyRow], /) -> None:
-        """Write rows, in this order."""
+        """Write rows in this order."""
         self.rows += len(rows)
         self._sink.write(rows)
 
     def write_block(self, block: RowBlock, /) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
         self.rows += len(block)
         self._sink.write_block(block)
 
 
 class Output(NamedTuple):
-    """Where rows go, and how."""
+    """The destination and the format of rows."""
 
     destination: str
     """A file, or ``-``."""
     row_format: str
     """``table``, or a format of :mod:`kanalyze.export.open`."""
     names: list[str] | None
-    """The columns of ``--columns``; None for all, or in a table for the readable ones."""
+    """The columns of ``--columns``; None for all, or in a table for those made for people."""
     table: tuple[Column, ...] = COLUMNS
     """All columns."""
     table_style: Mapping[str, Any] | None = None
@@ -128,10 +128,10 @@ def write_rows(
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write rows where the arguments say; raises KanalyzeError and OSError.
+    """Write rows to the output of the arguments; raises KanalyzeError and OSError.
 
-    ``batches`` are rows of ``analysis``, whose progress is shown; ``table`` and ``table_style`` are
-    as in :class:`Output`.
+    ``batches`` are rows of ``analysis``, whose progress is shown. For ``table`` and ``table_style``
+    see :class:`Output`.
     """
     with opened_output(arguments, analysis, table, table_style) as sink:
         for rows in batches:
@@ -146,7 +146,7 @@ def opened_output(
     table: tuple[Column, ...] = COLUMNS,
     table_style: Mapping[str, Any] | None = None,
 ) -> Iterator[CountedSink]:
-    """Open the output of arguments, and show the progress of ``analysis`` while it is open."""
+    """Open the output of the arguments; while it is open, show the progress of ``analysis``."""
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
     output = Output(arguments.output, row_format, names, table, table_style)

@@ -1,7 +1,7 @@
 """Checks that a command does not overwrite its own inputs or outputs.
 
-In: arguments. Out: nothing, or a UsageError. It must not open anything: files are compared by
-device and inode. :class:`~kanalyze.export.files.OutputFile` checks that no capture at all is
+In: arguments. Out: nothing, or a UsageError. This module must not open anything: it compares files
+by device and inode. :class:`~kanalyze.export.files.OutputFile` checks that no capture at all is
 overwritten.
 """
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["INPUTS", "OUTPUTS", "check_outputs"]
 
 INPUTS: Final = ("captures", "a", "b", "pipe", "topic_ids", "definitions", "queries", "keylog")
-"""Arguments that name inputs."""
+"""Arguments that are inputs."""
 OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
-"""Arguments that name outputs."""
+"""Arguments that are outputs."""
 
 _REPORT_OF_BATCH: Final = "report.json"
 _STANDARD: Final = "-"
 _STANDARD_INPUT, _STANDARD_OUTPUT = 0, 1
 
 _File: TypeAlias = tuple[int, int]
-"""Its device and its inode."""
+"""Device and inode of a file."""
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
@@ -49,18 +49,18 @@ def check_outputs(arguments: argparse.Namespace) -> None:
         return
     for found in _inputs(arguments):
         if found in outputs:
-            raise UsageError(f"{outputs[found]}: is also an input, and would be overwritten")
+            raise UsageError(f"{outputs[found]}: is also an input: use another output file")
 
 
 def _written(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return the files that an option writes, each with the option."""
+    """Return the files that an option writes, each with the name of the option."""
     value = getattr(arguments, option, None)
     # ``--json`` of ``protocol`` is a flag.
     if not isinstance(value, str) or value == _STANDARD:
         return []
     written = [value]
     if option == "out":
-        from pathlib import Path  # only few commands need it
+        from pathlib import Path  # imported late: few commands need it
 
         written.append(str(Path(value) / _REPORT_OF_BATCH))
     return [(f"--{option}", path) for path in written]
@@ -73,7 +73,7 @@ def _check_apart(written: Sequence[tuple[str, str]]) -> None:
         place = (os.path.realpath(folder), name)
         before = seen.setdefault(place, option)
         if before != option and _is_replaced(path):
-            raise UsageError(f"{before} and {option} would both write {path}")
+            raise UsageError(f"{before} and {option} would both write {path}: use different files")
 
 
 def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
@@ -84,7 +84,7 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
                 found = _descriptor(_STANDARD_INPUT)
                 yield from () if found is None else (found,)
             elif each is not None:
-                from kanalyze.capture.listing import local_files  # slow to import
+                from kanalyze.capture.listing import local_files  # imported late: slow
 
                 with suppress(
                     OSError
@@ -94,7 +94,7 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
 
 
 def _file(path: str) -> _File | None:
-    """Return the identity of a file; None if there is none, or none that can be overwritten."""
+    """Return the identity of a file; None if it does not exist or cannot be overwritten."""
     found = paths.stat_of(path)
     return None if found is None else _identity(found)
 
@@ -112,5 +112,5 @@ def _identity(found: os.stat_result) -> _File | None:
 
 
 def _is_replaced(path: str) -> bool:
-    """Return whether writing there rewritten or creates a file."""
+    """Return whether a file with this path would be replaced or created."""
     return _file(path) is not None or not paths.exists(path)

@@ -58,7 +58,7 @@ def _find(text: str, catalog: Catalog) -> Api:
     plain = text.lower().replace("_", "")
     if plain in names:
         return names[plain]
-    import difflib  # only for unknown names
+    import difflib  # imported late: only for unknown names
 
     near = difflib.get_close_matches(plain, [*names, _ERRORS], n=3)
     known = [names[name].name if name in names else name for name in near]

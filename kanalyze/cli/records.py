@@ -29,7 +29,7 @@ def records(arguments: argparse.Namespace) -> None:
     row_format = arguments.format or default_format(arguments.output)
     table = columns_of_records(values=arguments.values)
     _check_names(names, table)
-    # People read a table without chosen columns; everything else is for programs.
+    # Without chosen columns a table is for people; everything else is for programs.
     is_for_reading = row_format == TABLE and names is None
     catalog = Catalog(arguments.definitions)
     reader = RecordReader(
@@ -41,7 +41,7 @@ def records(arguments: argparse.Namespace) -> None:
         limits=DecompressionLimits(most_records=arguments.max_records),
     )
     style = {"readable": record_columns(values=arguments.values), "status_of": record_status}
-    # Only the owner may read values.
+    # The file contains users' data, so only the owner may read it.
     output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
     with output.opened() as sink, progress_bar(analysis, arguments.output):
         if row_format == TABLE:
@@ -60,4 +60,4 @@ def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:
     hidden = VALUE_COLUMNS - {column.name for column in table}
     for name in names or ():
         if name in hidden:
-            raise UsageError(f"column {name!r} contains user data; it needs --values")
+            raise UsageError(f"column {name!r} has users' data: use --values")

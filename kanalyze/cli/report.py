@@ -23,11 +23,11 @@ __all__ = ["report", "write_report"]
 
 _ENDINGS = {".txt": "text", ".json": "json", ".md": "md", ".html": "html"}
 _ORDERED = ("text", "md")
-"""Formats that --sort and --limit are of."""
+"""Formats for which --sort and --limit work."""
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Summarize captures in one of the formats, and as JSON or a page besides.
+    """Summarize captures in one of the formats, and also as JSON or an HTML page.
 
     Raises KanalyzeError and OSError.
     """
@@ -41,7 +41,7 @@ def report(arguments: argparse.Namespace) -> None:
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
     with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
-    # A page has sums of sums, and a part of them has to be in memory at once.
+    # A page needs sums over sums, of which a part must be in memory at once.
     has_page = arguments.html is not None or report_format == "html"
     usual_bytes = DEFAULT_MEMORY_BYTES if has_page else REPORT_MEMORY_BYTES
     with ExitStack() as stack:
@@ -49,7 +49,7 @@ def report(arguments: argparse.Namespace) -> None:
         def opened(destination: str | None) -> OutputFile | None:
             return None if destination is None else stack.enter_context(OutputFile(destination))
 
-        # Opened first, so that an error comes before the work.
+        # Opened first, so that an error is reported before the work.
         page = opened(arguments.html)
         to_terminal = report_format == "text" and arguments.output == STANDARD_OUTPUT
         output = None if to_terminal else opened(arguments.output)
@@ -82,15 +82,15 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def _format(arguments: argparse.Namespace) -> str:
-    """Return the format of the report; raises UsageError for arguments that do not fit together."""
+    """Return the format of the report; raises UsageError for contradicting arguments."""
     found = arguments.format or _default_format(arguments.output)
     if found not in _ORDERED and (arguments.sort or arguments.limit):
         raise UsageError(
-            f"--sort and --limit are of text and md: {found} has all lines, in its own order"
+            f"--sort and --limit work for text and md only: {found} has all lines, in its own order"
         )
     if arguments.format and not _is_shown(arguments):
         raise UsageError(
-            f"--json - and --format {found} would both be on standard output: give -o FILE"
+            f"--json - and --format {found} would both use standard output: use -o FILE"
         )
     return found
 
@@ -108,7 +108,7 @@ def _default_format(destination: str) -> str:
 
 
 def _is_shown(arguments: argparse.Namespace) -> bool:
-    """Return whether there is a report besides the one of --json."""
+    """Return whether to write a report in addition to that of --json."""
     return (arguments.json, arguments.output) != (STANDARD_OUTPUT, STANDARD_OUTPUT)
 
 
@@ -117,9 +117,9 @@ def write_report(
     summarize: Callable[[], dict[str, Any]],
     show: Callable[[dict[str, Any]], None] | None = None,
 ) -> None:
-    """Write a report as JSON to a file if one is given, and show it.
+    """Write a report as JSON to ``json_file``, if given, and show it with ``show``.
 
-    By default it is shown on the terminal, or not at all if the file is standard output. Raises
+    By default it is shown on the terminal, except if ``json_file`` is standard output. Raises
     OSError and what ``summarize`` raises; then no JSON is written.
     """
     if show is None and json_file != STANDARD_OUTPUT:
@@ -129,7 +129,7 @@ def write_report(
     else:
         from kanalyze.render.json import summary_json
 
-        # Opened first, so that an error comes before the work.
+        # Opened first, so that an error is reported before the work.
         with OutputFile(json_file) as output:
             summary = summarize()
             output.file.write(summary_json(summary).encode("ascii"))
@@ -151,7 +151,7 @@ def _text(summary: dict[str, Any], order: TableOrder | None) -> str:
 
 
 def _bytes(summary: dict[str, Any], report_format: str, order: TableOrder) -> bytes:
-    """Return a report as it is in a file of text, JSON or Markdown."""
+    """Return a report in text, JSON or Markdown as the contents of a file."""
     if report_format == "json":
         from kanalyze.render.json import summary_json
 

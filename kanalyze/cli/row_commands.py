@@ -1,6 +1,6 @@
-"""``kanalyze requests``, ``connections`` and ``anomalies``: a row for each.
+"""``kanalyze requests``, ``connections`` and ``anomalies``: commands that write rows.
 
-Each command imports its own table: a short command takes as long as its imports.
+Each command imports only its own table, because imports take most of a short command's time.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import report_if_none, rows_of
+from kanalyze.cli.analyze import progress_bar, report_if_none, rows_of
 from kanalyze.cli.output import opened_output, write_rows
+from kanalyze.errors import UsageError
+from kanalyze.export.files import OutputFile
 
 if TYPE_CHECKING:
     import argparse
@@ -24,13 +26,38 @@ __all__ = ["anomalies", "connections", "requests"]
 
 def requests(arguments: argparse.Namespace) -> None:
     """Write one row per request, by column; raises KanalyzeError and OSError."""
+    if arguments.wireshark:
+        _write_display_filters(arguments)
+        return
     with closing(rows_of(arguments)) as analysis:
-        # Workers read while the output is opened, which for Parquet takes a while.
+        # Workers read while the output is opened, which takes long for Parquet.
         analysis.start()
         with opened_output(arguments, analysis) as sink:
             for block in analysis.batches():
                 sink.write_block(block)
     report_if_none(sink.rows, arguments, analysis)
+
+
+def _write_display_filters(arguments: argparse.Namespace) -> None:
+    """Write the display filter of the packets of requests, a line for each capture."""
+    from kanalyze.render.wireshark import filter_lines
+
+    if arguments.format or arguments.columns:
+        raise UsageError("--wireshark writes display filters: without --format and --columns")
+    packets: list[tuple[str, int | None]] = []
+    requests = 0
+    with (
+        closing(rows_of(arguments)) as analysis,
+        OutputFile(arguments.output) as output,
+        progress_bar(analysis, arguments.output),
+    ):
+        for rows in analysis.row_batches():
+            requests += len(rows)
+            packets += [(row.capture, row.request_packet) for row in rows]
+            packets += [(row.capture, row.response_packet) for row in rows]
+        for line in filter_lines(packets):
+            output.file.write(f"{line}\n".encode())
+    report_if_none(requests, arguments, analysis)
 
 
 def connections(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""``kanalyze save``: the tables of captures, kept in a file."""
+"""``kanalyze save``: writes the tables of captures to a file."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def save(arguments: argparse.Namespace) -> None:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what decides how captures are read, for those who look into the file."""
+    """Return the options that change how captures are read, to be stored in the file."""
     return {name: getattr(arguments, name) for name in ("port", "topic_ids", "definitions")}
 
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end the process as an error does: what was begun is removed."""
+    """Let SIGTERM end the process like an error, so that unfinished files are removed."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)

@@ -1,6 +1,6 @@
 """``kanalyze sql``: queries over the tables of captures.
 
-The answer to a query may have any columns, so it is written by DuckDB, or shown as a table.
+An answer may have any columns, so DuckDB itself writes it to files.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["split_query", "sql"]
 
 
 def split_query(arguments: argparse.Namespace) -> None:
-    """Take the query from the end of the captures, where it was typed; raises UsageError."""
+    """Separate the query from the end of the captures; raises UsageError if there is none."""
     arguments.sql = None
     if arguments.query is None and not _tells(arguments):
         if not arguments.captures:
             raise UsageError(
-                'no query given, such as "SELECT api_name, count(*) FROM requests ..."'
+                'no query given: add one, such as "SELECT api_name, count(*) FROM requests ..."'
             )
         arguments.sql = arguments.captures.pop()
     if not arguments.captures and not _tells(arguments):
@@ -39,12 +39,12 @@ def split_query(arguments: argparse.Namespace) -> None:
 
 
 def _tells(arguments: argparse.Namespace) -> bool:
-    """Return whether it is asked what may be asked."""
+    """Return whether only the queries or tables are to be listed."""
     return bool(arguments.list or arguments.tables)
 
 
 def sql(arguments: argparse.Namespace) -> None:
-    """Answer a query over captures; raises KanalyzeError and OSError."""
+    """Run a query over captures; raises KanalyzeError and OSError."""
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     if arguments.list:
         _list(folders)
@@ -56,7 +56,7 @@ def sql(arguments: argparse.Namespace) -> None:
     row_format = arguments.format or default_format(arguments.output)
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
-    from kanalyze.tables.registry import TABLES  # large tables
+    from kanalyze.tables.registry import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
     with opened_tables(
@@ -81,8 +81,8 @@ def _list(folders: list[Path]) -> None:
 
 
 def _tables() -> None:
-    """Write what may be asked: each table, what a line of it is, and its columns."""
-    from kanalyze.tables.registry import SQL_TABLES  # large tables
+    """Write the tables that can be queried: the meaning of a line, and the columns."""
+    from kanalyze.tables.registry import SQL_TABLES  # imported late: large tables
 
     for table in SQL_TABLES.values():
         sys.stdout.write(f"{table.name}: {table.line}\n")
@@ -101,7 +101,7 @@ def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dic
     query: Query = find_query(arguments.query, *folders)
     for name in query.parameters:
         if name not in given:
-            raise UsageError(f"query {query.name!r} takes a parameter: --param {name}=...")
+            raise UsageError(f"query {query.name!r} needs a parameter: add --param {name}=...")
     for name in given:
         if name not in query.parameters:
             raise UsageError(f"query {query.name!r} has no parameter {name!r}")
@@ -109,7 +109,7 @@ def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dic
 
 
 def _value(text: str) -> int | float | str:
-    """Return a number for what is one; else the text."""
+    """Return a number if the text is one, else the text."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,14 +1,14 @@
-"""Reads all fields of the messages of an exchange.
+"""Decodes all fields of the messages of an exchange.
 
-In: an :class:`~kanalyze.kafka.session.exchange.Exchange` whose messages hold their frames' bytes.
-Out: :class:`DecodedMessage` for each, with what has to be hidden of it (see
-:mod:`kanalyze.decoding.secrets`), or the :class:`Problem` why there is none. This module must not
+In: an :class:`~kanalyze.kafka.session.exchange.Exchange` whose messages keep the bytes of their
+frames. Out: a :class:`DecodedMessage` for each, with what must be hidden in it (see
+:mod:`kanalyze.decoding.secrets`), or the :class:`Problem` that prevented it. This module must not
 know how a message is shown.
 
-The versions are those of the connection stage: an ApiVersions response with error 35 has a body of
-version 0, whatever the request's version. A version newer than the definitions is read as the
-newest known one, if that consumes the frame to the byte. A version that some releases gave other
-fields is read with those fields where only they consume the frame to the byte.
+The session stage decides the version: an ApiVersions response with error 35 has a body of version
+0, whatever version was requested. A version newer than the definitions is read as the newest known
+one, if that consumes the frame exactly. Some releases gave a version other fields; such a version
+is read with those fields only if they alone consume the frame exactly.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ __all__ = [
 ]
 
 PREFIX_BYTES = 4
-"""Bytes of a frame's size prefix."""
+"""Size of a frame's size prefix in bytes."""
 
 _API_VERSIONS = 18
 _ENVELOPE = 58
 _UNSUPPORTED_VERSION = 35
 _NOTHING = Projection.of()
 EVERYTHING = Projection((), everything=True)
-"""Every field; of records only the batch headers, so that no record is copied."""
+"""Select every field. Of records, select only the batch headers, so that no record is copied."""
 _MOST_PLANS = 4096
 _INT16 = struct.Struct(">h").unpack_from
 _SIZE = struct.Struct(">i").pack
@@ -76,23 +76,22 @@ _HEAD = struct.Struct(">hh").pack
 
 
 class Problem(NamedTuple):
-    """Why bytes of a message were not decoded."""
+    """Why some bytes of a message were not decoded."""
 
     kind: AnomalyKind
-    """``TRAILING_BYTES`` where the message was decoded and bytes were left over."""
+    """The kind of anomaly; ``TRAILING_BYTES`` if bytes were left over after the message."""
     frame_offset: int
-    """Frame position of the first byte that was not decoded; positions count from the first byte
-    of the size prefix."""
+    """Position in the frame of the first byte that was not decoded; the size prefix begins at 0."""
     size_in_bytes: int
-    """Bytes from there to the end of the frame."""
+    """Number of bytes from there to the end of the frame."""
     field_path: str | None
-    """The field that could not be read, as ``topics[0].name``; None where no definition says."""
+    """The field that could not be read, such as ``topics[0].name``; None if unknown."""
     reason: str
     """A short text; never bytes from the wire."""
 
 
 class BodyLocation(NamedTuple):
-    """Where a body begins in its frame, and its definition."""
+    """Where a body begins in its frame, and which definition it has."""
 
     definition: Definition | None
     """None for an unknown API."""
@@ -102,32 +101,32 @@ class BodyLocation(NamedTuple):
     """Whether the definition has the version of the request."""
     header_version: int
     body: int
-    """Frame position of the first byte of the body."""
+    """Position in the frame of the first byte of the body."""
 
 
 class DecodedMessage(NamedTuple):
-    """One message, as far as it can be read."""
+    """One message, as far as it could be decoded."""
 
     definition: Definition | None
     version: int | None
     """The version that ``body`` was read as."""
     body: Taped | None
-    """All fields, **secrets included**; None when it could not be read."""
+    """All fields, **secrets included**; None if the body could not be decoded."""
     header_tags: list[tuple[int, bytes]]
-    """Tagged fields of the header; no release knows any."""
+    """Tagged fields of the header, as (tag, value). No Kafka release defines any."""
     problem: Problem | None
     secrets: RedactionPlan | None = None
-    """What has to be hidden of ``body``; None for nothing."""
+    """What to hide in ``body``; None if it has no secrets."""
     values_07: dict[str, Any] | None = None
-    """Of Kafka 0.7, for which there is no definition, in place of ``body``: what
-    :func:`kanalyze.decoding.kafka07.values_of` gives."""
+    """The fields of a Kafka 0.7 message, from :func:`kanalyze.decoding.kafka07.values_of`. ``body``
+    is None then, because no definition describes such messages."""
 
     @property
     def values(self) -> dict[str, Any] | None:
-        """All fields as Python values, made anew each time, secrets replaced by text.
+        """Return all fields as new Python values, with secrets replaced by text.
 
-        As :data:`kanalyze.kafka.codec.compiler.Decoder` gives them with :data:`EVERYTHING`; None
-        when the body could not be read.
+        They have the form of :data:`kanalyze.kafka.codec.compiler.Decoder` with :data:`EVERYTHING`.
+        None if the body could not be decoded.
         """
         if self.body is None:
             return self.values_07
@@ -138,7 +137,7 @@ class DecodedMessage(NamedTuple):
 
 
 class DecodedExchange(NamedTuple):
-    """The messages of an exchange; None for one that was not seen."""
+    """The decoded messages of an exchange; None for a message that was not captured."""
 
     request: DecodedMessage | None
     response: DecodedMessage | None
@@ -153,24 +152,24 @@ class ForwardedExchange(NamedTuple):
     request: DecodedMessage
     response: DecodedMessage | None
     request_data: bytes
-    """The request as a frame, with a size prefix that was not on the wire."""
+    """The request as a frame. Its size prefix was not on the wire."""
     response_data: bytes | None
 
 
 class _MessagePlan(NamedTuple):
-    """How to read the messages of a version, where that does not depend on their bytes."""
+    """How to decode the messages of a version, if that is the same for all of them."""
 
     definition: Definition
     version: int
     header_version: int
     head: bytes
-    """The first bytes of requests, API key and version; empty for responses."""
+    """The first bytes of a request (API key and version); empty for responses."""
     decode: BodyDecoder
     secrets: RedactionPlan | None
 
 
 class BodyReader:
-    """Reads messages; decoders are made when they are first needed."""
+    """Decodes messages. Decoders are compiled when they are first needed."""
 
     def __init__(self, catalog: Catalog, decoders: Decoders) -> None:
         self.catalog = catalog
@@ -178,10 +177,10 @@ class BodyReader:
         self._redactors: dict[tuple[int, Kind], Redactor] = {}
         self._plans: dict[tuple[int, int, Kind], _MessagePlan | None] = {}
         self._tape: Tape | None = None
-        """The one written last, which may have room for more."""
+        """The tape that was written last, which may have room for more."""
 
     def exchange(self, exchange: Exchange) -> DecodedExchange:
-        """Decode both messages of an exchange; raises nothing, whatever the bytes."""
+        """Decode both messages of an exchange; raises nothing, whatever the bytes are."""
         if exchange.wire != "kafka":
             request = _decoded_07(exchange, exchange.request, "request")
             return DecodedExchange(
@@ -194,9 +193,10 @@ class BodyReader:
         return DecodedExchange(request, response, forwarded)
 
     def exchanges(self, exchanges: Iterable[Exchange]) -> Iterator[DecodedExchange]:
-        """Decode exchanges; the bytes of each are released before the next one is decoded.
+        """Decode exchanges one at a time, and release the bytes of each before the next.
 
-        A batch may have many large exchanges. Raises nothing, whatever the bytes.
+        So a batch of many large exchanges takes little memory. Raises nothing, whatever the bytes
+        are.
         """
         for exchange in exchanges:
             yield self.exchange(exchange)
@@ -205,9 +205,9 @@ class BodyReader:
                     message.data = None
 
     def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> BodyLocation:
-        """Return where the body of a whole frame begins, and the version to read it as.
+        """Return where the body of a frame begins, and the version to decode it as.
 
-        Raises WireError when the header cannot be read.
+        Raises WireError if the header cannot be read.
         """
         header_version, body = self._body_start(data, api_key, api_version, kind)
         api = self.catalog.api(api_key)
@@ -230,12 +230,12 @@ class BodyReader:
         return _ends(self._decoders.get(api_key, kind, version, _NOTHING), data, body)
 
     def api_name(self, api_key: int) -> str:
-        """Return the name of an API as rows have it."""
+        """Return the name of an API as in rows."""
         api = self.catalog.api(api_key)
         return f"Unknown{api_key}" if api is None else api.name
 
     def redactor(self, api_key: int, kind: Kind) -> Redactor:
-        """Return what takes the secrets out of an API's messages; raises KeyError as Catalog."""
+        """Return what hides secrets in an API's messages; raises KeyError for an unknown API."""
         found = self._redactors.get((api_key, kind))
         if found is None:
             found = Redactor(self.catalog.message(api_key, kind))
@@ -261,7 +261,7 @@ class BodyReader:
         return self.message(message.data, api_key, version, kind)
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
-        """Decode a whole frame, size prefix included; raises nothing, whatever the bytes."""
+        """Decode a frame, size prefix included; raises nothing, whatever the bytes are."""
         found = self._decode_planned(data, api_key, api_version, kind)
         if found is not None:
             return found
@@ -299,7 +299,7 @@ class BodyReader:
         return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
 
     def _drain(self, decode: BodyDecoder) -> Taped:
-        """Copy the last decoded values to the tape that is being written."""
+        """Copy the values decoded last to the tape that is being written."""
         taken = decode.take(self._tape)
         self._tape = taken.tape
         return taken
@@ -309,7 +309,7 @@ class BodyReader:
     def _decode_planned(
         self, data: bytes, api_key: int, api_version: int, kind: Kind
     ) -> DecodedMessage | None:
-        """Decode a frame whose header and body are as usual; None for any other."""
+        """Decode a frame whose header and body are usual; None for any other."""
         try:
             plan = self._plans[api_key, api_version, kind]
         except KeyError:
@@ -329,14 +329,14 @@ class BodyReader:
         return DecodedMessage(plan.definition, plan.version, taken, [], None, plan.secrets)
 
     def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
-        # Keys and versions come from the wire: 2^32 of them would fit in a hostile capture.
+        # API keys and versions come from the wire: a hostile capture can have 2^32 different pairs.
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         plan = self._plans[api_key, api_version, kind] = self._new_plan(api_key, api_version, kind)
         return plan
 
     def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
-        """Return how to read a message as :meth:`place` does; None if that depends on its bytes."""
+        """Return the plan that :meth:`place` would follow; None if it depends on the bytes."""
         catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
         if api is None or api_version < api.versions.lowest:
             return None
@@ -374,7 +374,7 @@ class BodyReader:
     def _header_tags(
         self, data: bytes, kind: Kind, placed: BodyLocation
     ) -> list[tuple[int, bytes]]:
-        # A tag section without tags, as nearly every one is, takes one byte.
+        # Nearly every tag section is empty and takes one byte.
         if placed.header_version < (2 if kind == "request" else 1):
             return []
         plain_end = 4 + 4
@@ -390,7 +390,7 @@ class BodyReader:
     # -- Envelope ---------------------------------------------------------------------------------
 
     def _forwarded(self, exchange: Exchange) -> ForwardedExchange | None:
-        """Decode the messages inside an Envelope; None when the first is no request."""
+        """Decode the messages inside an Envelope; None if the first is not a request."""
         inner = self._inner(exchange.request, exchange.api_version, "request")
         if inner is None:
             return None
@@ -409,7 +409,7 @@ class BodyReader:
         )
 
     def _inner(self, message: Message | None, version: int | None, kind: Kind) -> bytes | None:
-        """Return the message inside an Envelope's message, as a frame; None when there is none."""
+        """Return the message inside an Envelope's message as a frame; None if there is none."""
         if message is None or message.data is None or version is None:
             return None
         try:
@@ -425,7 +425,7 @@ class BodyReader:
 
 
 def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> DecodedMessage | None:
-    """Decode a message of Kafka 0.7, which no definition describes."""
+    """Decode a message of Kafka 0.7, for which there is no definition."""
     if message is None:
         return None
     size = message.length - PREFIX_BYTES
@@ -435,8 +435,8 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
             None, Problem(AnomalyKind.ORPHAN_RESPONSE, PREFIX_BYTES, size, None, text)
         )
     if message.data is None and exchange.api_key is None and exchange.malformed:
-        # The bytes of a message without a known type are not kept.
-        text = "no request of Kafka 0.7, or not all there"
+        # The bytes of a message of unknown type are not kept.
+        text = "not a Kafka 0.7 request, or incomplete"
         return _undecoded(None, Problem(AnomalyKind.MALFORMED_BODY, PREFIX_BYTES, size, None, text))
     if message.data is None:
         return _undecoded(
@@ -451,7 +451,7 @@ def _decoded_07(exchange: Exchange, message: Message | None, kind: Kind) -> Deco
 
 
 def _ends(decode: Decoder, data: bytes, body: int) -> bool:
-    """Return true if a body ends where its frame ends."""
+    """Return whether a body ends where its frame ends."""
     try:
         _, end = decode(data, body, 0, None)
     except WireError:
@@ -478,7 +478,7 @@ def _unknown(placed: BodyLocation, length: int) -> Problem:
 
 
 def _failure(data: bytes, placed: BodyLocation, reason: str) -> Problem:
-    """Return why a body could not be read; the interpreter finds the field."""
+    """Return why a body could not be decoded; the interpreter finds the field."""
     if not placed.known:
         return _unknown(placed, len(data))
     path, pos = None, placed.body

@@ -1,7 +1,7 @@
-"""The fields of messages of Kafka 0.7, which no definition describes.
+"""The fields of Kafka 0.7 messages, for which there are no definitions.
 
-In: exchanges that hold their frames' bytes. Out: trace nodes, with names in lowerCamelCase after
-those of its wire format, and plain values made of them. This module must not know how a message is
+In: exchanges that keep the bytes of their frames. Out: trace nodes, named in lowerCamelCase after
+Kafka 0.7's wire format, and plain values made of them. This module must not know how a message is
 shown.
 """
 
@@ -30,26 +30,29 @@ __all__ = ["trace_07", "values_of"]
 def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
     """Return the fields of one message of an exchange, the size prefix first.
 
-    Each node has its end; the value of ``messages`` is the number of their bytes, that of an array
-    the number of its elements. The message holds its bytes, and for a response so does its request,
-    or its values. Raises WireError.
+    Each node has its end. The value of ``messages`` is their size in bytes; the value of an array
+    is its number of elements. The message must keep its bytes. For a response, the request must
+    keep its bytes or its values.
+
+    Raises:
+        WireError: the message is not there, or its request was not read.
     """
     message = exchange.request if kind == "request" else exchange.response
     if exchange.request is None or message is None or message.data is None:
-        raise Malformed("a message that is not there")
+        raise Malformed("the message is not in the capture")
     data = message.data
     if kind == "request":
         return _request(data, parse_request(data))
     asked = exchange.request.values
     if not isinstance(asked, Request07):
-        raise Malformed("the request that it answers was not read")
+        raise Malformed("its request was not read")
     return _response(data, parse_response(data, asked), asked.type)
 
 
 def values_of(nodes: list[TraceNode]) -> dict[str, Any]:
-    """Return nodes as an object for JSON, without sizes that frame something.
+    """Return nodes as an object for JSON, without size prefixes.
 
-    Messages are a number of bytes, ``messagesSizeInBytes``.
+    Messages become their size in bytes, ``messagesSizeInBytes``.
     """
     made: dict[str, Any] = {}
     for node in nodes:
@@ -68,7 +71,7 @@ def values_of(nodes: list[TraceNode]) -> dict[str, Any]:
 
 
 class _Cursor:
-    """Makes nodes from messages that were checked before."""
+    """Makes nodes from messages that have been validated."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

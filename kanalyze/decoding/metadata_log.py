@@ -1,10 +1,10 @@
-"""Finds credentials in the log of the controllers.
+"""Finds credentials in the metadata log of the KRaft controllers.
 
 In: the value of a record of ``__cluster_metadata``. Out: whether it may be shown. This module must
 not know where the value goes.
 
-A value is a frame version, an API key and a version, each an unsigned varint, and a message
-(KIP-631). Only types of records that are known to have no secret are shown.
+A value is three unsigned varints (frame version, API key, version) and a message (KIP-631). Only
+types of records that are known to have no secrets are shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kanalyze.kafka.wire import WireError
 __all__ = ["METADATA_TOPICS", "holds_credentials"]
 
 METADATA_TOPICS = frozenset(("__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ"))
-"""The name and the id of the log."""
+"""The name and the topic id of the log."""
 
 _FRAME_VERSIONS = (0, 1)
 _CONFIG = 4
@@ -29,7 +29,7 @@ _HARMLESS = frozenset(
 
 
 def holds_credentials(value: bytes) -> bool:
-    """Return true if a value has a credential, or may have one because it cannot be read."""
+    """Return whether a value has credentials; true if it cannot be read."""
     try:
         frame_version, at = read_unsigned_varint(value, 0)
         api_key, at = read_unsigned_varint(value, at)
@@ -42,15 +42,15 @@ def holds_credentials(value: bytes) -> bool:
 
 
 def _is_secret_config(value: bytes, at: int) -> bool:
-    """Return true if a ConfigRecord sets a secret; raises WireError, IndexError."""
-    _, at = _text(value, at + 1)  # after the type of the resource, its name
+    """Return whether a ConfigRecord sets a secret; raises WireError or IndexError if malformed."""
+    _, at = _text(value, at + 1)  # the resource type takes one byte; its name follows
     name, at = _text(value, at)
     setting, _ = _text(value, at)
     return is_secret_name(name) or holds_password(setting)
 
 
 def _text(value: bytes, at: int) -> tuple[str, int]:
-    """Read a compact string, null as an empty one; return it and where it ends."""
+    """Read a compact string, null as ``""``; return it and the position after it."""
     size, at = read_unsigned_varint(value, at)
     end = at + max(size - 1, 0)
     if end > len(value):

@@ -1,20 +1,21 @@
 """Hides the secrets in messages.
 
-In: definitions, and values or traces read with them. Out: the same with :data:`HIDDEN` in place of
-secrets. This module must not know who shows the rest.
+In: definitions, and values or traces decoded with them. Out: the same, with :data:`HIDDEN` in place
+of secrets. This module must not know who shows the rest.
 
 Hidden are:
 
-- fields of bytes or text with a secret's name, in any API, those of future releases included:
+- fields of bytes or text whose name is that of a secret, in any API, also of future releases:
   ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt`` and
   ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
-- ``RequestData`` and ``ResponseData`` (Envelope): whole messages;
-- the values of configurations with a secret's name (see :func:`is_secret_name`), with a password in
-  them as in URLs (see :func:`holds_password`), that the broker calls sensitive, or of an unknown
-  kind of resource. Brokers hide values by their type, and those of names unknown to them;
+- ``RequestData`` and ``ResponseData`` (Envelope), which are whole messages;
+- values of configurations: those whose name is that of a secret (see :func:`is_secret_name`), those
+  that contain a password as in URLs (see :func:`holds_password`), those that the broker marks as
+  sensitive, and those of an unknown kind of resource. Brokers hide values by their type, and values
+  of names that they do not know;
 - unknown tagged fields of a message that has any of these.
 
-The word is Kafka's own (``Password.HIDDEN``).
+The replacement text is Kafka's own (``Password.HIDDEN``).
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ _PASSWORD_PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _AUTHORITY = re.compile(r"://[^/?#:@]*:(?!//)")
-"""Of a URL up to the colon that a password, or a port, comes after."""
+"""The part of a URL up to the colon in front of a password or a port."""
 _HARMLESS_ENDINGS = frozenset(("ms", "seconds", "url", "class", "type", "location", "algorithm"))
 _RESOURCE_TYPES = frozenset((2, 4, 8, 16, 32))
 """Topic, broker, broker logger, client metrics, group (ConfigResource.Type)."""
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a configuration's value is a secret, by its name.
+    """Return whether the value of a configuration is a secret, judged by its name.
 
     ``sasl.jaas.config``, ``listener.name.x.ssl.keystore.key``, ``client.secret``, ``db.pass`` and
     ``basic.auth.user.info`` are; ``delegation.token.expiry.time.ms`` and ``ssl.keystore.location``
@@ -92,10 +93,10 @@ def is_secret_name(name: str) -> bool:
 
 
 def holds_password(value: str) -> bool:
-    """Whether a configuration's value has a password in it, as URLs have, whatever its name.
+    """Return whether the value of a configuration contains a password, judged by the value.
 
-    ``https://user:password@host``, ``jdbc:x://host?user=u&password=p`` and the connection strings
-    of clouds have; ``https://user@host:80`` has not. It may be a list.
+    URLs may: ``https://user:password@host``, ``jdbc:x://host?user=u&password=p`` and the connection
+    strings of cloud services do; ``https://user@host:80`` does not. The value may be a list.
     """
     if "://" not in value:
         return False
@@ -105,20 +106,20 @@ def holds_password(value: str) -> bool:
 
 
 def _has_user_and_password(text: str) -> bool:
-    """Whether one of the URLs in a text has ``user:password@``; a password may hold anything."""
+    """Return whether a URL in a text has ``user:password@``; a password may have any character."""
     last = text.rfind("@")
     return any(found.end() <= last for found in _AUTHORITY.finditer(text))
 
 
 class Redactor:
-    """Takes the secrets out of the messages of one definition."""
+    """Hides the secrets in messages of one definition."""
 
     def __init__(self, message: MessageSpec) -> None:
         self.plan = _plan(message.struct)
-        """What to hide; None for nothing."""
+        """What to hide; None if the message has no secrets."""
 
     def redact_trace(self, root: TraceNode) -> None:
-        """Replace the secrets in a trace, in place; one that ended early is no exception."""
+        """Replace the secrets in a trace, in place; also in one that ended early."""
         if self.plan is not None:
             _redact_node(root, self.plan, force=False)
 
@@ -129,16 +130,16 @@ class RedactionPlan(NamedTuple):
     hidden: frozenset[str]
     """Names of secret fields."""
     pair: str | None
-    """Name of the field that names what the field ``Value`` is a value of; None when the struct
-    is no such pair."""
+    """The name of the field that names the configuration whose value is in the field ``Value``;
+    None if the struct is no such pair."""
     nested: dict[str, RedactionPlan]
     has_resource: bool
-    """The struct has a ``ResourceType``, the kind of resource of the configurations inside."""
+    """Whether the struct has a ``ResourceType``: the kind of resource that is configured inside."""
     json_names: dict[str, str]
 
 
 def _plan(struct: Struct) -> RedactionPlan | None:
-    """Return what to do with a struct, None for nothing."""
+    """Return what to hide in a struct; None for nothing."""
     hidden = frozenset(field.name for field in struct.fields if _is_secret(field))
     nested = {}
     for field in struct.fields:
@@ -176,9 +177,9 @@ def _pair(struct: Struct) -> str | None:
 def hide(
     values: dict[str, Any] | list[dict[str, Any]] | None, plan: RedactionPlan, *, force: bool
 ) -> None:
-    """Replace the secrets in a struct, or in an array of them, in place.
+    """Replace the secrets in a struct, or in an array of structs, in place.
 
-    ``force`` says that values are secret whatever their names.
+    ``force`` treats all values as secret, whatever their names are.
     """
     for item in _items(values):
         hidden, inside = hidden_in(item, plan, force=force)
@@ -193,9 +194,9 @@ def hide(
 def hidden_in(
     values: dict[str, Any], plan: RedactionPlan, *, force: bool
 ) -> tuple[frozenset[str], bool]:
-    """Return which fields of a struct are to be hidden, and what ``force`` is further in.
+    """Return which fields of a struct to hide, and the ``force`` for the structs inside it.
 
-    By the names that ``values`` have; not those that are null.
+    Fields have the names that ``values`` has. Null fields are not hidden.
     """
     names = plan.json_names
     hidden = {names[name] for name in plan.hidden}
@@ -220,7 +221,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
 
 
 def _redact_node(node: TraceNode, plan: RedactionPlan, *, force: bool) -> None:
-    """Redact a struct's node; what was not read to its end is taken for sensitive."""
+    """Hide the secrets in a struct's node; an incomplete struct is treated as sensitive."""
     fields = _fields_of(node)
     if plan.has_resource and _value(fields, "ResourceType") not in _RESOURCE_TYPES:
         force = True

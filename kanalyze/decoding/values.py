@@ -1,4 +1,4 @@
-"""Forms of values and names that more than one output gives.
+"""Text forms of values and names that several outputs share.
 
 In: decoded values. Out: short text. This module must not know where it goes.
 """

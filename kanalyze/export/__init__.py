@@ -1,5 +1,5 @@
-"""Rows become files: CSV, JSON Lines, Parquet, Arrow.
+"""Writes rows to files: CSV, JSON Lines, Parquet, Arrow.
 
-In: rows. Out: bytes in a file or on standard output. Begin reading with ``writer.py``. It knows
-neither captures nor terminals.
+In: rows. Out: bytes in a file or on standard output. Begin reading with ``writer.py``. This package
+must not know captures or terminals.
 """

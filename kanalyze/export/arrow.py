@@ -1,12 +1,11 @@
-"""Rows as Arrow record batches and tables, and as frames of pandas and Polars.
+"""Rows as Arrow record batches and tables, and as DataFrames of pandas and Polars.
 
-In: rows, or columns of them. Out: ``pyarrow``, ``pandas`` and ``polars`` values. This module
-must not know where rows come from or where batches go; pyarrow is imported when the first batch is
-made.
+In: rows, or columns of rows. Out: ``pyarrow``, ``pandas`` and ``polars`` values. This module must
+not know where rows come from or where batches go. pyarrow is imported when the first batch is made.
 
-The memory of columns becomes Arrow's, as it is where Arrow has numbers of 64 bits too, without a
-Python object for each value. Nothing here calls ``pyarrow.array``: it loads pandas wherever that is
-installed, which takes half a second and 50 MB.
+Arrow takes over the memory of columns of 64-bit numbers, so that no Python object is made for a
+value. Nothing here calls ``pyarrow.array``: if pandas is installed, that would load it, which takes
+half a second and 50 MB.
 """
 
 from __future__ import annotations
@@ -44,25 +43,25 @@ __all__ = [
     "frame_of",
     "polars_of",
     "reader_of",
-    "record_batch",
     "table_of",
 ]
 
 
 class BatchMaker:
-    r"""Makes a ``pyarrow.RecordBatch`` of rows, with the schema of some columns.
+    r"""Makes a ``pyarrow.RecordBatch`` from rows, with the schema of given columns.
 
-    Text that is not valid Unicode (a lone surrogate) has the offending parts replaced by their
-    escapes (``\\udc80``): Arrow holds UTF-8 alone.
+    Arrow stores only UTF-8. In a text that is not valid Unicode, lone surrogates are replaced by
+    their escapes (``\\udc80``).
     """
 
     def __init__(self, columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> None:
-        """Make one.
+        """Make a batch maker.
 
         Args:
-            columns: those of the batches, in this order.
-            coded: have texts as ``dictionary<int32, string>``, but for those within lists, with
-                the words of each batch in the order in which they appear; else as ``string``.
+            columns: the columns of the batches, in this order.
+            coded: whether columns of texts are ``dictionary<int32, string>`` instead of ``string``.
+                A batch's dictionary has its words in order of appearance. Texts in lists stay
+                ``string``.
         """
         self._columns = integer_columns(columns)
         self._names = [column.source or column.name for column in columns]
@@ -70,11 +69,11 @@ class BatchMaker:
         """The ``pyarrow.Schema`` of all batches."""
 
     def of_rows(self, rows: Sequence[AnyRow]) -> Any:
-        """Return the batch of rows of the table; raises OverflowError for what does not fit."""
+        """Return rows as a batch; raises OverflowError for a number too large for its column."""
         return self._of_columns(columns_of_rows(rows, self._columns))
 
     def of_block(self, block: RowBlock) -> Any:
-        """Return the batch of a block's rows; it may share the memory of the block's columns.
+        """Return a block's rows as a batch, which may share the memory of the block's columns.
 
         Raises OverflowError for a number that does not fit its column.
         """
@@ -90,17 +89,13 @@ class BatchMaker:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def record_batch(rows: Sequence[AnyRow], columns: Sequence[Column] = COLUMNS) -> Any:
-    """Return rows as a ``pyarrow.RecordBatch``; see :class:`BatchMaker`."""
-    return BatchMaker(columns).of_rows(rows)
-
-
 def batches_of(
     blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS
 ) -> Iterator[pa.RecordBatch]:
     """Yield each block of rows as a ``pyarrow.RecordBatch``.
 
-    Here, and in what stands below, points in time have timestamps beside them.
+    Each column of Unix times in ns gets a column of timestamps beside it, here and in the
+    functions below.
     """
     return map(BatchMaker(with_times(columns)).of_block, blocks)
 
@@ -108,7 +103,7 @@ def batches_of(
 def reader_of(
     blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS
 ) -> pa.RecordBatchReader:
-    """Return what gives the same batches to anything that reads Arrow's streams."""
+    """Return a reader of the same batches, for any library that reads Arrow streams."""
     import pyarrow as pa
 
     schema = arrow_schema(with_times(columns))
@@ -126,9 +121,9 @@ def table_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) ->
 def frame_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pd.DataFrame:
     """Return the rows of blocks as a pandas DataFrame.
 
-    Integers are ``int64``, or ``Int64`` where they may be null: never floats, which cannot hold a
-    time in ns. A bool that may be null is ``boolean``. Raises ImportError without pandas, before
-    the first block is asked for.
+    Integers are ``int64``, or ``Int64`` if they may be null. They are never floats, which cannot
+    represent a Unix time in ns. A bool that may be null is ``boolean``. Raises ImportError before
+    it reads the first block if pandas is not installed.
     """
     pandas = _library("pandas")
     import pyarrow as pa
@@ -145,23 +140,23 @@ def frame_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) ->
 def polars_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -> pl.DataFrame:
     """Return the rows of blocks as a Polars DataFrame, with the types of the Arrow schema.
 
-    Raises ImportError without Polars, before the first block is asked for.
+    Raises ImportError before it reads the first block if Polars is not installed.
     """
     polars = _library("polars")
-    # The table, not the reader: so errors while captures are read keep their type.
+    # Not from a reader: with the table, errors of reading captures keep their type.
     frame: pl.DataFrame = polars.DataFrame(table_of(blocks, columns))
     return frame
 
 
 def _library(name: str) -> Any:
-    """Return a library that is installed by those who want it."""
+    """Return an optional library; raises ImportError with the command that installs it."""
     import importlib
 
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
-            raise  # it is there, and something that it needs is not
+            raise  # it is installed, but one of its own imports failed
         text = f"{name} is not installed: pip install 'kanalyze[{name}]'"
         raise ModuleNotFoundError(text, name=name) from None
 
@@ -200,7 +195,7 @@ def _texts(kind: Any, texts: Words) -> Any:
 
 
 def _coded_texts(texts: Words) -> Any:
-    """Return texts as a DictionaryArray that depends on nothing but the texts."""
+    """Return texts as a DictionaryArray that depends only on the texts."""
     codes, order = first_places(texts.codes, len(texts.words))
     return _dictionary(codes, [texts.words[code] for code in order])
 
@@ -209,13 +204,13 @@ def _dictionary(codes: array[int], words: Sequence[str]) -> Any:
     import pyarrow as pa
 
     known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
-    # The value under a null is ignored.
+    # Arrow ignores the value under a null.
     indices = _from_buffers(pa.int32(), len(codes), bits_of_codes(codes), codes)
     return pa.DictionaryArray.from_arrays(indices, known)
 
 
 def _one_text(kind: Any, texts: Words) -> Any:
-    """Return texts that are all the same, or all null: half of the columns of most blocks."""
+    """Return texts that are all the same, or all null. Half of the columns of most blocks are."""
     codes, words = texts
     is_known = len(codes) > 0 and codes[0] >= 0
     word = utf8(words[codes[0]]) if is_known else b""
@@ -244,7 +239,7 @@ def _lists(kind: Any, lists: Lists) -> Any:
 
 
 def _from_buffers(kind: Any, count: int, nulls: bytearray | None, *buffers: Any) -> Any:
-    """Return an array whose values are in buffers; a bit of ``nulls`` is 0 for a null."""
+    """Return an array made of buffers; in ``nulls``, bit 0 marks a null."""
     import pyarrow as pa
 
     known = None if nulls is None else pa.py_buffer(nulls)

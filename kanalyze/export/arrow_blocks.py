@@ -1,7 +1,8 @@
-"""Arrow record batches as blocks of rows: the way back of :mod:`kanalyze.export.arrow`.
+"""Converts Arrow record batches to blocks of rows, the reverse of :mod:`kanalyze.export.arrow`.
 
 In: ``pyarrow.RecordBatch``. Out: :class:`~kanalyze.tables.columns.block.RowBlock`. This module must
-not know where batches come from. It makes an object for each word of a batch, none for each row.
+not know where batches come from. It makes a Python object for each word of a batch, not for each
+row.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ __all__ = ["block_of"]
 
 
 def block_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> RowBlock:
-    """Return the rows of a batch that has these columns, and may have more.
+    """Return the rows of a batch that has at least these columns.
 
-    Raises ValueError where a value is null that never is.
+    Raises ValueError for a null in a column that must not have nulls.
     """
     made = {column.name: _values_of(batch.column(column.name), column) for column in columns}
     return RowBlock(batch.num_rows, made)
@@ -85,9 +86,9 @@ def _items_of(values: Any, field: Column) -> Ints | Words:
 
 
 def _filled(values: Any, nothing: array[int]) -> Any:
-    """Return numbers with the one in ``nothing`` in place of nulls.
+    """Return numbers with nulls replaced by the number in ``nothing``.
 
-    Not by ``fill_null``: it loads pandas wherever that is installed.
+    ``fill_null`` is not used: if pandas is installed, it loads it.
     """
     if not values.null_count:
         return values
@@ -99,6 +100,6 @@ def _filled(values: Any, nothing: array[int]) -> Any:
 
 
 def _buffer(values: Any, width: int) -> memoryview:
-    """Return the bytes of the numbers of an array, without those that it was cut from."""
+    """Return the bytes of an array's numbers; of a slice, only those of the slice."""
     first = values.offset * width
     return memoryview(values.buffers()[1])[first : first + len(values) * width]

@@ -1,9 +1,9 @@
-"""Columns as texts: the cells of the lines of a file.
+"""Columns as texts: the cells for the lines of a file.
 
-In: columns of :mod:`~kanalyze.tables.columns.block`. Out: the cells of each,
+In: columns of :mod:`~kanalyze.tables.columns.block`. Out: their cells, as
 :class:`~kanalyze.export.lines.Cells`. This module must not know where lines go.
 
-A text that comes again and again is escaped once.
+A text that is repeated is escaped only once.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class WordTexts:
     """The cells of one column of texts."""
 
     def __init__(self, shown: Callable[[str], str], null: bytes) -> None:
-        """Begin.
+        """Make the cells of a column.
 
         Args:
-            shown: what stands for a text.
-            null: what stands for none.
+            shown: returns the cell of a text.
+            null: the cell of null.
         """
         self._shown = shown
         self._null = null
         self._words: list[str] = []
         self._texts: list[bytes] = []
-        """The cells of the first of these words."""
+        """The cells of the words converted so far, in the order of the column's words."""
 
     def of(self, texts: Words) -> Cells:
         """Return the cell of each text of a column."""
@@ -57,7 +57,7 @@ class WordTexts:
         words = texts.words
         if words is not self._words:
             self._words, self._texts = words, []
-        # Words are added to a list that blocks share; the others are as they were.
+        # Blocks share a list of words, which only grows: convert the new ones.
         self._texts += [self._shown(word).encode("utf-8") for word in words[len(self._texts) :]]
         return self._texts
 
@@ -95,12 +95,12 @@ class JsonTexts:
 
 
 def json_lines(names: Sequence[str], end: bytes) -> LineWriter:
-    """Return what makes JSON objects of the JSON of the values of these names."""
+    """Return a writer of JSON objects with these keys, whose values are JSON already."""
     before = [f"{',' if place else '{'}{_quoted(name)}:" for place, name in enumerate(names)]
     return LineWriter([text.encode("ascii") for text in before], (b"}" if names else b"{}") + end)
 
 
 def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
-    """Return the numbers or booleans of a column as texts, ``null`` for none."""
+    """Return the cells of a column of numbers or booleans; ``null`` is the cell of null."""
     kind = TruthCells if column.type == "bool" else NumberCells
     return kind(ints.values, ints.valid, null)

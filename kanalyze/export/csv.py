@@ -1,17 +1,17 @@
 r"""Rows as CSV: RFC 4180, UTF-8, a header line, ``\r\n`` line ends.
 
-In: rows, or columns of them. Out: bytes. This module must not know where they go.
+In: rows, or columns of rows. Out: bytes. This module must not know where they go.
 
-- null is an empty cell; true and false are those words; nested columns are compact JSON text.
-- Text comes from the network and is not trusted. In it, a backslash and every character that is not
-  printable (see :func:`kanalyze.common.escaping.escape`) stand as JSON escapes: ``\\``, ``\n``,
-  ``\u001b``. No cell has a line break.
-- Spreadsheets run cells that begin with ``= + - @``, and some with the full-width forms of these. A
-  text that begins with one of them (a lone dash is none), or with an apostrophe, gets an apostrophe
-  in front; the empty text, which is not null, is a single apostrophe. Where numbers have a comma,
-  semicolons part cells: behind one of these such a character stands as its escape, ``\u003d``, in
-  nested columns too. So a reader that wants the exact text takes one apostrophe off and undoes the
-  escapes; numbers are left alone.
+- null is an empty cell. Booleans are ``true`` and ``false``. Nested columns are compact JSON text.
+- Text comes from the network and is not trusted. A backslash and every unprintable character (see
+  :func:`kanalyze.common.escaping.escape`) are written as JSON escapes: ``\\``, ``\n``, ``\u001b``.
+  No cell has a line break.
+- Spreadsheets run cells that begin with ``= + - @``, and some also those that begin with the
+  full-width forms. A text that begins with one of these characters or with an apostrophe gets an
+  apostrophe in front; a lone dash does not. The empty text, which is not null, is a single
+  apostrophe. In countries with decimal commas, spreadsheets separate cells at semicolons. So such a
+  character behind a semicolon is written as its escape, ``\u003d``, also in nested columns. To get
+  the exact text, a reader removes one apostrophe and undoes the escapes. Numbers are not changed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CsvWriter", "csv_text"]
 
 _FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
-"""As a character class of a regular expression has them."""
+"""For a character class of a regular expression."""
 _AT_BEGIN = re.compile(f"[{_FORMULA_SIGNS}']")
 _QUOTE = '"'
 _NEEDS_QUOTES = re.compile('[",\r\n]')
@@ -45,14 +45,14 @@ _BEHIND_SEMICOLON = re.compile(rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])""")
 
 
 class CsvWriter(FileWriter):
-    """Writes rows as CSV; the header line comes even when there are no rows."""
+    """Writes rows as CSV. The header line is written even if there are no rows."""
 
     def __init__(
         self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
     ) -> None:
         super().__init__(OutputFile(destination, private=private))
         self._columns = tuple(columns)
-        # A line of nothing at all would be none.
+        # With a single column, an empty cell would be an empty line, which is not a record.
         null = b"" if len(self._columns) > 1 else b'""'
         self._cells = [(column.name, _cells_of(column, null)) for column in columns]
         self._lines = LineWriter([b"", *[b","] * (len(self._columns) - 1)], b"\r\n")
@@ -64,29 +64,29 @@ class CsvWriter(FileWriter):
         self.write_block(RowBlock(len(rows), columns_of_rows(rows, self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
         for piece in block.pieces():
             cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
             self.output.file.write(self._lines.lines(len(piece), cells))
 
 
 def csv_text(text: str) -> str:
-    """Return a text as a cell has it; see the module."""
+    """Return a text as the content of a cell; see the module."""
     if text == "-":
-        return text  # standard input's name; no spreadsheet runs a lone dash
+        return text  # the name of standard input; no spreadsheet runs a lone dash
     text = _without_formulas(escape(text))
     return f"'{text}" if not text or _AT_BEGIN.match(text) else text
 
 
 def _without_formulas(text: str) -> str:
-    """Return a text, or JSON text, with escapes for what would begin a formula in its middle."""
+    """Return a text, or JSON text, with the characters escaped that could begin a formula in it."""
     if ";" not in text:
         return text
     return _BEHIND_SEMICOLON.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
 
 
 def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
-    """Return what makes the cells of a column; ``null`` is that of null."""
+    """Return a function that makes the cells of a column; ``null`` is the cell of null."""
     if column.type == "string":
         return WordTexts(lambda text: _cell(csv_text(text)), null).of
     if column.type.startswith("list<"):
@@ -98,11 +98,11 @@ _AS_THEY_ARE = LineWriter([b""], b"")
 
 
 def _lists(texts: JsonTexts, lists: Lists) -> Cells:
-    """Return lists as JSON, and that as a cell."""
+    """Return lists as cells with JSON text."""
     made = _AS_THEY_ARE.each(len(lists.offsets) - 1, [texts.of(lists)])
     return TextCells([_cell(_without_formulas(text)).encode("ascii") for text in made])
 
 
 def _cell(text: str) -> str:
-    """Return a text, in quotes if it needs them."""
+    """Return a cell, in quotes if it needs them."""
     return text if _NEEDS_QUOTES.search(text) is None else f'"{text.replace(_QUOTE, 2 * _QUOTE)}"'

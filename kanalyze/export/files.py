@@ -1,4 +1,4 @@
-"""Where an export goes: a file that appears whole or not at all, or a stream.
+"""The destination of an export: a file that appears complete or not at all, or a stream.
 
 In: a path, or ``-`` for standard output. Out: an open binary file. This module must not know what
 is written.
@@ -31,41 +31,44 @@ _OWNERS = stat.S_IRUSR | stat.S_IWUSR
 
 _BUFFER_BYTES = 64 << 10
 _MOST_LINKS = 40
-"""As the kernel has it."""
+"""The limit of symbolic links that the Linux kernel follows."""
 _NEW_MODE = 0o666
-"""Less what the umask says."""
+"""Permissions of a new file, before the umask is applied."""
 
 
 class OutputFile:
-    """A file to be written from its beginning to its end.
+    """A file that is written once, from beginning to end.
 
-    A regular file is written under another name beside its place and takes its name when it is
-    closed: readers see the old file or the complete new one. :meth:`abort` removes what was
-    written. Standard output, pipes and devices are written as they are. All methods, and making
-    one, raise OSError where the system does. A ``private`` file is for its owner alone, also where
-    the one before was not.
+    A regular file is written under a temporary name in the same folder, and renamed when it is
+    closed: readers see the old file or the complete new one. :meth:`abort` removes the temporary
+    file. Standard output, pipes and devices are written directly. A ``private`` file can be read by
+    its owner alone, even if the file that it replaces could be read by others. All methods raise
+    OSError if the system does.
 
-    A symbolic link is replaced, not followed: another user may have made it, to have another file
-    written over. One that stands for a file that this process has open (``/dev/stdout``) is that
-    file.
+    A symbolic link is replaced, not followed: another user may have made it to have one of the
+    user's files overwritten. A link to a file that this process has open (``/dev/stdout``) means
+    that open file.
 
-    A capture is never replaced: packets that are gone are gone. Whoever wants the place removes it.
+    A capture is not replaced unless that is asked for: packets that are gone are gone.
     """
 
-    def __init__(self, destination: str, *, private: bool = False) -> None:
-        """Begin to write.
+    def __init__(
+        self, destination: str, *, private: bool = False, replaces_captures: bool = False
+    ) -> None:
+        """Begin to write; with ``replaces_captures`` also over a capture.
 
         Raises:
-            UsageError: the file that is there is a capture.
+            UsageError: a capture with this name exists.
+            OSError: the file cannot be opened.
         """
         self._target: Path | None = None
         self._partial: Path | None = None
         self._closed = False
         if destination == STANDARD_OUTPUT:
             self.file: BinaryIO = _standard_output()
-            """What is written to."""
+            """The binary file to write to."""
             return
-        from pathlib import Path  # not for standard output
+        from pathlib import Path  # imported late: standard output does not need it
 
         target = Path(destination)
         descriptor = _own_descriptor(destination)
@@ -77,7 +80,8 @@ class OutputFile:
             self._target = target
             self.file = _open(destination, os.O_WRONLY)
             return
-        _check_no_capture(target, destination)
+        if not replaces_captures:
+            _check_no_capture(target, destination)
         self._target = target
         self._partial = target.with_name(f".{target.name[:200]}.{os.urandom(4).hex()}.partial")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -86,11 +90,11 @@ class OutputFile:
 
     @property
     def partial(self) -> Path | None:
-        """Where the file is written until it is closed; None for a stream."""
+        """Path of the temporary file; None for a stream."""
         return self._partial
 
     def close(self) -> None:
-        """Finish: flush, and give the file its name. Does nothing the second time."""
+        """Flush, and give the file its final name. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -138,10 +142,10 @@ class OutputFile:
 
 
 def _standard_output() -> BinaryIO:
-    """Return standard output, which takes all that it is given.
+    """Return standard output with a buffer of its own.
 
-    Where Python was told not to buffer (PYTHONUNBUFFERED), its own takes a part of it when a signal
-    comes meanwhile, and the rest would be lost.
+    With PYTHONUNBUFFERED, Python's own stream may write only a part of the data if a signal arrives
+    in between, and the rest would be lost.
     """
     output = sys.stdout.buffer
     if isinstance(output, io.RawIOBase):
@@ -150,21 +154,21 @@ def _standard_output() -> BinaryIO:
 
 
 def _own_descriptor(name: str) -> int | None:
-    """Return the open descriptor that a name such as ``/dev/fd/3`` stands for; None for none."""
+    """Return the open descriptor that a name such as ``/dev/fd/3`` means; None if it is no such."""
     own = (os.path.realpath("/proc/self/fd"), "/dev/fd")
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
         if last.isascii() and last.isdigit() and os.path.realpath(folder) in own:
             return int(last)
         try:
-            name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118 - as texts
+            name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118 - Path normalizes
         except OSError:
             return None
     return None
 
 
 def _duplicate(descriptor: int, shown: str) -> BinaryIO:
-    """Duplicate an open file: it has the same position, and is closed separately."""
+    """Duplicate a descriptor: the two share a position and are closed separately."""
     with _errors_name(shown):
         return _buffered(os.dup(descriptor), shown)
 
@@ -178,17 +182,17 @@ def _is_stream(path: Path) -> bool:
 
 
 def _check_no_capture(path: Path, shown: str) -> None:
-    """Raise UsageError if the path is a capture, through links too; OSError as opening does."""
+    """Raise UsageError if the path is a capture, also through links; OSError as opening does."""
     if not path.is_file():
         return
-    from kanalyze.capture.reader import is_capture  # most outputs are new
+    from kanalyze.capture.reader import is_capture  # imported late: most outputs are new
 
     if is_capture(path):
-        raise UsageError(f"{shown}: is a capture, which is not written over: choose another name")
+        raise UsageError(f"{shown}: is a capture and is not overwritten: use another name")
 
 
 def _mode_of(path: Path) -> int:
-    """Return the permissions that a file in this place gets: those of one that it replaces."""
+    """Return the permissions for a file with this path: those of the file that it replaces."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
@@ -199,7 +203,7 @@ def _mode_of(path: Path) -> int:
 
 
 def _open(shown: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
-    """Open a file to be written: ``path`` where that is not the name in errors, ``shown``."""
+    """Open a file for writing: ``path``, or else ``shown``, which is the name in errors."""
     with _errors_name(shown):
         return _buffered(os.open(path or shown, flags | os.O_CLOEXEC, mode), shown)
 
@@ -209,26 +213,26 @@ def _buffered(descriptor: int, shown: str) -> BinaryIO:
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors have its name, also when the disk is full."""
+    """A file whose errors have its name, also if the disk is full."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
         super().__init__(descriptor, "wb")
         self._shown = shown
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write some of it, as the system likes; return how much."""
+        """Write as much as the system accepts; return the number of bytes."""
         with _errors_name(self._shown):
             return super().write(data)
 
     def close(self) -> None:
-        """Close it; some file systems report only then that they are full."""
+        """Close the file; some file systems report only now that the disk is full."""
         with _errors_name(self._shown):
             super().close()
 
 
 @contextmanager
 def _errors_name(name: str) -> Iterator[None]:
-    """Give errors of the system this name of the file."""
+    """Set the file name in OSErrors that pass through."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Writes a decoded body as JSON text, straight from the tape.
+"""Writes a decoded body as JSON text, directly from the tape.
 
-In: a tape (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` that belongs to its
-shape. Out: ASCII text. This module must not know which forms there are nor where the text goes;
+In: a tape (:class:`~kanalyze.kafka.codec.values.Taped`) and the :class:`Form` of its shape. Out:
+ASCII text. This module must not know which forms there are, nor where the text goes;
 :mod:`kanalyze.decoding.secrets` decides what to hide.
 
 Compiled by Cython, with the types in ``json_tape.pxd``; uncompiled it does the same, slowly.
@@ -46,16 +46,16 @@ __all__ = ["Form", "TapeJson", "bytes_text", "json_line"]
 json_line: Callable[[Any], str] = json.JSONEncoder(
     ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
-"""Return a value as one line of ASCII."""
+"""Convert a value to one line of ASCII JSON."""
 
 _MOST_KNOWN = 256
-"""Texts of UUIDs that are remembered."""
+"""Number of UUIDs whose texts are cached."""
 _PAIR = Struct(">qq").pack
 _HIDDEN = json_line(HIDDEN).encode("ascii")
 
 
 def bytes_text(value: bytes | str) -> str:
-    """Return bytes as JSON has them; a text takes the place of hidden bytes."""
+    """Return bytes as a JSON string of base64. A text replaces bytes that are hidden."""
     return value if isinstance(value, str) else base64.b64encode(value).decode("ascii")
 
 
@@ -63,15 +63,15 @@ class Form:
     """How a value on the tape is written.
 
     Attributes:
-        kind: that of its shape.
-        name: of a field: the key that dicts of values have it by.
-        key: of a field: what stands before its value; ``null_key``: before null.
+        kind: the kind of its shape.
+        name: of a field: its key in decoded values.
+        key: of a field: the JSON in front of its value; ``null_key``: in front of null.
         place: of a field: its index among all fields of its struct.
-        inner: of an array's elements, or of the struct that may be null.
-        fields: of a struct, in the order of the tape; ``tags``: its tagged fields, by tag, None
-            where there is no tag section.
-        is_default: of a tagged field: returns true for a value that is left out.
-        secrets: of a struct: the secrets in it; None for none.
+        inner: the form of an array's elements, or of a struct that may be null.
+        fields: of a struct: its fields in the order of the tape; ``tags``: its tagged fields by
+            tag, None if it has no tag section.
+        is_default: of a tagged field: returns true for a value that is not written.
+        secrets: of a struct: the secrets in it; None if it has none.
     """
 
     def __init__(self, shape: Shape, secrets: RedactionPlan | None = None) -> None:
@@ -87,7 +87,7 @@ class Form:
         self.is_default: Callable[[Any], bool] | None = None
 
     def become_field(self, name: str, written: str, place: int) -> None:
-        """Be a field: ``name`` in decoded values, ``written`` in the JSON text."""
+        """Make this a field's form: ``name`` in decoded values, ``written`` in the JSON text."""
         self.name = name
         self.place = place
         self.key = memoryview(f"{json_line(written)}:".encode("ascii"))
@@ -95,7 +95,7 @@ class Form:
 
 
 class _UuidText:
-    """The text of a UUID, with the two numbers that it was made of."""
+    """The text of a UUID, and the two 64-bit halves that it was made of."""
 
     __slots__ = ("high", "low", "text")
 
@@ -109,7 +109,7 @@ _NULL, _TRUE, _FALSE = memoryview(b"null"), memoryview(b"true"), memoryview(b"fa
 
 
 class TapeJson(TapeCursor):
-    """Writes values as JSON; not from several threads at once."""
+    """Writes values as JSON. It must not be used by several threads at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class TapeJson(TapeCursor):
         self._hides = False
 
     def written(self, taped: Taped, form: Form) -> str:
-        """Return a decoded body as JSON, in a form."""
+        """Return a decoded body as JSON in the given form."""
         self._taped = taped
         self.begin(taped)
         self._hides = False
@@ -179,7 +179,7 @@ class TapeJson(TapeCursor):
         self._text.put_byte(CLOSE_LIST)
 
     def _struct(self, form: Form) -> None:
-        """Write a struct in which nothing is hidden."""
+        """Write a struct that has nothing to hide."""
         begin, used = self.at, self._text.used
         fields = form.fields
         self._text.put_byte(OPEN)
@@ -189,7 +189,7 @@ class TapeJson(TapeCursor):
                 self._text.put_byte(COMMA)
             self._field(field)
         if form.tags is not None and self.number() > 0:
-            # Tagged fields go where their definitions have them: begin again.
+            # Tagged fields are written in the order of the definition: begin again.
             self.at, self._text.used = begin, used
             self._struct_slowly(form)
             return
@@ -221,7 +221,7 @@ class TapeJson(TapeCursor):
         self._text.put_bytes(b"{%b}" % b",".join(texts))
 
     def _hidden_in(self, form: Form) -> frozenset[str]:
-        """Return the names of the hidden fields of a struct; nested ones use :attr:`_hides`."""
+        """Return the names of fields to hide in a struct; sets ``_hides`` for inner structs."""
         if form.secrets is None:
             return frozenset()
         begin = self.at
@@ -288,7 +288,7 @@ class TapeJson(TapeCursor):
         self._text.put_bytes(json_line(value).encode("ascii"))
 
     def _quoted(self, begin: int, size: int) -> None:
-        """Write bytes of the arena as a text: as they are, unless one has to be escaped."""
+        """Write bytes of the arena as a JSON string; they are copied unless one must be escaped."""
         text = self._text
         text.make_room(size + 2)
         at = text.used + 1
@@ -310,7 +310,7 @@ def _inner(form: Form) -> Form:
 
 
 def _plain(value: Any) -> Any:
-    """Return bytes, or a float, as a value that JSON has."""
+    """Return bytes or a float as a value that JSON can represent."""
     if isinstance(value, bytes):
         return bytes_text(value)
     if value is None or math.isfinite(value):

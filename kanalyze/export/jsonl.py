@@ -1,10 +1,10 @@
-"""Rows as JSON Lines: one object a row.
+"""Rows as JSON Lines: one object per row.
 
-In: rows, or columns of them. Out: ASCII bytes. This module must not know where they go.
+In: rows, or columns of rows. Out: ASCII bytes. This module must not know where they go.
 
-Every column is there, null included; integers are exact (readers that make doubles of them lose
-nanoseconds). Everything but printable ASCII is escaped, so that nothing a client sent reaches a
-terminal as it is.
+Every object has every column; null is written. Integers are exact, but a reader that converts them
+to doubles loses nanoseconds. All characters except printable ASCII are escaped, so that nothing
+that a client sent can control a terminal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JsonLinesWriter(FileWriter):
         self.write_block(RowBlock(len(made), columns_of_rows(made, self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
         for piece in block.pieces():
             cells = [texts.of(piece.columns[name]) for name, texts in self._texts]
             self.output.file.write(self._lines.lines(len(piece), cells))

@@ -3,46 +3,47 @@ r"""Exchanges as the broker's own request log writes them (KIP-673).
 In: decoded exchanges, with the block of their rows. Out: lines of JSON. This module must not know
 where they go, nor read bytes.
 
-The forms are those of Kafka's ``JsonConverterGenerator`` and were checked against the request log
+The forms are those of Kafka's ``JsonConverterGenerator``. They were compared with the request log
 of a real broker, entry by entry:
 
-- A message is an object with the fields that its version has, by the names of the newest
-  definitions with a small first letter; a field that the version doesn't have is not written.
-- Tagged fields are written only when they differ from their default, whether or not they are on
-  the wire.
-- null is null. Integers and booleans are themselves. float64 is a number; what JSON has no number
-  for is the text ``NaN``, ``Infinity`` or ``-Infinity``.
-- bytes are base64 (RFC 4648, padded); a UUID is URL-safe base64 without padding.
-- Records are not written: their field ``records`` becomes ``recordsSizeInBytes``. Null records are
+- A message is an object with the fields of its version. Names are those of the newest definitions,
+  in lowerCamelCase. A field that the version doesn't have is not written.
+- Tagged fields are written only if they differ from their default, whether or not they are on the
+  wire.
+- null is null. Integers and booleans are themselves. float64 is a number; values that JSON cannot
+  represent are the texts ``NaN``, ``Infinity`` and ``-Infinity``.
+- bytes are base64 (RFC 4648, padded). A UUID is URL-safe base64 without padding.
+- Records are not written: instead of ``records`` there is ``recordsSizeInBytes``. Null records are
   ``"records": null``.
-- Of Kafka 0.7, which has no such log, the names are those of its wire format.
+- Kafka 0.7 has no such log; its messages have the names of its wire format.
 - The response to a Produce with acks 0, which is never sent, is the empty text.
-- ``requestHeader`` has no ``clientId`` in version 0 of the header, and ``requestApiKeyName`` is the
-  name of Kafka's enumeration (``API_VERSIONS``).
+- ``requestHeader`` has no ``clientId`` in version 0 of the header. ``requestApiKeyName`` is the
+  name in Kafka's enumeration (``API_VERSIONS``).
 
-Where the log of a broker says something else:
+Differences from a broker's log:
 
-- Secrets are ``"[hidden]"`` (see :mod:`kanalyze.decoding.secrets`). The broker logs salts,
-  salted passwords and the HMACs of delegation tokens as they are; of configurations it hides those
-  that it doesn't know by name, which cannot be known from the wire.
-- Records are sizes everywhere; the broker logs those of ShareFetch responses as an empty text.
-- The broker logs a response that it made and could not send any more; here it is null.
-- An Envelope stands as itself, its contents hidden; ``forwarded`` has the exchange inside, which is
-  all that the broker logs of it.
-- Text that is no UTF-8 has ``\xNN`` for the bytes that are not, where Java has U+FFFD.
-- Names are those of the newest definitions: a broker of another release writes those of its own
+- Secrets are ``"[hidden]"`` (see :mod:`kanalyze.decoding.secrets`). The broker logs salts, salted
+  passwords and the HMACs of delegation tokens unchanged. It hides configurations whose names it
+  doesn't know; which these are cannot be seen on the wire.
+- Records are sizes in every message; the broker logs those of ShareFetch responses as an empty
+  text.
+- A response that the broker made but could not send is null; the broker logs it.
+- An Envelope is written with its contents hidden, and ``forwarded`` has the exchange inside it; the
+  broker logs only the latter.
+- In text that is not UTF-8, the invalid bytes are ``\xNN``; Java writes U+FFFD.
+- Names are those of the newest definitions; a broker of another release writes those of its release
   (``generationId`` of TxnOffsetCommit, ``generationIdOrMemberEpoch`` since 4.4).
-- Unknown tagged fields, which the broker drops, are kept as ``unknownTaggedFields``.
+- Unknown tagged fields are kept as ``unknownTaggedFields``; the broker drops them.
 
-Beside ``requestHeader``, ``request`` and ``response`` stand keys of our own:
+Keys of our own, beside ``requestHeader``, ``request`` and ``response``:
 
-- ``connection``, ``client``, ``broker`` and others of the row contract in lowerCamelCase; times are
-  Unix times in ns.
-- ``clientInformation`` as in the broker's log, null where the wire did not tell.
-- ``requestProblem`` and ``responseProblem``, only where bytes were not decoded: ``kind`` (as in
+- ``connection``, ``client``, ``broker`` and other columns of the row contract in lowerCamelCase.
+  Times are Unix times in ns.
+- ``clientInformation`` as in the broker's log, null if it is not in the capture.
+- ``requestProblem`` and ``responseProblem``, only if bytes were not decoded: ``kind`` (as in
   ``anomalies``), ``fieldPath`` in the names of the JSON, ``frameOffset`` of the first byte that was
-  not decoded, ``rawSizeInBytes`` from there to the frame's end, ``reason``.
-- ``responseHeader``, only where it has unknown tagged fields.
+  not decoded, ``rawSizeInBytes`` from there to the end of the frame, ``reason``.
+- ``responseHeader``, only if it has unknown tagged fields.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ if TYPE_CHECKING:
 __all__ = ["LogLines"]
 
 _MOST_KNOWN = 4096
-"""Headers, and client ids: both come from the wire."""
+"""Number of texts that are cached: of headers, and of client ids. Both come from the wire."""
 
 
 class LogLines:
-    """Writes exchanges as lines of Kafka's request log; remembers forms and texts."""
+    """Writes exchanges as lines of Kafka's request log; caches forms and texts."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -94,12 +95,12 @@ class LogLines:
     def lines(
         self, exchanges: Sequence[Exchange], block: RowBlock, decoded: Iterable[DecodedExchange]
     ) -> Iterator[str]:
-        """Give a line of ASCII for each exchange.
+        """Yield a line of ASCII for each exchange, without a line end.
 
         Args:
             exchanges: the exchanges to write.
             block: their rows.
-            decoded: their decoded messages; the next is decoded when the last was written.
+            decoded: their decoded messages. Each is taken only when the line before is written.
         """
         names = block.columns["api_name"]
         assert isinstance(names, Words)
@@ -107,12 +108,12 @@ class LogLines:
         for exchange, code, fact, found in zip(
             exchanges, names.codes, wire_fields, decoded, strict=True
         ):
-            # Keys of Kafka 0.7 are others.
+            # Kafka 0.7 has API keys of its own.
             name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
             yield f"{{{self._exchange(exchange, name, found)},{fact}}}"
 
     def _exchange(self, exchange: Exchange, name: str | None, decoded: DecodedExchange) -> str:
-        """Return the members of the log's object for an exchange, without what the wire adds."""
+        """Return the members that the broker's log has too."""
         request, response = decoded.request, decoded.response
         head = self._head(
             exchange.api_key,
@@ -141,9 +142,9 @@ class LogLines:
         request: DecodedMessage | None,
         name: str | None = None,
     ) -> str:
-        """Return the object of a request's header; null for unseen or unnamed values.
+        """Return the object of a request's header, with null for unknown values.
 
-        ``name`` is that of an API which the catalog does not know by its key.
+        ``name`` is the name of an API whose key the catalog does not have.
         """
         head = self._heads.get((api_key, api_version, name))
         if head is None:
@@ -158,11 +159,11 @@ class LogLines:
         return head % (number, client, tags)
 
     def _new_head(self, api_key: int | None, api_version: int | None, name: str | None) -> str:
-        """Return what ``%`` makes a header of: correlation id, client id, tags."""
+        """Return a ``%`` template of a header for correlation id, client id and tags."""
         client = ',"clientId":%s'
         if api_key is not None and api_version is not None:
             if self._catalog.request_header_version(api_key, api_version) == 0:
-                client = "%.0s"  # an empty text, for any value
+                client = "%.0s"  # formats any value as an empty text
             api = self._catalog.api(api_key)
             name = name or (None if api is None else api.name)
         known = json_line(None if name is None else api_key_name(name)).replace("%", "%%")
@@ -173,7 +174,7 @@ class LogLines:
         )
 
     def _text(self, text: str) -> str:
-        """Return a text that is likely to come again, as JSON."""
+        """Return a text that is likely to be repeated, as JSON."""
         known = self._texts.get(text)
         if known is None:
             _make_room(self._texts)
@@ -261,7 +262,7 @@ _FACT_COLUMNS = (
 
 
 class _WireFields:
-    """What the wire adds, by row."""
+    """The members that come from the capture, not from the messages."""
 
     def __init__(self) -> None:
         self._ends = WordTexts(_client_and_broker, b"null")
@@ -271,7 +272,7 @@ class _WireFields:
         self._members = LineWriter(before, end)
 
     def of(self, block: RowBlock) -> list[str]:
-        """Give the members of each row of a block."""
+        """Return the members of each row of a block as JSON."""
         connections = block.columns["connection"]
         assert isinstance(connections, Words)
         values = {name: texts.of(block.columns[name]) for name, texts in self._texts.items()}
@@ -280,13 +281,13 @@ class _WireFields:
 
 
 def _client_and_broker(connection: str) -> str:
-    """Return what the text of a connection consists of."""
+    """Return the client and the broker in the text of a connection."""
     client, _, broker = connection.partition(">")
     return f'"client":{json_line(client)},"broker":{json_line(broker)}'
 
 
 def _problems(request: DecodedMessage | None, response: DecodedMessage | None) -> str:
-    """Return the members for bodies that were not decoded; mostly none."""
+    """Return the members for bodies that were not decoded; usually empty."""
     made = ""
     for name, message in (("requestProblem", request), ("responseProblem", response)):
         if message is not None and message.problem is not None:
@@ -305,7 +306,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 
 def _tags(tags: list[tuple[int, bytes]]) -> str:
-    """Return the member of unknown tagged fields."""
+    """Return the member for unknown tagged fields."""
     made = [{"tag": tag, "data": bytes_text(data)} for tag, data in tags]
     return f'"unknownTaggedFields":{json_line(made)}'
 
@@ -314,7 +315,7 @@ def _tags(tags: list[tuple[int, bytes]]) -> str:
 
 
 def _form_of(message: DecodedMessage) -> Form:
-    """Return the form of a message that was read."""
+    """Return the form of a message that was decoded."""
     definition, version, body = message.definition, message.version, message.body
     assert definition is not None
     assert version is not None
@@ -323,7 +324,7 @@ def _form_of(message: DecodedMessage) -> Form:
 
 
 def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
-    """Return the form of a struct whose tape has a shape."""
+    """Return the form of a struct with the given shape on the tape."""
     made = Form(shape, secrets)
     places = {field.json_name: place for place, field in enumerate(struct.fields)}
 
@@ -343,7 +344,7 @@ def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionP
 
 
 def _field_form(field: Field, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
-    """Return the form of a field; of an array or a nullable struct with its content."""
+    """Return the form of a field, including the form of its elements or its struct."""
     if shape.inner is not None:
         made = Form(shape)
         made.inner = _field_form(field, version, shape.inner, secrets)
@@ -355,7 +356,7 @@ def _field_form(field: Field, version: int, shape: Shape, secrets: RedactionPlan
 
 
 def _is_default(field: Field, value: Any, version: int) -> bool:
-    """Whether Kafka leaves a tagged field out."""
+    """Return whether Kafka omits a tagged field with this value."""
     if field.has_null_default or value is None:
         return field.has_null_default and value is None
     if field.is_array:

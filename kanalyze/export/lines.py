@@ -1,7 +1,7 @@
-"""Lines of text, made of columns.
+"""Builds lines of text from columns.
 
-In: what stands for the cells of each column, and what stands between them. Out: the lines, as
-bytes. This module must not know which format that is.
+In: the cells of each column, and the text between them. Out: the lines, as bytes. This module must
+not know the format.
 
 Compiled by Cython, with the types in ``lines.pxd``; uncompiled it does the same, slowly.
 """
@@ -14,7 +14,7 @@ from kanalyze.export.text_buffer import TextBuffer
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Cells:
-    """The cells of one column."""
+    """The cells of one column, one per row."""
 
     __slots__ = ()
 
@@ -46,12 +46,12 @@ class Cells:
 
 
 class NumberCells(Cells):
-    """Numbers, and the cell of null."""
+    """Cells of numbers, with a text for null."""
 
     __slots__ = ("_has_nulls", "_null", "_valid", "_values")
 
     def __init__(self, values: array[int], valid: bytearray | None, null: bytes) -> None:
-        """Have values; those where ``valid`` is 0 are none."""
+        """Make the cells of ``values``; a value is null if its byte in ``valid`` is 0."""
         self._values = memoryview(values)
         self._has_nulls = valid is not None
         self._valid = memoryview(bytearray() if valid is None else valid)
@@ -69,7 +69,7 @@ class NumberCells(Cells):
 
 
 class TruthCells(NumberCells):
-    """Booleans, 0 or 1, as JSON has them, and the cell of null."""
+    """Cells of booleans (0 or 1) as JSON, with a text for null."""
 
     __slots__ = ()
 
@@ -78,12 +78,12 @@ class TruthCells(NumberCells):
 
 
 class WordCells(Cells):
-    """Texts by number, and the cell of null."""
+    """Cells of texts that are stored once and referred to by number, with a text for null."""
 
     __slots__ = ("_codes", "_null", "_words")
 
     def __init__(self, codes: array[int], words: list[bytes], null: bytes) -> None:
-        """Have codes: which of the words each is, -1 for none."""
+        """Make the cells of ``codes``, which are indices of ``words``; -1 is null."""
         self._codes = memoryview(codes)
         self._words = words
         self._null = null
@@ -99,12 +99,12 @@ class WordCells(Cells):
 
 
 class TextCells(Cells):
-    """Texts as they are."""
+    """Cells of texts, written unchanged."""
 
     __slots__ = ("_texts",)
 
     def __init__(self, texts: list[bytes]) -> None:
-        """Have a text for each row."""
+        """Make the cells; there is one text for each row."""
         self._texts = texts
 
     def put(self, text: TextBuffer, row: int) -> None:
@@ -114,15 +114,15 @@ class TextCells(Cells):
 
 
 class ListCells(Cells):
-    """Lists as JSON has them."""
+    """Cells of lists, as JSON."""
 
     __slots__ = ("_items", "_offsets", "_writer")
 
     def __init__(self, offsets: array[int], writer: LineWriter, items: list[Cells]) -> None:
-        """Have lists of items.
+        """Make the cells of lists.
 
         Args:
-            offsets: where each list begins among the items, and at last where the last one ends.
+            offsets: index of each list's first item, and at the end the number of all items.
             writer: writes an item.
             items: the cells of all items.
         """
@@ -145,25 +145,25 @@ class LineWriter:
     """Writes lines of cells."""
 
     def __init__(self, before: Sequence[bytes], end: bytes) -> None:
-        """Make one.
+        """Make a writer.
 
         Args:
-            before: what stands before each cell.
-            end: what stands behind the last one.
+            before: the text in front of each cell.
+            end: the text after the last cell.
         """
         self._before = list(before)
         self._end = end
         self._text = TextBuffer()
 
     def lines(self, rows: int, cells: list[Cells]) -> bytes:
-        """Return so many lines of the cells of each column."""
+        """Return the lines of the first ``rows`` rows, given the cells of each column."""
         text = self._text
         for row in range(rows):
             self.put(text, row, cells)
         return text.drain()
 
     def each(self, rows: int, cells: list[Cells]) -> list[str]:
-        """Return the lines, each by itself; they are ASCII."""
+        """Return the lines as separate texts; all cells must be ASCII."""
         text = self._text
         made = []
         for row in range(rows):

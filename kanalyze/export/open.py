@@ -1,7 +1,7 @@
-"""Choosing a writer by format or by the ending of a file name.
+"""Chooses a writer by format, or by the suffix of a file name.
 
-In: a destination and a format. Out: a row writer. Each writer's module is imported when it is
-chosen.
+In: a destination and a format. Out: a row writer. The module of a writer is imported when that
+writer is chosen.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from kanalyze.export.writer import RowWriter
     from kanalyze.tables.row import Column
 
-__all__ = ["FORMATS", "format_of", "open_writer"]
+__all__ = ["FORMATS", "TRACE_FORMAT", "format_of", "open_writer"]
 
 FORMATS = ("csv", "jsonl", "parquet")
+"""Of any table."""
+TRACE_FORMAT = "perfetto"
+"""Of requests alone, with all their columns."""
 
 _ENDINGS = {
     ".csv": "csv",
@@ -34,9 +37,9 @@ _ENDINGS = {
 
 
 def format_of(destination: str) -> str:
-    """Return the format that the ending of a file name stands for.
+    """Return the format that the suffix of a file name means.
 
-    Raises UsageError when it says none.
+    Raises UsageError if the suffix is unknown.
     """
     ending = paths.ending(destination)
     if ending not in _ENDINGS:
@@ -57,15 +60,21 @@ def open_writer(
 ) -> RowWriter:
     """Open a file, or ``-`` for standard output, for rows.
 
-    ``file_format`` is one of :data:`FORMATS`; None follows the file's ending (JSON Lines for
-    standard output). ``columns`` are names of columns of ``table``, None for all; Parquet has the
-    timestamps of :func:`~kanalyze.tables.row.with_times` too. ``private`` is as in
-    :class:`~kanalyze.export.files.OutputFile`. Raises UsageError, and
-    OSError where the file cannot be made.
+    ``file_format`` is one of :data:`FORMATS` or :data:`TRACE_FORMAT`; None follows the file's
+    ending (JSON Lines for standard output). ``columns`` are names of columns of ``table``, None for
+    all; Parquet has the timestamps of :func:`~kanalyze.tables.row.with_times` too. ``private`` is
+    as in :class:`~kanalyze.export.files.OutputFile`. Raises UsageError, and OSError where the file
+    cannot be made.
     """
     if file_format is None:
         file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)
     chosen = choose_columns(columns, with_times(table) if file_format == "parquet" else table)
+    if file_format == TRACE_FORMAT:
+        from kanalyze.export.perfetto import PerfettoWriter
+
+        if columns is not None or table is not COLUMNS:
+            raise UsageError(f"{TRACE_FORMAT} shows requests, without --columns")
+        return PerfettoWriter(destination, private=private)
     if file_format == "csv":
         from kanalyze.export.csv import CsvWriter
 
@@ -78,4 +87,4 @@ def open_writer(
         from kanalyze.export.parquet import ParquetWriter
 
         return ParquetWriter(destination, chosen, private=private)
-    raise UsageError(f"unknown format: {file_format!r}; there are {', '.join(FORMATS)}")
+    raise UsageError(f"unknown format {file_format!r}: use one of {', '.join(FORMATS)}")

@@ -1,8 +1,8 @@
 """Rows as Parquet.
 
-In: rows. Out: a Parquet file, compressed with Zstandard; the same rows make the same file, whatever
-batches they come in. This module must not know where rows come from; pyarrow is imported when a
-file is opened.
+In: rows. Out: a Parquet file, compressed with Zstandard. The same rows make the same file, however
+they are divided into blocks. This module must not know where rows come from. pyarrow is imported
+when a file is opened.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ __all__ = ["ParquetWriter"]
 _COLUMNS = with_times(COLUMNS)
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 << 20
-"""About how many Arrow bytes are buffered before a row group is written."""
+"""Approximate Arrow size, in bytes, at which a row group is written."""
 
 
 class ParquetWriter(FileWriter):
     """Writes rows as Parquet, in row groups of bounded size.
 
-    Raises UsageError when the destination is standard output and that is a terminal.
+    Raises UsageError if the destination is standard output and that is a terminal.
     """
 
     def __init__(
         self, destination: str, columns: Sequence[Column] = _COLUMNS, *, private: bool = False
     ) -> None:
         if destination == STANDARD_OUTPUT and sys.stdout.isatty():
-            raise UsageError("Parquet is not for a terminal: give a file with -o, or redirect")
+            raise UsageError(
+                "Parquet cannot be shown on a terminal: use -o FILE, or redirect the output"
+            )
         import pyarrow.parquet as pq
 
         super().__init__(OutputFile(destination, private=private))
         self._columns = integer_columns(columns)
-        # Texts come as codes and words, which is how Parquet holds them too.
+        # Texts are dictionary-encoded, as in Parquet.
         self._maker = BatchMaker(columns, coded=True)
         self._groups = RowGroups(
             self._columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES
@@ -60,7 +62,7 @@ class ParquetWriter(FileWriter):
             use_dictionary=_repeating(columns),
             store_schema=False,
         )
-        # What the file is to be read as: texts as texts.
+        # The Arrow schema for readers of the file: texts are plain strings for them.
         plain = base64.b64encode(arrow_schema(columns).serialize().to_pybytes()).decode("ascii")
         self._writer.add_key_value_metadata({"ARROW:schema": plain})
 
@@ -71,7 +73,7 @@ class ParquetWriter(FileWriter):
             self.write_block(RowBlock(len(some), columns_of_rows(some, self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block, as ``write`` would; raises OSError."""
+        """Write the rows of a block like ``write``; raises OSError."""
         self._write_groups(self._groups.add(block))
 
     def close(self) -> None:
@@ -86,8 +88,8 @@ class ParquetWriter(FileWriter):
 
     def abort(self) -> None:
         """Remove the file."""
-        # pyarrow's writer would write its footer when it is collected: it must be closed while
-        # there is a file to write it to, whatever becomes of that file.
+        # pyarrow's writer writes the footer when it is garbage-collected. So it must be closed
+        # while its file exists, even though that file is removed.
         if self._writer.is_open:
             try:
                 self._writer.close()
@@ -104,16 +106,16 @@ _SELDOM_AGAIN = ("int64", "timestamp")
 
 
 def _repeating(columns: Sequence[Column]) -> list[str]:
-    """Return the paths of columns whose values are worth a dictionary.
+    """Return the paths of the columns to dictionary-encode.
 
-    Times, packet numbers, offsets and most sizes differ in every row: with a dictionary they take
-    a third more room in the file, and more time.
+    Times, packet numbers, offsets and most sizes differ in every row. A dictionary would make them
+    a third larger, and slower to write.
     """
     return [path for path, kind in parquet_paths(columns).items() if kind not in _SELDOM_AGAIN]
 
 
 class _Positioned:
-    """A binary file that counts the bytes written: pyarrow needs positions, pipes have none."""
+    """A binary file that counts the bytes written: pyarrow needs the position, pipes have none."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

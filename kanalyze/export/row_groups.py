@@ -1,9 +1,9 @@
-"""Blocks of rows gathered into the row groups of a Parquet file.
+"""Collects blocks of rows into the row groups of a Parquet file.
 
 In: blocks of any length, with the columns of one table. Out: blocks, each a row group. This module
 must not know what the columns mean or where row groups go.
 
-Where a row group ends depends on the rows alone, never on the blocks they came in: the same rows
+Where a row group ends depends only on the rows, not on the blocks that they came in: the same rows
 make the same file.
 """
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["RowGroups", "sizes_up_to", "utf8"]
 
 _MOST_BUFFERED_BLOCKS = 32
-"""A block takes some 20 KB for its arrays alone, however few its rows: captures of large messages
-bring a few dozen rows at a time."""
+"""A block's arrays take some 20 KB even if it has few rows, and captures of large messages give
+blocks of a few dozen rows. So small blocks are merged up to this number of rows."""
 
 
 class RowGroups:
-    """Buffers rows until there are enough for a row group.
+    """Buffers rows until they fill a row group.
 
-    A row group ends with the row that makes it ``most_rows``, or with the one that makes it
-    ``most_bytes`` or more, as :func:`sizes_up_to` counts them.
+    A row group ends with the row that brings it to ``most_rows``, or to at least ``most_bytes`` as
+    counted by :func:`sizes_up_to`.
     """
 
     def __init__(self, columns: Sequence[Column], *, most_rows: int, most_bytes: int) -> None:
@@ -45,7 +45,7 @@ class RowGroups:
         self._buffered_bytes = 0
 
     def add(self, block: RowBlock) -> Iterator[RowBlock]:
-        """Add a block that has at least the columns; yield each row group that is complete."""
+        """Add a block that has at least the columns; yield the row groups that are complete."""
         block = block.only(column.name for column in self._columns)
         sizes = sizes_up_to(block, self._columns)
         first = 0
@@ -64,7 +64,7 @@ class RowGroups:
                 yield from self.rest()
 
     def rest(self) -> Iterator[RowBlock]:
-        """Yield the rows that are buffered, if any; the buffer is empty then."""
+        """Yield the buffered rows, if any, as a last row group; empty the buffer."""
         if not self._buffered:
             return
         joined = RowBlock.joined(self._buffered)
@@ -73,16 +73,16 @@ class RowGroups:
 
 
 def sizes_up_to(block: RowBlock, columns: Sequence[Column]) -> array[int]:
-    """Return how many bytes the rows before each row take, and at last all rows: n + 1 numbers.
+    """Return the sizes in bytes of the first 0, 1, ... n rows: n + 1 numbers.
 
-    Bytes of values, texts and offsets as Arrow holds them, a bool counted as one, without what
-    says where nulls are.
+    A size counts values, texts and offsets in Arrow's layout, without the bitmaps of nulls. A bool
+    counts as one byte.
     """
     return sums_up_to(_sizes(len(block), block.columns, columns))
 
 
 def _sizes(count: int, values: Mapping[str, ColumnValues], columns: Sequence[Column]) -> array[int]:
-    """Return how many bytes each row, or item of a list, takes in some columns."""
+    """Return the size in bytes of each row, or of each item of a list, in the given columns."""
     fixed = sum(_WIDTHS.get(column.type, 0) for column in columns)
     sizes = array("q", [fixed]) * count
     for column in columns:
@@ -109,7 +109,7 @@ def _add_text_sizes(sizes: array[int], texts: Words) -> None:
 
 
 def utf8(text: str) -> bytes:
-    """Return a text as in files; invalid Unicode becomes escapes."""
+    """Return a text as UTF-8; lone surrogates are replaced by their escapes."""
     return text.encode("utf-8", "backslashreplace")
 
 

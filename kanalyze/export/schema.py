@@ -1,8 +1,8 @@
 """The row contract as an Arrow schema.
 
-In: the columns of :mod:`kanalyze.tables.row`. Out: a ``pyarrow.Schema``, and where in a Parquet
-file its columns are. pyarrow is imported
-when a schema is asked for, not before: it takes longer to load than most commands to run.
+In: the columns of :mod:`kanalyze.tables.row`. Out: a ``pyarrow.Schema``, and the paths of the
+columns in a Parquet file. pyarrow takes longer to load than most commands take to run, so it is
+imported only when a schema is needed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["arrow_schema", "arrow_type", "choose_columns", "integer_columns", "p
 def choose_columns(
     names: Iterable[str] | None, table: tuple[Column, ...] = COLUMNS
 ) -> tuple[Column, ...]:
-    """Return the columns of a table with these names, in this order; all of them for None.
+    """Return the columns of a table with these names, in this order; None for all.
 
-    Raises UsageError for a name that is no column, for one given twice, and for no name at all.
+    Raises UsageError for an unknown name, for a name that is given twice, and for no names.
     """
     if names is None:
         return table
@@ -33,18 +33,19 @@ def choose_columns(
         if name not in known:
             raise UsageError(f"unknown column: {name!r}; there are {', '.join(known)}")
     if not asked or len(set(asked)) < len(asked):
-        raise UsageError("columns must be named, and each once")
+        raise UsageError("columns: name at least one column, and each only once")
     return tuple(known[name] for name in asked)
 
 
 def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:
     """Return the ``pyarrow.Schema`` of columns.
 
-    Each field's metadata holds its ``meaning`` and, where it has one, its ``unit``; that of a point
-    in time ``timestamp``, the name of the timestamps beside it. The schema's own metadata tells
-    pandas to read integers that may be null as ``Int64``, never as floats. With ``coded`` the texts
-    of a column are ``dictionary<int32, string>``, but those within lists are not: some readers
-    cannot read a list without items over a dictionary.
+    The metadata of a field has its ``meaning`` and, if there is one, its ``unit``. A column of
+    Unix times in ns also has ``timestamp``: the name of the column of timestamps beside it. The
+    schema's own metadata makes pandas read nullable integers as ``Int64``, not as floats.
+
+    With ``coded``, columns of texts are ``dictionary<int32, string>``. Texts in lists are not: some
+    readers cannot read an empty list of dictionary values.
     """
     import pyarrow as pa
 
@@ -56,7 +57,7 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
     """Return the ``pyarrow.DataType`` of a column; ``coded`` as in :func:`arrow_schema`."""
     import pyarrow as pa
 
-    # Items are named as Parquet names them, so that what is read back has the same schema.
+    # Items are named as in Parquet, so that a file that is read back has the same schema.
     if column.type == "list<struct>":
         fields = [_field(item, coded=False) for item in column.fields]
         return pa.list_(pa.field("element", pa.struct(fields)))
@@ -72,7 +73,7 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
 
 
 def integer_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return columns, each once, with the integers that timestamps are made of in their place."""
+    """Return columns, each once; timestamps are replaced by the integers that they are made of."""
     found = (
         column._replace(name=column.source, type="int64", source="") if column.source else column
         for column in columns
@@ -83,8 +84,8 @@ def integer_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
 def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:
     """Return the ``type`` of each column by its path in a Parquet file.
 
-    Of a list the path is that of what it holds: of texts ``anomalies.list.element``, of structs
-    ``errors.list.element.code``.
+    A list has the path of its elements: a list of texts ``anomalies.list.element``, a list of
+    structs ``errors.list.element.code`` and so on.
     """
     paths = {}
     for column in columns:
@@ -110,11 +111,11 @@ def _field(column: Column, *, coded: bool) -> Any:
 
 
 _PANDAS_TYPES = {"bool": "boolean", "int16": "Int64", "int32": "Int64", "int64": "Int64"}
-"""What pandas has for values that may be null; it would make floats and objects of them."""
+"""The pandas types for nullable values, which pandas would otherwise read as floats or objects."""
 
 
 def _pandas_metadata(columns: Iterable[Column]) -> bytes:
-    """Return what pandas reads of a schema, as it writes it itself, of columns that need it."""
+    """Return the pandas metadata of a schema, in pandas' own format, for columns that need it."""
     import json
 
     described = [

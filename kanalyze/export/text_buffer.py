@@ -1,4 +1,4 @@
-"""Text that grows, as bytes.
+"""A growing text, as bytes.
 
 In: bytes and numbers. Out: the text. This module must not know its meaning.
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
     ZERO, MINUS = 0x30, 0x2D
     MOST_DIGITS = 20
-    FEW_BYTES = 128  # as many are copied in a loop as fast as by a view, which takes 0.3 us
+    FEW_BYTES = 128  # up to here a loop copies as fast as a memoryview, which takes 0.3 us to make
 
 __all__ = ["TextBuffer"]
 
@@ -28,7 +28,8 @@ class TextBuffer:
     """Text that is being written.
 
     Attributes:
-        data: the text, and room; ``used``: bytes of it. Who knows may go back to a smaller number.
+        data: the text, followed by free space.
+        used: size of the text in bytes. A caller may reset it to an earlier value, to undo writes.
     """
 
     __slots__ = ("data", "used")
@@ -38,12 +39,12 @@ class TextBuffer:
         self.used = 0
 
     def drain(self) -> bytes:
-        """Return the text, and begin a new one."""
+        """Return the text, and begin an empty one."""
         used, self.used = self.used, 0
         return bytes(self.data[:used])
 
     def make_room(self, count: int) -> None:
-        """Have room for so many bytes more."""
+        """Make room for at least ``count`` more bytes."""
         if self.used + count > len(self.data):
             larger = memoryview(bytearray(2 * len(self.data) + count))
             larger[: self.used] = self.data[: self.used]
@@ -57,7 +58,7 @@ class TextBuffer:
         self.used += 1
 
     def put(self, text: memoryview) -> None:
-        """Add bytes."""
+        """Append bytes."""
         count = len(text)
         if self.used + count > len(self.data):
             self.make_room(count)
@@ -67,7 +68,7 @@ class TextBuffer:
         self.used = at + count
 
     def put_bytes(self, text: bytes) -> None:
-        """Add bytes, as :meth:`put`."""
+        """Append bytes; like :meth:`put`, but for a bytes object."""
         count = len(text)
         if self.used + count > len(self.data):
             self.make_room(count)
@@ -81,7 +82,7 @@ class TextBuffer:
         self.used = at + count
 
     def put_number(self, value: int) -> None:
-        """Add a number, in decimal digits."""
+        """Append a number in decimal digits."""
         if value < LEAST_PLAIN:
             self._put_text(value)
             return

@@ -1,6 +1,6 @@
 """The interface of row writers.
 
-In: rows. Out: nothing; rows go to a file. This module must not know formats.
+In: rows. Out: rows in a file. This module must not know formats.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ __all__ = ["FileWriter", "RowWriter"]
 
 
 class RowWriter(Protocol):
-    """Something rows are written to.
+    """A destination for rows.
 
-    Leaving its ``with`` block closes it, or aborts when an exception passes through. ``write``,
-    ``close`` and opening one raise OSError where the system does.
+    At the end of its ``with`` block it is closed; after an exception it is aborted. ``write``,
+    ``close`` and opening a writer raise OSError if the system does.
     """
 
     def write(self, rows: Sequence[AnyRow], /) -> None:
-        """Write rows, in this order."""
+        """Write rows in this order."""
 
     def write_block(self, block: RowBlock, /) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
 
     def close(self) -> None:
-        """Finish; nothing may be written after."""
+        """Finish the output. Nothing can be written afterwards."""
 
     def abort(self) -> None:
-        """Give up: a file leaves nothing behind."""
+        """Discard the output: a file leaves nothing behind."""
 
     def __enter__(self) -> Self: ...
 
@@ -48,7 +48,7 @@ class RowWriter(Protocol):
 
 
 class FileWriter:
-    """The part of a writer that closes and aborts its file."""
+    """Base of writers: closes and aborts the output file."""
 
     def __init__(self, output: OutputFile) -> None:
         self.output = output

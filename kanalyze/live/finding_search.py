@@ -1,10 +1,10 @@
-"""Looks for findings in the rows of a live run, whatever a user's queries do.
+"""Searches for findings in the rows of a live run, even if a user's queries fail.
 
 In: kinds of findings, databases of rows. Out: findings, and why some kinds are left out. Must not
-know: when rounds begin, nor what shows the result.
+know: when searches begin, nor what shows the result.
 
-A query that fails is left out of this search, and asked again in the next one. A query that takes
-too long is interrupted, and never asked again. Each reason is reported once, in one line.
+A query that fails is left out of this search, and runs again in the next one. A query that takes
+too long is interrupted, and never runs again. Each reason is reported once, in one line.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["LIVE_TABLES", "FindingSearch"]
 
 LIVE_TABLES = frozenset({*ALWAYS, *CLUSTER_TABLES, QUALITY})
-"""Tables that live makes."""
+"""Tables that a live run has."""
 
 
 class FindingSearch:
-    """Asks the query of each kind of finding; by one thread at a time."""
+    """Runs the query of each kind of finding; used by one thread at a time."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class FindingSearch:
         warn: Callable[[str], None],
         conditions: Mapping[str, Any] | None = None,
     ) -> None:
-        """Look for these kinds; ``warn`` receives a line about each that is left out.
+        """Search for these kinds; ``warn`` receives a line about each that is left out.
 
-        ``conditions`` are those on the rows.
+        ``conditions`` is the filter of the rows.
         """
         self._kinds: list[FindingKind] = []
         self._warn = warn
         self._reported: set[str] = set()
         self._never: dict[str, str] = {}
-        """By name of a kind: why it is not asked (any more)."""
+        """By kind: why its query does not run, or no longer runs."""
         for kind in kinds:
             if missing := kind.tables - LIVE_TABLES:
                 reason = f"live does not make the table {', '.join(sorted(missing))}"
@@ -61,11 +61,11 @@ class FindingSearch:
     def search(
         self, make_database: Callable[[], AbstractContextManager[Database]], longest_s: float
     ) -> tuple[list[Finding], dict[str, str]]:
-        """Return the findings, the worst first, and by name of a kind why it is left out.
+        """Return the findings, the most severe first, and why some kinds are left out, by kind.
 
         Args:
-            make_database: gives the database of the rows; called once.
-            longest_s: a query that takes longer is interrupted.
+            make_database: makes the database of the rows; called once.
+            longest_s: a query that takes longer, in s, is interrupted.
         """
         found: list[Finding] = []
         failed: dict[str, str] = {}
@@ -74,7 +74,7 @@ class FindingSearch:
             with make_database() as database:
                 while kinds:
                     found += self._ask(database, kinds.pop(0), failed, longest_s)
-        except (KanalyzeError, OSError) as error:  # there is no room for a database
+        except (KanalyzeError, OSError) as error:  # no disk space or memory for a database
             for kind in kinds:
                 self._leave_out(failed, kind, str(error))
         found.sort(key=lambda each: (-each.severity, each.name, -each.weight))

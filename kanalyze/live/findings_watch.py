@@ -1,11 +1,11 @@
-"""Looks for findings while a run goes on: with the queries of a report, in the latest rows.
+"""Searches for findings during a live run: with the queries of a report, in the latest rows.
 
-In: rows that are kept, and the time. Out: :class:`~kanalyze.live.window.snapshot.LatestFindings`.
+In: the kept rows, and the time. Out: :class:`~kanalyze.live.window.snapshot.LatestFindings`.
 Must not know: what shows them.
 
-A round of queries takes some 0.2 s, and 2 us for each request. It runs on a thread of its own;
-DuckDB lets the others run meanwhile. Rounds take at most one part in :data:`SHARE` of a processor,
-however long one takes, and while packets are dropped there is none: the capture comes first.
+A round of queries takes some 0.2 s, and 2 us for each request. It runs in its own thread; DuckDB
+releases the interpreter meanwhile. Rounds take at most one part in :data:`SHARE` of a processor's
+time. No round begins while packets are dropped, because the capture is more important.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["FindingsWatch", "ask"]
 
 SPAN_NS: Final = 660 * 1_000_000_000
-"""Longer than the longest silence that a finding asks for."""
+"""Time span of the rows: longer than the longest idle time in a finding."""
 MOST_ROWS: Final = 100_000
-"""Of each table."""
+"""Maximum number of rows of each table."""
 SHARE: Final = 20
 _REST_NS: Final = 5_000_000_000
 _FIRST_NS: Final = 1_000_000_000
@@ -43,13 +43,13 @@ _LONGEST_QUERY_S: Final = 5.0
 
 
 class Answer(NamedTuple):
-    """What a round found, and what it took."""
+    """The result of a round, and its cost."""
 
     findings: tuple[Finding, ...]
     left_out: dict[str, str]
-    """By name of a kind of finding: why it was not looked for."""
+    """By kind of finding: why it was not searched for."""
     duration_ns: int
-    """Of the processor's time: others may be busy too."""
+    """CPU time: elapsed time would include that of others."""
 
 
 class _Executor(Protocol):
@@ -61,10 +61,10 @@ class _Executor(Protocol):
 
 
 class FindingsWatch:
-    """Looks for findings again and again, one round at a time."""
+    """Searches for findings repeatedly, one round at a time."""
 
     def __init__(self, kept: KeptRows, executor: _Executor | None = None) -> None:
-        """Look for findings in ``kept``; the executor has one thread."""
+        """Search in ``kept``; the executor must have a single thread."""
         if executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -75,10 +75,10 @@ class FindingsWatch:
         self._due_ns: int | None = None
         self._dropped_packets = 0
         self.latest: LatestFindings | None = None
-        """None before the first round has ended."""
+        """None until the first round has ended."""
 
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> None:
-        """Take the answer of a round that has ended; begin one that is due.
+        """Collect the answer of a finished round; begin a round if it is due.
 
         ``now_ns`` is the time of the packets, ``clock_ns`` that of a monotonic clock.
         """
@@ -98,7 +98,7 @@ class FindingsWatch:
             self._round = (future, parts, now_ns)
 
     def close(self) -> None:
-        """Wait for the round that goes on."""
+        """Wait for the current round to end."""
         self._executor.shutdown()
 
     def _take(self, clock_ns: int) -> None:
@@ -122,7 +122,7 @@ def ask(search: FindingSearch, parts: RowParts, facts: Sequence[QualityFact] = (
 
 
 def _quality_fields(state: CaptureState) -> dict[str, Any]:
-    """Return what is known of the quality so far, by the names of the report."""
+    """Return the known fields of the quality so far, named as in the report."""
     anomalies = {str(kind): {"count": count} for kind, count in (state.anomalies or {}).items()}
     return {
         "packets": state.packets,

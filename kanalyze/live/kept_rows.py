@@ -1,10 +1,10 @@
-"""The latest rows of every table, kept for queries: those for findings, and for the report.
+"""The latest rows of every table, kept for queries: for findings, and for the report.
 
-In: rows as they come. Out: databases of them, and the report. Must not know: windows, clocks, nor
-which findings there are.
+In: rows, as they are made. Out: databases of them, and the report. Must not know: windows, clocks,
+nor which findings there are.
 
-Rows are kept as compressed batches of Arrow: some 60 bytes for a request. A run may go on for
-months, so there is a limit; what is older is dropped, and the report says from when on it is.
+Rows are kept as compressed batches of Arrow: some 60 bytes for a request. A run may last for
+months, so there is a limit. Older rows are dropped, and the report says from what time on it is.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = ["KeptRows", "RowParts", "database_of"]
 
 MOST_BYTES = 64 << 20
 MOST_REQUESTS = 1_000_000
-"""The report of so many takes some 6 s, and 6 us for each of fewer."""
+"""Limit of requests. A report on this many takes some 6 s, on fewer some 6 us each."""
 
 _ROWS_AT_ONCE = 4096
 _PART_NS = 60 * 1_000_000_000
-"""Rows are kept together until there are so many, or for so long."""
+"""Rows are collected up to this number, or for this time, before they are compressed."""
 _COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
 _MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
 _MOST_MEMORY_BYTES = 256 << 20
 _MOST_OPEN = 10_000
-"""Rows of open connections, which are made anew each time: so many take 0.2 s."""
+"""Limit of rows of open connections. They are made for each search: this many take 0.2 s."""
 _LONGEST_QUERY_S = 60
 
 
@@ -62,9 +62,9 @@ class _Part(NamedTuple):
     table: str
     rows: int
     first_id: int
-    """Of requests: the number of the first one, from 1 over the whole run; otherwise 0."""
+    """Of requests: the number of the first, from 1 over the whole run; otherwise 0."""
     first_ns: int
-    """The time of the earliest request; of other tables, that of the requests that came before."""
+    """Time of the earliest request; of other tables, that of the requests before them."""
     last_ns: int
     data: pa.Buffer
     """An Arrow stream of one batch."""
@@ -77,14 +77,14 @@ class RowParts(NamedTuple):
     requests: int
     first_ns: int
     last_ns: int
-    """The times of the earliest and the latest request; 0 without any."""
+    """Times of the earliest and the latest request; 0 if there is none."""
 
 
 class KeptRows:
-    """Rows of every table; the oldest are dropped."""
+    """Rows of every table; the oldest are dropped when a limit is reached."""
 
     tables_of_requests = CLUSTER_TABLES
-    """Kept beside the others; their lines belong to requests."""
+    """Tables that are kept in addition; their lines belong to requests."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class KeptRows:
         most_bytes: int = MOST_BYTES,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
-        """Start empty; ``search`` looks for the findings of the report."""
+        """Start empty; ``search`` searches for the findings of the report."""
         self.search = search
         self.open_connections: Callable[[int], list[ConnectionRow]] | None = None
-        """Returns the rows of up to so many open connections, as :meth:`.Analysis.open_connections`
-        does."""
+        """Returns the rows of open connections, up to a number; see
+        :meth:`.Analysis.open_connections`."""
         self._most_bytes = most_bytes
         self._most_requests = most_requests
         self._parts: deque[_Part] = deque()
@@ -106,10 +106,10 @@ class KeptRows:
         self._last_ns = 0
         self._clear_pending()
         self.since_ns: int | None = None
-        """Requests that began before are dropped; None while there are all."""
+        """Time before which requests are dropped; None if none were dropped."""
 
     def add(self, rows: TableRows) -> None:
-        """Add rows; lines that belong to requests come with them."""
+        """Add rows, including lines that belong to requests."""
         is_old = False
         for block in rows.requests:
             last_ns = int(_began_ns(block).max(initial=0))
@@ -128,9 +128,9 @@ class KeptRows:
             self._keep_pending()
 
     def latest(self, span_ns: int, most_rows: int) -> RowParts:
-        """Return the rows of the last ``span_ns``; fewer, if a table has more than so many.
+        """Return the rows of the last ``span_ns``, but at most ``most_rows`` of each table.
 
-        Those of open connections are among them.
+        Rows of open connections are included.
         """
         found: list[_Part] = []
         rows: Counter[str] = Counter()
@@ -154,7 +154,7 @@ class KeptRows:
     def report(self, quality: CaptureQuality, conditions: Mapping[str, Any]) -> dict[str, Any]:
         """Return the report on all rows, with its findings.
 
-        Where requests were dropped, the time from which on it is stands among its conditions.
+        If requests were dropped, its conditions have the time from which on it is.
         """
         self._keep_pending()
         since_ns = self.since_ns
@@ -184,7 +184,7 @@ class KeptRows:
             self._drop()
 
     def _pending_parts(self) -> Iterator[_Part]:
-        """Yield what is pending: requests first, so that those of a connection stand before it."""
+        """Yield pending rows: requests first, so that they are before those of their connection."""
         last_ns = self._last_ns
         if self._pending_requests:
             block = RowBlock.joined(self._pending_requests)
@@ -226,14 +226,14 @@ def database_of(
     Args:
         parts: the rows.
         facts: the rows of ``capture_quality``.
-        max_memory_bytes: what the database may take.
+        max_memory_bytes: memory limit of the database.
         since_ns: only requests that began since this time, and their lines; None for all.
     """
     database = Database(max_memory_bytes=max_memory_bytes, threads=1)
     for table, maker in _MAKERS.items():
         database.create(table, maker.schema)
     database.insert(QUALITY, _MAKERS[QUALITY].of_rows(facts))
-    # Numbers of the requests of the last part of these, and how many came before.
+    # The numbers of the requests in the last part with requests, and the number before them.
     ids, before = np.zeros(0, dtype=np.int64), 0
     for part in parts:
         batch = _batch_of(part.data)
@@ -290,7 +290,7 @@ def _begun_since(batch: pa.RecordBatch, since_ns: int) -> pa.BooleanArray:
 
 
 def _began_ns(block: RowBlock) -> NDArray[np.int64]:
-    """Return when each request began, or a response without one; 0 where that is not known."""
+    """Return when each request, or orphan response, began; 0 if unknown."""
     request, response = (
         ints_of(block.columns[name]) for name in ("request_start_ns", "response_start_ns")
     )

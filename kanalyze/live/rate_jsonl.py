@@ -17,14 +17,16 @@ first :data:`MOST` entries.
 - ``window_ns``: the time that rates are over; ``recent_ns``: that of ``slowest`` and ``groups``
 - ``rows``, ``late_rows``: all since the beginning; late rows were older than the window
 - ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
-  begun_connections held_bytes last_packet_ns anomalies in_flight problems refused_connections
+  begun_connections held_bytes last_packet_ns anomalies in_flight problems tls refused_connections
   refused_by unanswered_connections unanswered_by unread_ports late_packets late_bytes
   out_of_window_packets out_of_window_bytes before_start_bytes``, all since the beginning except
   ``connections`` (open now) and ``held_bytes`` (buffered for them now); ``dropped_packets``: null
   if unknown; ``anomalies``: counts by kind; ``in_flight``: ``requests`` without a response now, and
   the ``oldest`` of them that the broker does not hold back on purpose: ``start_ns api_key api_name
   client_id client broker``; in the last line they are also rows, as unanswered; ``problems``:
-  texts, why files cannot be written now; the last ten are those of ``quality`` in the report, and
+  texts, why files cannot be written now; ``tls``: connections with TLS, ``decrypted`` and
+  ``encrypted`` ones that are open, and how many were ``given_up`` because no secret came for them,
+  null without keys; the last ten are those of ``quality`` in the report, and
   missing if not counted: connections that were refused or never answered (of the first
   :data:`MOST` brokers), those on a broker's port that were not recognised, and captured TCP data
   that belongs to no stream
@@ -166,6 +168,8 @@ def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
     fields = capture._asdict()
     for name, value in (fields.pop("doubts") or {}).items():
         fields[name] = _first(value, most) if name.endswith("_by") else value
+    if capture.tls is not None:
+        fields["tls"] = capture.tls._asdict()
     waiting = capture.in_flight
     if waiting is not None:
         oldest = [

@@ -10,33 +10,39 @@ that is read through a pipe has the times of its packets.
 
 from __future__ import annotations
 
+from array import array
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kanalyze.common.int_columns import total
 from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.model.packets import PacketBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.file_metadata import FileMetadata
+    from kanalyze.live.feed.key_log_files import KeyLogFiles
     from kanalyze.live.kept_rows import KeptRows
     from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.in_flight import InFlight
+    from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tls.streams import GivenUp
 
 __all__ = ["IDLE_NS", "Feed", "LiveRun", "LiveSource", "Sink"]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
-"""A connection that is silent for so long counts as closed. By default
+"""A connection without packets for this time counts as closed. By default
 (``connections.max.idle.ms``) brokers close idle connections after 600 s, clients after 540 s."""
 _TICK_S: Final = 0.1
 _LAST_TICK_S: Final = 0.6
 """Longer than a live capture gathers packets for a batch."""
 _EXAMINE_EVERY_NS: Final = 1_000_000_000
+_NONE: Final = array("q")
+_NO_PACKETS: Final = PacketBatch(memoryview(b""), _NONE, _NONE, _NONE, _NONE, _NONE, array("i"))
 
 
 class Feed(Protocol):
@@ -99,7 +105,11 @@ class LiveSource:
     """A feed as the source of an analysis; see :class:`.stages.Captures`."""
 
     def __init__(
-        self, feed: Feed, name: str, on_tick: Callable[[PacketBatch | None], bool]
+        self,
+        feed: Feed,
+        name: str,
+        on_tick: Callable[[PacketBatch | None], bool],
+        on_end: Callable[[], None] | None = None,
     ) -> None:
         """Read a feed.
 
@@ -108,6 +118,7 @@ class LiveSource:
             name: of the capture, for rows.
             on_tick: called with the packets of each tick, before the analysis reads them;
                 returns False to end the capture.
+            on_end: called behind the last packets.
         """
         self.names = [name]
         self.can_be_read_again = False
@@ -115,6 +126,9 @@ class LiveSource:
         self.anomalies: list[Anomaly] = []
         self._feed = feed
         self._on_tick = on_tick
+        self._on_end = on_end
+        self.has_secrets = False
+        """Whether secrets came with the last tick: connections may wait for them."""
 
     @property
     def description(self) -> FileMetadata | None:
@@ -133,7 +147,8 @@ class LiveSource:
     def batches(self) -> Iterator[PacketBatch]:
         """Yield packets as they come, until a tick ends the capture.
 
-        One more tick then reads the packets that were captured before.
+        One more tick then reads the packets that were captured before. A batch without packets
+        comes where only secrets did.
         """
         goes_on = True
         while True:
@@ -141,10 +156,14 @@ class LiveSource:
             is_last = not goes_on or self._feed.is_at_end
             packets = self._feed.read(_LAST_TICK_S if is_last else _TICK_S)
             goes_on = self._on_tick(packets)
+            if packets is None and self.has_secrets:
+                packets = _NO_PACKETS
             if packets is not None:
                 yield packets
             if is_last:
                 break
+        if self._on_end is not None:
+            self._on_end()
         self.anomalies.extend(self._feed.anomalies)
 
 
@@ -163,6 +182,8 @@ class LiveRun:
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
         kept: KeptRows | None = None,
+        keys: KeyLogFiles | None = None,
+        on_given_up: Callable[[Sequence[GivenUp]], None] | None = None,
     ) -> None:
         """Prepare a run; nothing is read yet.
 
@@ -176,9 +197,13 @@ class LiveRun:
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
             kept: takes the rows of every table, and makes the report; without it there is none.
+            keys: key logs that grow, read at each tick before the packets; those of the analysis.
+            on_given_up: called with connections with TLS whose secrets did not come.
         """
         self._conditions = dict(conditions or {})
-        self.source = LiveSource(feed, name, self._tick)
+        self._keys = keys
+        self._on_given_up = on_given_up
+        self.source = LiveSource(feed, name, self._tick, None if keys is None else keys.end)
         self._feed = feed
         self._sinks = sinks
         self._clock_ns = clock_ns
@@ -190,6 +215,7 @@ class LiveRun:
         self._analysis: Analysis | None = None
         self._in_flight: InFlight | None = None
         self._doubts: dict[str, Any] | None = None
+        self._tls: TlsConnections | None = None
         self._examine_ns = 0
         self._kept = kept
 
@@ -206,6 +232,7 @@ class LiveRun:
             for rows in self._blocks(analysis):
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
+            self._report_given_up(analysis)
         if self._kept is None:
             return None
         conditions = {**self._conditions, **analysis.row_filter.conditions}
@@ -240,12 +267,19 @@ class LiveRun:
             for sink in self._sinks:
                 sink.roll()
         state, clock_ns = self._state(), self._clock_ns()
+        if self._keys is not None:
+            self.source.has_secrets = self._keys.tick(clock_ns)
         goes_on = not self._is_over()
         for sink in self._sinks:
             if packets is not None:
                 sink.add_packets(packets)
             goes_on = sink.tick(state, self._now_ns(), clock_ns) and goes_on
         return goes_on
+
+    def _report_given_up(self, analysis: Analysis) -> None:
+        given_up = analysis.monitor.take_given_up()
+        if given_up and self._on_given_up is not None:
+            self._on_given_up(given_up)
 
     def _now_ns(self) -> int:
         return self._packet_ns + self._clock_ns() - self._packet_clock_ns
@@ -267,10 +301,11 @@ class LiveRun:
             anomalies=analysis.monitor.count_anomalies(),
             in_flight=self._in_flight,
             doubts=self._doubts,
+            tls=self._tls,
         )
 
     def _examine(self, analysis: Analysis) -> None:
-        """Ask the analysis once a second for requests in flight and for doubts."""
+        """Ask the analysis once a second for requests in flight, for doubts and for TLS."""
         clock_ns = self._clock_ns()
         is_due = self._in_flight is None or clock_ns >= self._examine_ns
         if is_due or self._feed.is_at_end:
@@ -278,4 +313,6 @@ class LiveRun:
             before_ns = self._now_ns() - _EXAMINE_EVERY_NS
             self._in_flight = analysis.monitor.in_flight(before_ns)
             self._doubts = analysis.monitor.doubts()
+            self._tls = analysis.monitor.tls()
+            self._report_given_up(analysis)
             self._examine_ns = clock_ns + _EXAMINE_EVERY_NS

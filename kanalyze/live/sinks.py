@@ -102,7 +102,7 @@ class ViewSink(_WindowsSink):
         return self._view.tick(now_ns, clock_ns)
 
     def close(self) -> None:
-        """Wait for the round of queries that goes on."""
+        """Wait for the current round of queries to end."""
         if self._watch is not None:
             self._watch.close()
 
@@ -157,7 +157,7 @@ class FileSink(_IdleSink):
         """Report failures by ``failures``."""
         self.failures = failures
         self._clock_ns = 0
-        """Of the last tick."""
+        """Monotonic time of the last tick."""
 
     def _attempt(self, write: Callable[[], object]) -> None:
         self.failures.attempt(write, self._clock_ns)

@@ -99,6 +99,10 @@ class AnomalyKind(enum.StrEnum):
         "more requests without an answer than are kept: the oldest was given up",
     )
     MEMORY_LIMIT = "memory_limit", "bytes dropped because all that was held took too much memory"
+    KEYS_MISSING = (
+        "keys_missing",
+        "a connection that was decrypted so far, and its secret is not in the key log any more",
+    )
     TLS_ON_PLAINTEXT_PORT = (
         "tls_on_plaintext_port",
         "a TLS client on a connection that the broker takes for Kafka",

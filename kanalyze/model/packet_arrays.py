@@ -15,11 +15,9 @@ import numpy as np
 from kanalyze.model.packets import PacketBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["PacketArrays", "each_value", "gather", "overlapping", "to_column"]
+__all__ = ["PacketArrays", "gather", "overlapping", "to_column"]
 
 
 class PacketArrays:
@@ -114,21 +112,3 @@ def gather(
     if not len(places):
         return np.empty(0, layout)
     return overlapping(buffer, f"V{layout.itemsize}")[places].view(layout)
-
-
-def each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield each number that there is, rising, and the indices at which it stands, rising.
-
-    An index is looked at once, however many numbers there are: a mask for each number would look
-    at all of them every time.
-    """
-    if not len(numbers):
-        return
-    if (numbers == numbers[0]).all():
-        yield int(numbers[0]), np.arange(len(numbers))
-        return
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))).tolist()
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield int(ordered[start]), order[start:end]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.model.network_path import NetworkPath
+from kanalyze.model.tls import TlsConnection
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -255,6 +256,7 @@ class TcpConnection:
         "serial",
         "snapped_bytes",
         "start_seen",
+        "tls",
     )
 
     def __init__(
@@ -313,6 +315,8 @@ class TcpConnection:
         """None unless the reassembler was told to measure."""
         self.path = NetworkPath()
         """What its packets tell of the network; the reassembler writes it."""
+        self.tls: TlsConnection | None = None
+        """What is known of its TLS; None without TLS, or where nobody looks for it."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -323,6 +327,7 @@ class TcpConnection:
             *(self.reset, self.closed_by, self.end),
             None if self.measures is None else self.measures.state(),
             self.path.state(),
+            None if self.tls is None else self.tls.state(),
             *self.start_seen,
             *self.first_sequence,
             *self.packets,
@@ -338,10 +343,10 @@ class TcpConnection:
     @classmethod
     def from_state(cls, state: object) -> TcpConnection:
         """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nsnsnnNiiNbNSTtbb" + 18 * "n")
+        values = fields(state, "nsnsnnNiiNbNSTtTbb" + 18 * "n")
         serial, one_ip, one_port, other_ip, other_port, number, opened_by = values[:7]
         first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
-        path, *rest = values[14:]
+        path, tls, *rest = values[14:]
         if max(one_port, other_port) > _MOST_PORT or end not in _ENDS:
             raise ValueError("no port, or no end of a connection")
         made = cls(
@@ -357,6 +362,7 @@ class TcpConnection:
         )
         made.reset, made.closed_by, made.end = reset, end_of_two(closed_by), end
         made.path = NetworkPath.from_state(path)
+        made.tls = None if tls is None else TlsConnection.from_state(tls)
         pairs = iter(rest[2:])
         made.first_sequence = [next(pairs), next(pairs)]
         made.packets = [next(pairs), next(pairs)]

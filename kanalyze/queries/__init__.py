@@ -1,6 +1,6 @@
-"""Questions to rows, each a file of SQL, and what answers them on one machine: DuckDB.
+"""SQL queries over tables of rows, and DuckDB, which runs them on one machine.
 
-In: rows as Arrow batches. Out: tables of answers, and the report made of them. Begin reading with
-``database.py``; the questions are in ``sql/``: ``tables/`` are views, ``report/`` are what a report
-is made of, ``questions/`` are for people. It knows neither captures nor terminals.
+In: rows as Arrow batches. Out: answers as tables, and the report made of them. Begin reading with
+``database.py``. The queries are in ``sql/``: ``tables/`` has views, ``report/`` the tables of a
+report, ``questions/`` queries for people. This package must not know captures or terminals.
 """

@@ -1,19 +1,18 @@
-"""Tables of rows that answer SQL: DuckDB, in this process.
+"""A DuckDB database of rows that answers SQL, in this process.
 
-In: Arrow batches of rows. Out: Arrow tables of answers. This module must not know where rows come
-from. DuckDB is imported when a database is made: it takes 0.1 s.
+In: Arrow batches of rows. Out: answers as Arrow tables. This module must not know where rows come
+from. DuckDB is imported when a database is made, because the import takes 0.1 s.
 
-Rows are compressed into a file, a row group at a time: that is faster to ask than rows in memory,
-and takes little memory whatever there is. Those that are fewer wait until something is asked: to
-write them costs several times as much for each row. They are committed then, for a query that fails
-while it runs would undo what is not. The file and all that queries write is in a folder of its own,
-which is removed in the end.
+Rows are compressed into a file, a row group at a time: queries are faster than on rows in memory,
+and memory is bounded. Rows that do not fill a row group are buffered until a query is made, because
+writing few rows costs several times as much per row. They are committed then, because a query that
+fails while it runs would undo uncommitted rows. The file, and all that queries write, is in a
+folder of its own, which is removed at the end.
 
-Every row of ``requests`` gets a number, ``request_id``, from 1 in the order of the rows, unless it
-has one;
-``partitions`` and ``errors`` name their request by it. Rows stand in the schema ``stored``; the
-views that are asked have timestamps (``TIMESTAMP_NS``, in UTC) beside each point in time, made when
-they are asked for.
+Every row of ``requests`` gets a number, ``request_id``, unless it has one: from 1, in the order of
+the rows. ``partitions`` and ``errors`` refer to their request by it. Rows are in the schema
+``stored``. The views that queries see have a timestamp (``TIMESTAMP_NS``, in UTC) beside each
+Unix time; it is computed when it is queried.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryErro
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 REPORT_MEMORY_BYTES = 128 << 20
-"""What the queries of a report need is a fraction of that, whatever there is to be reported on."""
+"""Memory limit of a report in bytes. Its queries need a fraction of it, whatever the input is."""
 
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
@@ -69,27 +68,27 @@ _BATCHES_AT_ONCE = 128
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
 _READ_ROWS = 4096
-"""In a batch of a saved file."""
+"""Number of rows in a batch that is read from a saved file."""
 _SAVED_BLOCK_BYTES = 65_536
-"""A quarter of DuckDB's own: small files are a third as large, and large ones no larger."""
+"""A quarter of DuckDB's default: small files get a third as large, large files no larger."""
 _SAVED_VIEWS = ("partitions", "errors")
-"""Of ``sql/tables/``: those that a saved file has, for who opens it with DuckDB."""
+"""Views of ``sql/tables/`` that a saved file has, for users who open it with DuckDB."""
 
 
 class QueryError(UsageError):
-    """A query that cannot be answered, and what DuckDB says of it, in one line."""
+    """A query failed; the text is DuckDB's message in one line."""
 
 
 class Database:
-    """Tables, filled once and asked often. A context manager; closing it removes its files."""
+    """Tables that are filled once and queried often. A context manager, which removes its files."""
 
     def __init__(self, *, max_memory_bytes: int, threads: int, file: str | None = None) -> None:
-        """Make an empty one.
+        """Make an empty database.
 
         Args:
-            max_memory_bytes: what tables and queries may take of memory; the rest goes to files.
-            threads: how many a query may use.
-            file: a path where there is nothing, for the tables to be kept; see :meth:`finish`.
+            max_memory_bytes: memory limit of tables and queries in bytes; the rest goes to files.
+            threads: number of threads of a query.
+            file: path of a new file that keeps the tables; see :meth:`finish`. None for none.
         """
         import duckdb
 
@@ -115,21 +114,21 @@ class Database:
         self._max_memory_bytes: int | None = max_memory_bytes
         """For queries; None once it holds."""
         self._derived: dict[str, str] = {}
-        """What there is of ``sql/tables/``: TABLE or VIEW."""
+        """The views of ``sql/tables/`` that exist, as TABLE or VIEW."""
         self._numbers_requests = False
         self._requests = 0
         self.headers: list[dict[str, Any]] = []
-        """Of the saved files whose tables these are."""
+        """The headers of the attached saved files."""
         self.attached: list[str] = []
-        """Those tables."""
-        # It would stand in the midst of what goes to standard output.
+        """The tables of the attached saved files."""
+        # A progress bar would be mixed with the output on standard output.
         self._connection.execute("SET enable_progress_bar = false")
         self._connection.execute(f"CREATE SCHEMA {ROWS}")
 
     def attach(self, files: Sequence[str]) -> None:
-        """Have the tables of saved files, one behind the other, in place of any others.
+        """Use the tables of saved files, one file after the other, instead of tables of rows.
 
-        From then on nothing but these files can be reached.
+        After that, no other file can be accessed.
 
         Raises:
             SavedFileError: see :func:`kanalyze.queries.saved.attach_saved`.
@@ -152,12 +151,12 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Forget all tables, and remove all files; a second time changes nothing."""
+        """Discard all tables and remove all files; a second call does nothing."""
         self._connection.close()
         self._folder.close()
 
     def create(self, table: str, schema: pa.Schema) -> None:
-        """Make an empty table, with the columns of a schema."""
+        """Make an empty table with the columns of a schema."""
         import pyarrow as pa
 
         if table == "requests" and REQUEST_ID not in schema.names:
@@ -165,7 +164,7 @@ class Database:
             schema = schema.insert(0, pa.field(REQUEST_ID, pa.int64(), nullable=False))
         self._schemas[table] = schema
         self._waiting[table] = _Waiting()
-        # Not schema.empty_table(), which loads pandas wherever that is installed.
+        # Not schema.empty_table(): if pandas is installed, that imports it.
         empty = pa.Table.from_batches([], schema)
         self._run_with(empty, f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
         columns = [(field.name, _time_beside(field)) for field in schema]
@@ -173,11 +172,11 @@ class Database:
 
     @property
     def tables(self) -> frozenset[str]:
-        """The names of the tables that were made, without those of views."""
+        """The names of the tables, without views."""
         return frozenset((*self._schemas, *self.attached))
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
-        """Add rows to a table; a batch has the columns that it was created with."""
+        """Add rows to a table; the batch must have the table's columns."""
         if table == "requests" and self._numbers_requests:
             batch = self._numbered(batch)
         self._forget_derived()
@@ -189,10 +188,10 @@ class Database:
             self._insert_rows(table, waiting.take_all())
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Give some columns of all rows of a table, in their order, in batches.
+        """Yield some columns of all rows of a table, in order, in batches.
 
         Raises:
-            QueryError: they cannot be read.
+            QueryError: the rows cannot be read.
         """
         self._insert_all()
         names = ", ".join(map(quoted, columns))
@@ -203,10 +202,10 @@ class Database:
             raise QueryError(_one_line(error)) from None
 
     def values(self, sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Return the lines that answer a statement of ours.
+        """Return the lines that answer one of our own statements.
 
         Raises:
-            QueryError: it cannot be answered.
+            QueryError: the statement fails.
         """
         self._insert_all()
         try:
@@ -218,7 +217,7 @@ class Database:
         """Write everything to the file, with a header of plain values.
 
         Raises:
-            KanalyzeError: it cannot be written.
+            KanalyzeError: the file cannot be written.
         """
         self._insert_all()
         try:
@@ -235,14 +234,14 @@ class Database:
             raise KanalyzeError(_one_line(error)) from None
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
-        """Return the answer to one statement of SQL.
+        """Return the answer to one SQL query.
 
         Args:
-            sql: the statement, in DuckDB's dialect; its parameters are written ``$name``.
-            parameters: the value of each.
+            sql: the query in DuckDB's dialect; parameters are written ``$name``.
+            parameters: values by name.
 
         Raises:
-            QueryError: it is no SQL, or names what is not there.
+            QueryError: the query is invalid or fails.
         """
         try:
             self._check(sql)
@@ -256,15 +255,15 @@ class Database:
     def answer_file(
         self, sql: str, parameters: Mapping[str, object], file_format: str
     ) -> Iterator[BinaryIO]:
-        """Give the answer to one query as a file, to be read within the block.
+        """Provide the answer to one query as an open file inside a ``with`` block.
 
         Args:
-            sql: as for :meth:`ask`.
-            parameters: likewise.
+            sql: see :meth:`ask`.
+            parameters: see :meth:`ask`.
             file_format: ``csv``, ``jsonl`` or ``parquet``.
 
         Raises:
-            QueryError: as :meth:`ask`.
+            QueryError: see :meth:`ask`.
         """
         path = self._folder.path / "answer"
         try:
@@ -280,33 +279,39 @@ class Database:
         finally:
             path.unlink()
 
-    def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these."""
+    def answer(
+        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the lines that answer a query, which takes the parameters that it has of these.
+
+        Only the first ``most`` of them, if that is given.
+        """
         taken = {name: parameters[name] for name in query.parameters}
-        # Not by way of a relation, which is planned twice.
+        # Not by a DuckDB relation, which is planned twice.
         try:
             self._derive(query.sql)
             found = self._connection.execute(query.sql, taken)
         except self._error as error:
             raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
         names = [column[0] for column in found.description]
-        return [dict(zip(names, line, strict=True)) for line in found.fetchall()]
+        lines = found.fetchall() if most is None else found.fetchmany(most)
+        return [dict(zip(names, line, strict=True)) for line in lines]
 
     def interrupt(self) -> None:
-        """End the query that another thread asks, if there is one: with a QueryError, there."""
+        """Interrupt the query of another thread, if there is one; it raises a QueryError there."""
         self._connection.interrupt()
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Keep the answer to a query as a table, in place of one of that name."""
+        """Store the answer to a query as a table; it replaces a table of that name."""
         sql = f"CREATE OR REPLACE TEMP TABLE {table} AS\n{query.sql}"
         self.answer(query._replace(sql=sql), parameters)
 
     def forget(self, table: str) -> None:
-        """Remove a table that was kept."""
+        """Remove a table of :meth:`keep`."""
         self._connection.execute(f"DROP TABLE {table}")
 
     def _derive(self, sql: str) -> None:
-        """Insert all rows, and make those of the derived tables that a statement may name."""
+        """Insert all rows, and make the views that a statement may name."""
         self._insert_all()
         if "requests" not in (*self._schemas, *self.attached):
             return
@@ -318,21 +323,21 @@ class Database:
                 self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
 
     def _forget_derived(self) -> None:
-        """Remove what was derived of rows: there are more of them now."""
+        """Remove what was computed from rows, because there are more rows now."""
         for name, kind in self._derived.items():
             self._connection.execute(f"DROP {kind} {name}")
         self._derived.clear()
 
     def _check(self, sql: str) -> None:
-        """Raise QueryError for anything but one query: statements that change something."""
+        """Raise QueryError for anything except one query that changes nothing."""
         import duckdb
 
         statements = duckdb.extract_statements(sql)
         if len(statements) != 1 or statements[0].type not in _questions():
-            raise QueryError("only one query is answered, such as SELECT ... FROM requests")
+            raise QueryError("use a single query, such as SELECT ... FROM requests")
 
     def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return requests with their numbers in the first column."""
+        """Return requests with their numbers as the first column."""
         import pyarrow as pa
 
         first = self._requests + 1
@@ -369,7 +374,7 @@ class Database:
 
 
 class _Waiting:
-    """Rows that wait until there are enough."""
+    """Rows that are buffered until there are enough to write."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -402,18 +407,18 @@ class _Waiting:
 
 
 def _questions() -> frozenset[object]:
-    """Return the types of statements that ask, and change nothing (PIVOT is made of several)."""
+    """Return the types of statements that only read (PIVOT consists of several)."""
     from duckdb import StatementType
 
     return frozenset({StatementType.SELECT, StatementType.EXPLAIN, StatementType.MULTI})
 
 
 def _time_beside(field: pa.Field) -> str | None:
-    """Return the name of the timestamps beside a column, where it is a point in time."""
+    """Return the name of the timestamp column beside a column; None if it is not a time."""
     name = (field.metadata or {}).get(b"timestamp")
     return None if name is None else name.decode("utf-8")
 
 
 def _one_line(error: Exception) -> str:
-    """Return what DuckDB says is wrong: the first line, which names it."""
+    """Return the first line of DuckDB's message, which says what is wrong."""
     return str(error).partition("\n")[0]

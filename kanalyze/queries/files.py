@@ -1,10 +1,11 @@
-"""Files of SQL: a question each, with its title and description in the comment at its head.
+"""Files of SQL: one query each, with its title and description in the comment at the top.
 
 In: a folder. Out: :class:`Query`. This module must not know who runs them.
 
-A file is named as its query, and begins with comment lines: the first is the title, the others are
-the description. A parameter is written ``$name``. Where a line of the description of a table begins
-with ``kept:``, its lines are computed once, and kept for those who ask for them again.
+A file has the name of its query, and begins with comment lines: the first is the title, the others
+are the description. A parameter is written ``$name``. If a line of a table's description begins
+with
+``kept:``, the table is computed once and stored.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ _SUFFIX = ".sql"
 _PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")
 _KEPT = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
-"""What holds no parameters: texts and comments."""
+"""The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
 _LARGEST_BYTES = 1 << 20
 
 
 class Query(NamedTuple):
-    """A question to the tables, as SQL in DuckDB's dialect."""
+    """A query as SQL in DuckDB's dialect."""
 
     name: str
     title: str
     description: str
     parameters: tuple[str, ...]
-    """Names of what the one who asks has to give, sorted."""
+    """Names of the parameters, sorted."""
     sql: str
 
     @property
     def is_kept(self) -> bool:
-        """Whether the answer is kept, as a table."""
+        """Whether the answer is stored as a table."""
         return _KEPT.search(self.description) is not None
 
 
@@ -55,12 +56,12 @@ def read_queries(folder: Path) -> dict[str, Query]:
 
 @cache
 def built_in(kind: str) -> dict[str, Query]:
-    """Return the queries that come with kanalyze: of ``tables``, ``report`` or ``questions``."""
+    """Return the queries of kanalyze in a folder of ``sql``, such as ``tables`` or ``report``."""
     return read_queries(_BUILT_IN / kind)
 
 
 def questions(*folders: Path) -> dict[str, Query]:
-    """Return the built-in questions and those of a user's folders, of which the last ones count."""
+    """Return the built-in questions and those in a user's folders; later ones replace earlier."""
     known = dict(built_in("questions"))
     for folder in folders:
         known.update(read_queries(folder))
@@ -68,7 +69,7 @@ def questions(*folders: Path) -> dict[str, Query]:
 
 
 def find_query(name: str, *folders: Path) -> Query:
-    """Return one of the :func:`questions` by name; raises UsageError where there is none."""
+    """Return one of the :func:`questions` by name; raises UsageError if there is none."""
     known = questions(*folders)
     if name not in known:
         raise UsageError(f"unknown query: {name!r}; there are {', '.join(sorted(known))}")
@@ -76,19 +77,19 @@ def find_query(name: str, *folders: Path) -> Query:
 
 
 def words_of(sql: str) -> frozenset[str]:
-    """Return the words of SQL in lower case, among them the names of all tables that it asks."""
+    """Return the words of SQL in lower case, which include the names of all tables it reads."""
     return frozenset(_WORD.findall(_TEXT.sub("", sql).lower()))
 
 
 def _read(file: Path) -> Query:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
-            raise UsageError(f"{file}: larger than 1 MiB")
+            raise UsageError(f"{file}: an SQL file may have at most 1 MiB")
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file}: not UTF-8") from None
+        raise UsageError(f"{file}: not UTF-8 text") from None
     lines = text.splitlines()
     head = []
     for line in lines:

@@ -1,17 +1,21 @@
-"""What is wrong, in words, the worst first: each kind is a query that answers with what it found.
+"""Findings: what is wrong, in words. Each kind is a query whose answer lines are findings.
 
-In: a database with the tables of a run. Out: :class:`Finding`. This module must not know what kinds
-there are: those are the files of ``sql/findings/``, and of a user's folder.
+In: a database with the tables of a run. Out: :class:`Finding`, the most severe first. This module
+must not know what kinds there are: they are the files of ``sql/findings/`` and of a user's folder.
 
-The comment at the head of such a file says, each on a line of its own, ``severity:`` (0 to 100),
-``sure:``, ``why:``, ``repair:``, perhaps ``show:`` (the command that shows the rows: ``requests``
-where nothing is said, or ``connections`` or ``anomalies``), ``tables:`` (those that it asks and
-that are made for who asks alone) and ``needs: all requests`` (it counts what is missing: it is not
-looked for where a filter leaves out some requests of a client), and its thresholds:
-``parameter NAME = NUMBER: meaning``. What it answers has the columns ``what`` (the figures, as a
-sentence) and ``weight`` (more is worse, among those of one kind), and of the others those that
-apply: ``client_id client_ip broker_ip broker_port api_name topic group_id error_name first_time_ns
-last_time_ns first_packet``.
+The comment at the top of such a file has these lines:
+
+- ``severity:`` 0 to 100; ``sure:``, ``why:`` and ``repair:`` are texts for people;
+- ``show:`` (optional): the command that shows the rows, ``requests`` (the default), ``connections``
+  or ``anomalies``;
+- ``tables:`` (optional): the tables that it reads and that are only made if asked for;
+- ``needs: all requests`` (optional): it counts what is missing, so it cannot be used if a filter
+  leaves out some requests of a client;
+- ``parameter NAME = NUMBER: meaning`` for each threshold.
+
+The answer has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
+among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
+broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
 """
 
 from __future__ import annotations
@@ -43,14 +47,14 @@ __all__ = [
 ]
 
 MOST_OF_A_KIND = 20
-"""Findings of one kind that are given; those of less weight are left out."""
+"""Maximum number of findings of one kind; those with less weight are left out."""
 
 _FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
 _ALL_REQUESTS = "all requests"
 _SOME_REQUESTS = frozenset(
     {"api", "topic", "partition", "status", "error", "errors", "slower_than_ns"}
 )
-"""Conditions that select some requests of a client and not others."""
+"""Filters that select some requests of a client but not others."""
 _SEVERITY = re.compile(r"^severity: ", re.MULTILINE)
 _PARAMETER = re.compile(r"parameter ([a-z_0-9]+) = ([0-9.]+): (.+)")
 _GLOB = re.compile(r"[*?\[]")
@@ -66,65 +70,65 @@ _TAKEN = {
     "connections": frozenset({"client_id", "client_ip", "broker"}),
     "anomalies": frozenset({"client_ip", "broker"}),
 }
-"""Which of what a finding concerns the options of a command can say."""
+"""For each command, the concerns of a finding that it has options for."""
 _NEEDED = ("what", "weight")
 _TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("what", *_OPTIONS, "error_name", "broker_ip"), str),
     **dict.fromkeys(("broker_port", "first_time_ns", "last_time_ns", "first_packet"), int),
     "weight": (int, float, Decimal),
 }
-"""Of the columns of an answer."""
+"""The types of an answer's columns."""
 _IS_GLOB = ("client_id", "topic", "group_id")
 
 
 class FindingKind(NamedTuple):
-    """One kind of thing that may be wrong, and how it is looked for."""
+    """One kind of finding, and how to search for it."""
 
     query: Query
     severity: int
-    """0 to 100, more is worse."""
+    """0 to 100; higher is worse."""
     sure: str
     why: str
     repair: str
     command: str
-    """Which shows the rows: ``requests``, ``connections`` or ``anomalies``."""
+    """The command that shows the rows: ``requests``, ``connections`` or ``anomalies``."""
     tables: frozenset[str]
-    """That it asks, of those that are made for who asks for them alone."""
+    """Tables that it reads and that are only made if asked for."""
     needs_all: bool
-    """It counts what is missing: what a filter leaves out would be wrong with it."""
+    """Whether it counts what is missing, so that a filter would make it wrong."""
     thresholds: dict[str, float]
-    """What the query takes, and the values that hold where nobody gives others."""
+    """The parameters of the query, with their default values."""
     meanings: dict[str, str]
-    """What each of them is."""
+    """The meaning of each parameter."""
 
 
 class Finding(NamedTuple):
     """One thing that is wrong."""
 
     name: str
-    """Of its kind: the name of the query."""
+    """The kind: name of the query."""
     title: str
     severity: int
     what: str
     """The figures, as a sentence."""
     weight: float
-    """More is worse, among those of one kind."""
+    """Higher is worse, among findings of one kind."""
     sure: str
     why: str
     repair: str
     concerns: dict[str, Any]
-    """Whom: of client_id, client_ip, broker, api_name, topic, group_id, error_name those that
-    apply."""
+    """Whom it concerns: those of client_id, client_ip, broker, api_name, topic, group_id,
+    error_name that apply."""
     first_time_ns: int | None
     last_time_ns: int | None
     first_packet: int | None
     command: str
-    """Of kanalyze: which shows the rows."""
+    """The kanalyze command that shows the rows."""
     options: tuple[str, ...]
-    """Of that command."""
+    """The options of that command."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as the report has it."""
+        """Return the finding as in the report."""
         return {**self._asdict(), "options": list(self.options)}
 
 
@@ -133,34 +137,34 @@ def findings_of(
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
 ) -> list[Finding]:
-    """Return what is wrong, the worst first.
+    """Return the findings, the most severe first.
 
     Args:
-        database: with the tables that the queries ask; what asks others that are not made in every
-            run is not looked for.
-        kinds: what to look for.
-        thresholds: values of parameters that replace those of the queries, by ``NAME`` of the
-            kind and of the parameter: ``{"tiny_batches.least_per_s": 10}``.
+        database: a database with the tables of a run. Kinds that need a missing table are
+            skipped.
+        kinds: the kinds to search for.
+        thresholds: values that replace the defaults of parameters, by kind and parameter:
+            ``{"tiny_batches.least_per_s": 10}``.
 
     Raises:
-        QueryError: a query cannot be answered.
-        UsageError: there is no such threshold, or a query answers with other columns than those
-            of a finding.
+        QueryError: a query fails.
+        UsageError: a threshold is unknown, or the columns of an answer are not those of a
+            finding.
     """
     found: list[Finding] = []
     for kind in with_thresholds(kinds, thresholds or {}):
         if kind.tables <= database.tables:
-            lines = database.answer(kind.query, kind.thresholds)
-            found += [_finding(kind, line) for line in lines[:MOST_OF_A_KIND]]
+            lines = database.answer(kind.query, kind.thresholds, MOST_OF_A_KIND)
+            found += [_finding(kind, line) for line in lines]
     return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
 
 
 def with_thresholds(
     kinds: Iterable[FindingKind], thresholds: Mapping[str, float]
 ) -> list[FindingKind]:
-    """Return kinds with values of a user in place of those of the queries.
+    """Return kinds with the user's values of parameters.
 
-    ``thresholds`` are as for :func:`findings_of`. Raises UsageError for one that no kind has.
+    For ``thresholds`` see :func:`findings_of`. Raises UsageError for one that no kind has.
     """
     given = dict(thresholds)
     made = []
@@ -176,15 +180,15 @@ def with_thresholds(
 
 
 def unfiltered_only(kind: FindingKind, conditions: Mapping[str, Any]) -> list[str]:
-    """Return the conditions on rows for which a kind cannot be looked for, sorted."""
+    """Return the filters that prevent a search for a kind, sorted."""
     return sorted(_SOME_REQUESTS & conditions.keys()) if kind.needs_all else []
 
 
 def finding_kinds(*folders: Path) -> list[FindingKind]:
-    """Return the built-in kinds, and those of a user's folders, of which the last ones count.
+    """Return the built-in kinds and those in a user's folders; later ones replace earlier ones.
 
-    Queries of such a folder whose head says no severity are no findings. Raises UsageError where a
-    folder or a head cannot be read.
+    Queries in such a folder without ``severity:`` are not findings. Raises UsageError if a folder
+    or a comment cannot be parsed.
     """
     queries = dict(built_in("findings"))
     for folder in folders:
@@ -197,18 +201,18 @@ def finding_kinds(*folders: Path) -> list[FindingKind]:
 
 
 def kind_of_finding(query: Query) -> FindingKind:
-    """Return the kind that a query looks for; raises UsageError where its head does not say it."""
+    """Return the kind that a query searches for; raises UsageError if its comment is incomplete."""
     fields = dict(_FIELD.findall(query.description))
     missing = [name for name in ("severity", "sure", "why", "repair") if name not in fields]
     if missing or not fields["severity"].isdecimal():
-        raise UsageError(f"query {query.name!r}: its comment does not say {missing or 'severity'}")
+        raise UsageError(f"query {query.name!r}: its comment has no {missing or 'severity'}")
     parameters = _PARAMETER.findall(query.description)
     values = {name: float(value) for name, value, _ in parameters}
     if set(values) != set(query.parameters):
-        raise UsageError(f"query {query.name!r}: its comment does not say all parameters")
+        raise UsageError(f"query {query.name!r}: its comment does not have all parameters")
     command = fields.get("show", "requests")
     if command not in _TAKEN:
-        raise UsageError(f"query {query.name!r}: no command shows {command!r}")
+        raise UsageError(f"query {query.name!r}: there is no command {command!r} to show")
     return FindingKind(
         query,
         int(fields["severity"]),
@@ -250,16 +254,16 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
 
 
 def _check_types(name: str, line: Mapping[str, Any]) -> None:
-    """Raise UsageError for a line that is no finding: a user's query may answer with anything."""
+    """Raise UsageError for a line that is not a finding: a user's query may return anything."""
     for column, types in _TYPES.items():
         value = line.get(column)
         is_missing = value is None and column in _NEEDED
         if is_missing or not (value is None or isinstance(value, types)):
-            raise UsageError(f"query {name!r}: {value!r} is no {column} of a finding")
+            raise UsageError(f"query {name!r}: {value!r} is not a valid {column} of a finding")
 
 
 def _options(concerns: Mapping[str, Any], taken: Collection[str]) -> tuple[str, ...]:
-    """Return what the command is given to show the rows."""
+    """Return the options of the command that shows the rows."""
     words: list[str] = []
     for name, option in _OPTIONS.items():
         if name in concerns and name in taken:

@@ -1,12 +1,12 @@
-"""The compact sums that the HTML page filters by: a cube of client, API, topic and time.
+"""The sums that the HTML page filters: a cube of client, API, topic and time.
 
 In: a database with the requests, and the report on them. Out: plain values. This module must not
 know HTML. Each part of the cube is a file in ``sql/page/``.
 
-What a request names (its client, its API, ...) stands in the cube as a number, the place of the
-name in a list; ``OTHERS`` is whatever has no place there, ``NONE`` nothing at all. A request that
-names several topics stands in the cube once for each of them; all but one of these lines say
-``is_again``, so that sums over all topics count it once.
+In the cube, names (of clients, APIs, ...) are numbers: positions in a list of names. ``OTHERS`` is
+any name that is not in the list, ``NONE`` the absence of a name. A request with several topics has
+a line for each of them; all but one of these lines have ``is_again``, so that sums over all topics
+count it once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ __all__ = ["BIN_RATIO", "NONE", "OTHERS", "cube_of", "packed"]
 
 OTHERS, NONE = -1, -2
 BIN_RATIO = 1.1
-"""Latencies of one bin of a histogram differ by less than that: what is told of them by the middle
-of their bin is off by less than 5 %."""
+"""Ratio of the bounds of a histogram bin: using the middle of a bin is off by less than 5 %."""
 
 MOST_PACKED_BYTES = 300_000
-"""What a cube may take when it is packed: then a page with it stays below 1 MB."""
+"""Limit in bytes of a compressed cube, so that a page with it stays below 1 MB."""
 
 _MOST_SUM_BYTES = 260_000
 _MOST_CELLS = 200_000
@@ -47,7 +46,7 @@ _MOST_OF_EACH = 3
 
 
 class _Level(NamedTuple):
-    """How much is told apart."""
+    """How many names and spans of time the cube keeps separate."""
 
     buckets: int
     clients: int
@@ -68,7 +67,7 @@ _LEVELS = (
     _Level(12, 4, 4, 2, 2, 10, 0),
     _Level(1, 1, 1, 1, 1, 1, 0),
 )
-"""The first of which the cube is small enough holds."""
+"""Levels from fine to coarse; the first whose cube is small enough is used."""
 
 _NAMES = {
     "clients": _LEVELS[0].clients,
@@ -80,10 +79,10 @@ _NAMES = {
     "codes": _MOST_CODES,
     "parts": _MOST_PARTS,
 }
-"""What has numbers on the page, and how many of each."""
+"""The kinds of names that have numbers on the page, with the limit of each."""
 
 _STEPS = ("named", "several", "requests")
-"""What is made of the names one after the other: in one query it would need more memory."""
+"""Tables that are made from the names one by one; a single query would need more memory."""
 
 _EXACT = {
     "totals": (),
@@ -94,7 +93,7 @@ _EXACT = {
     "topic_apis": ("topic", "api"),
     "times": ("bucket",),
 }
-"""By what exact quantiles are given."""
+"""The keys by which exact quantiles are computed."""
 _KEYS = ("client", "api", "broker", "topic", "bucket")
 
 
@@ -102,8 +101,8 @@ def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sums of a page.
 
     Args:
-        database: with the requests that the report is on.
-        report: what :func:`kanalyze.queries.report.report_of` answers for it.
+        database: a database with the requests of the report.
+        report: the result of :func:`kanalyze.queries.report.report_of` for it.
     """
     cube: dict[str, Any] = {}
     names = _names(database)
@@ -112,7 +111,7 @@ def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
     for level in _LEVELS:
         asked = _Asked(database, report, level)
         cube = _sums(asked, names)
-        # What is not known yet has to fit too: it is asked for when there is hope that it does.
+        # The details have to fit too; they are only computed if the rest fits.
         if len(packed(cube)) > _MOST_SUM_BYTES and level is not _LEVELS[-1]:
             continue
         cube.update(_details(asked))
@@ -132,7 +131,7 @@ def packed(values: Any) -> bytes:
 
 
 def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
-    """Give numbers to names; return those of each kind in the order of their numbers."""
+    """Number the names; return those of each kind in the order of their numbers."""
     names = {}
     for kind, most in _NAMES.items():
         database.keep(f"page_{kind}", built_in("page")[kind], {"most": most})
@@ -150,7 +149,7 @@ def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
 
 
 class _Asked:
-    """Queries, with the parameters of a level."""
+    """Runs queries with the parameters of a level."""
 
     def __init__(self, database: QueryEngine, report: Mapping[str, Any], level: _Level) -> None:
         self._database = database
@@ -170,12 +169,12 @@ class _Asked:
         }
 
     def lines(self, name: str, **more: object) -> list[dict[str, Any]]:
-        """Return what a query answers."""
+        """Return the lines that answer a query."""
         return self._database.answer(built_in("page")[name], {**self._parameters, **more})
 
 
 def _sums(asked: _Asked, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return what is most of a cube."""
+    """Return the main part of a cube."""
     counts = asked.level
     return {
         "start_ns": asked.start_ns,
@@ -191,7 +190,7 @@ def _sums(asked: _Asked, names: Mapping[str, list[dict[str, Any]]]) -> dict[str,
 
 
 def _details(asked: _Asked) -> dict[str, Any]:
-    """Return what takes longer to ask for."""
+    """Return the parts of a cube that take longer to compute."""
     return {
         "exact": {name: _exact(asked, keys) for name, keys in _EXACT.items()},
         "slowest": [bounded_line(line) for line in asked.lines("slowest")],
@@ -200,9 +199,9 @@ def _details(asked: _Asked) -> dict[str, Any]:
 
 
 def _time_buckets(series: Mapping[str, Any], most: int) -> tuple[int, int, int]:
-    """Return where the first span of time begins, how wide each is, and how many there are.
+    """Return the beginning of the first span of time, the width of each, and their number.
 
-    Each is so many of those of the report.
+    A span consists of several of the report's buckets.
     """
     start_ns, width_ns = series["start_ns"] or 0, series["bucket_ns"]
     end_ns = start_ns + len(series["requests"]) * width_ns
@@ -213,13 +212,13 @@ def _time_buckets(series: Mapping[str, Any], most: int) -> tuple[int, int, int]:
 
 
 def _cell(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a sum with its histogram as numbers: bin, count, bin, count, ..."""
+    """Return a cell with its histogram as a flat list: bin, count, bin, count, ..."""
     bins = sorted((line["latencies"] or {}).items())
     return {**line, "latencies": [number for pair in bins for number in pair]}
 
 
 def _columns(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return lines as columns, truth values as 0 and 1: that is half as long."""
+    """Return lines as columns, with booleans as 0 and 1, which takes half the space."""
     columns: dict[str, list[Any]] = {}
     for line in lines:
         for name, value in line.items():
@@ -228,7 +227,7 @@ def _columns(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _exact(asked: _Asked, keys: tuple[str, ...]) -> list[list[int | None]]:
-    """Return lines of keys, whether they waited, and the quantiles."""
+    """Return lines of: keys, whether the requests waited, the quantiles."""
     lines = asked.lines("exact", **{f"by_{key}": key in keys for key in _KEYS})
     return [
         [

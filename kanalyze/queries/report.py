@@ -1,11 +1,11 @@
-"""The report: what each of its queries answers, put together as JSON has it.
+"""Makes the report: puts the answers of its queries together.
 
-In: a database with the requests, and the quality of the captures. Out: a summary made of plain
-values. This module must not know how a report is shown. Each table of the report is a file in
-``sql/report/``, where what it counts is said.
+In: a database with the requests, and the quality of the captures. Out: a report as plain values.
+This module must not know how a report is shown. Each table of the report is a file in
+``sql/report/``, which says what it counts.
 
-Each field of it is described in ``json_schema/report.py``, which ``docs/schema/report.schema.json``
-is made of. A change of what a field means takes a new number of :data:`SCHEMA`.
+Each field is described in ``json_schema/report.py``, from which ``docs/schema/report.schema.json``
+is made. If the meaning of a field changes, :data:`SCHEMA` must be increased.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["SCHEMA", "bounded_line", "report_of", "report_with_findings"]
 
 SCHEMA = 1
 MOST_KEYS = 10_000
-"""Lines of a table; what comes behind is one line more, which is ``other``."""
+"""Lines of a table; the rest is summed up in one more line, with ``other``."""
 MOST_VERSIONS = 64
-"""Versions of one API that are counted apart; beyond, they count as ``other``."""
+"""Versions of one API that are counted separately; the rest counts as ``other``."""
 MOST_TEXTS = 8
-"""Client addresses, principals and software versions shown for one client."""
+"""Client addresses, principals and software versions that are listed for one client."""
 MOST_SLOWEST = 10
 MOST_SLOWEST_TOPICS = 3
 _FINEST_BUCKET_NS = 1_000_000
@@ -41,7 +41,7 @@ _LATENCY = ("p50", "p90", "p99", "max")
 _PLAIN_TABLES = (
     *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
 )
-"""What the report has as the queries answer it."""
+"""Tables that are the unchanged answers of their queries."""
 
 
 def report_with_findings(
@@ -51,18 +51,18 @@ def report_with_findings(
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Return the report on the requests of a database, with what is wrong.
+    """Return the report on the requests of a database, with findings.
 
-    ``findings_left_out`` names the kinds that cannot be looked for among some of the requests.
+    ``findings_left_out`` names the kinds that cannot be searched for in filtered requests.
 
     Args:
-        database: with the tables of a run.
-        quality: of the captures that they are from.
-        conditions: by what they were filtered.
-        kinds: what to look for.
-        thresholds: as :func:`~kanalyze.queries.findings.findings_of` takes them.
+        database: a database with the tables of a run.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        kinds: the kinds of findings to search for.
+        thresholds: see :func:`~kanalyze.queries.findings.findings_of`.
 
-    Raises as ``findings_of``.
+    Raises what ``findings_of`` raises.
     """
     report = report_of(database, quality, conditions)
     chosen = with_thresholds(kinds, thresholds or {})
@@ -81,13 +81,13 @@ def report_of(
     *,
     most_keys: int = MOST_KEYS,
 ) -> dict[str, Any]:
-    """Return the report on the requests of a database.
+    """Return the report on the requests of a database, without findings.
 
     Args:
-        database: with a table of requests.
-        quality: of the captures that they are from.
-        conditions: by what they were filtered.
-        most_keys: lines of a table; what comes behind is one line more, which is ``other``.
+        database: a database with a table of requests.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        most_keys: lines of a table; the rest is summed up in one more line, with ``other``.
     """
     queries = built_in("report")
 
@@ -103,6 +103,7 @@ def report_of(
         "groups": [bounded_line(line) for line in ask("groups")],
         "brokers": [_broker(line) for line in ask("brokers")],
     }
+    has_connections = "connections" in database.tables
     spans = ask("time_buckets")
     return {
         "schema": SCHEMA,
@@ -112,6 +113,10 @@ def report_of(
         "totals": ask("totals")[0],
         **tables,
         **{name: [bounded_line(line) for line in ask(name)] for name in _PLAIN_TABLES},
+        "tls": [_broker(line) for line in ask("tls")] if has_connections else [],
+        "tls_certificates": (
+            [bounded_line(line) for line in ask("tls_certificates")] if has_connections else []
+        ),
         "throughput": _series(spans, ask("throughput"), _THROUGHPUT, 0),
         "latency": _series(spans, ask("latency"), _LATENCY, None),
         "slowest": [_slow(line) for line in ask("slowest", most=MOST_SLOWEST)],
@@ -120,7 +125,7 @@ def report_of(
 
 
 def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a line whose columns ``a.b`` are ``b`` in ``a``."""
+    """Return a line in which columns ``a.b`` are nested: ``b`` in ``a``."""
     nested: dict[str, Any] = {}
     for name, value in line.items():
         *outer, last = name.split(".")
@@ -132,7 +137,7 @@ def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bounded_line(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a line whose texts from the wire are no longer than they may be."""
+    """Return a line in which texts from the wire are cut to their maximum length."""
     return {
         name: bounded_text(value) if isinstance(value, str) else value
         for name, value in line.items()
@@ -140,7 +145,7 @@ def bounded_line(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apis(lines: list[dict[str, Any]], versions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the APIs, each with its statuses that occur and its versions."""
+    """Return the APIs, each with its versions and the statuses that occur."""
     by_api: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for version in versions:
         by_api.setdefault(_api_of(version), []).append(version)
@@ -172,7 +177,7 @@ def _api(line: dict[str, Any], versions: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _clients(lines: list[dict[str, Any]], identities: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the clients, each with its addresses, its software and its users."""
+    """Return the clients, each with its addresses, its software and its principals."""
     known = {line["client_id"] for line in lines if not line["other"]}
     of_client: dict[str | None, list[dict[str, Any]]] = {}
     of_others: list[dict[str, Any]] = []
@@ -205,13 +210,13 @@ def _software(identity: Mapping[str, Any]) -> str | None:
 
 
 def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:
-    """Return the first texts in sorted order, and whether there are more."""
+    """Return the first ``most`` texts in sorted order, and whether there are more."""
     found = sorted({bounded_text(text) for text in texts if text is not None})
     return {name: found[:most], f"more_{name}": len(found) > most}
 
 
 def _topics(lines: list[dict[str, Any]], most_keys: int) -> list[dict[str, Any]]:
-    """Return the topics; those beyond the most are added up."""
+    """Return the topics; those after ``most_keys`` are summed up."""
     topics = [bounded_line({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
     kept, others = topics[:most_keys], topics[most_keys:]
     if others:
@@ -234,7 +239,7 @@ def _series(
     names: Iterable[str],
     nothing: int | None,
 ) -> dict[str, Any]:
-    """Return columns of lines, each with a value for each span of time, and where they begin."""
+    """Return lines as columns with a value for each span of time, and the first beginning."""
     if not spans:
         return {"start_ns": None, "bucket_ns": _FINEST_BUCKET_NS, **{name: [] for name in names}}
     start_ns, bucket_ns, many = (spans[0][name] for name in ("start_ns", "bucket_ns", "buckets"))

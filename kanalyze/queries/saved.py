@@ -1,15 +1,15 @@
-"""Files that keep the tables of a run, and what of them is believed when they are read.
+"""Files of saved tables, and how to read them without trusting them.
 
 In: paths of such files. Out: views of their tables in a database, and their headers. This module
-must not know who writes rows or what is asked of them.
+must not know who writes rows or who queries them.
 
-A file is a database of DuckDB. Its rows stand in the schema :data:`ROWS`, in a table each, as the
-run gave them, and its header in ``ROWS.header``: names and values, each of JSON. Beside them there
-are the views that ``kanalyze sql`` has, for those who open the file with DuckDB itself.
+A file is a DuckDB database. Its rows are in the schema :data:`ROWS`, with one table for each table
+of the run. Its header is in ``ROWS.header``: names, and values as JSON. There are also the views of
+``kanalyze sql``, for users who open the file with DuckDB itself.
 
-Whoever made a file may have put anything into it. So it is opened to be read alone, in a database
-that can reach no other file and no network; of what is in it nothing is read but tables, those that
-we know, whose columns have our names and types and are no expressions.
+The file may come from anyone and contain anything. So it is opened read-only, in a database that
+cannot access any other file or the network. Only the tables that we know are read, and only columns
+with our names and types that are not expressions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 LAYOUT = 1
-"""Of the file. A later one is not read; columns that an older file does not have are null."""
+"""Version of the file's layout. Later versions cannot be read; columns missing in older files are
+null."""
 ROWS = "stored"
 """The schema of the tables that hold rows."""
 REQUEST_ID = ID_COLUMN.name
@@ -57,52 +58,50 @@ _TYPES = {
     "list<string>": "VARCHAR[]",
 }
 _SHIFTED = (REQUEST_ID, "connection_number")
-"""Columns of numbers from 1: of a second file they go on behind those of the first."""
+"""Columns with numbers from 1: those of a second file continue after those of the first."""
 
 
 class SavedFileError(KanalyzeError):
-    """A saved file cannot be read, and why."""
+    """A saved file cannot be read; the text says why."""
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def view_of(table: str, columns: Iterable[tuple[str, str | None]]) -> str:
-    """Return the SQL of a view of a table's rows, with timestamps beside points in time.
+    """Return the SQL of a view of a table's rows, with timestamps beside Unix times.
 
     Args:
-        table: its name.
-        columns: the name of each column, and that of the timestamps beside it, in UTC.
+        table: name of the table.
+        columns: name of each column, and of its timestamp column (in UTC) or None.
     """
     shown = []
     for name, time in columns:
         shown.append(quoted(name))
         if time is not None:
-            # The largest number is DuckDB's infinity, and none of its times.
+            # DuckDB's timestamps use the largest number for infinity.
             ns = f"nullif({quoted(name)}, 9223372036854775807)"
             shown.append(f"make_timestamp_ns({ns}) AS {quoted(time)}")
     return f"CREATE VIEW main.{table} AS SELECT {', '.join(shown)} FROM {ROWS}.{table}"
 
 
 def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a header as the lines of its table."""
+    """Return a header as the rows of its table."""
     return [(name, json.dumps(value)) for name, value in {"layout": LAYOUT, **header}.items()]
 
 
 def attach_saved(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str], folder: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Make views ``ROWS.TABLE`` of all rows of files, one behind the other.
+    """Make views ``ROWS.TABLE`` of all rows of files, one file after the other.
 
-    Return the headers of the files, and the tables that all of them have.
-
-    Afterwards the connection can reach no other file, but for those in ``folder``, and its settings
-    are fixed.
+    Return the headers of the files, and the names of the tables that all of them have. Afterwards
+    the connection can access no other files except in ``folder``, and its settings are locked.
 
     Raises:
-        SavedFileError: a file cannot be read, or none of ours; or was saved by a newer kanalyze.
+        SavedFileError: a file cannot be read, was not saved by kanalyze, or by a newer version.
     """
     import duckdb
 
@@ -127,7 +126,7 @@ def attach_saved(
 
 
 class _Attached:
-    """A file that was attached, as far as it is believed."""
+    """An attached file; only its checked tables and columns are used."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, name: str, path: str) -> None:
         self.name = name
@@ -142,7 +141,7 @@ class _Attached:
         ]
 
     def select(self, table: str, shift: Mapping[str, int]) -> str:
-        """Return the SQL that selects the rows of a table, with numbers shifted by so much."""
+        """Return the SQL that selects the rows of a table, with numbers increased by ``shift``."""
         spec = TABLES[table].columns
         columns = (ID_COLUMN, *spec) if table == "requests" else spec
         kinds = _types_of(self._connection, columns)
@@ -155,10 +154,10 @@ class _Attached:
             elif stored is None:
                 raise SavedFileError(
                     f"{self._path}: has no column {column.name} of {table}: "
-                    "save it again with this kanalyze"
+                    "save the captures again with this kanalyze"
                 )
             elif stored != (kind, False):
-                raise SavedFileError(f"{self._path}: column {column.name} of {table} is not ours")
+                raise SavedFileError(f"{self._path}: column {column.name} of {table} is invalid")
             elif column.name in shift:
                 shown.append(f"{name} + {shift[column.name]} AS {name}")
             else:
@@ -166,7 +165,7 @@ class _Attached:
         return f"SELECT {', '.join(shown)} FROM {self.name}.{ROWS}.{table}"
 
     def last(self, column: str) -> int:
-        """Return the largest number in a column of any table; 0 where there is none."""
+        """Return the largest number in a column, over all tables; 0 if there is none."""
         tables = [t for t in self.tables if (t, column) in self._columns]
         sql = " UNION ALL ".join(
             f"SELECT max({column}) FROM {self.name}.{ROWS}.{table}" for table in tables
@@ -175,7 +174,7 @@ class _Attached:
         return max((number for (number,) in found if number is not None), default=0)
 
     def _stored_columns(self) -> dict[tuple[str, str], tuple[str, bool]]:
-        """Return type of each column of tables with rows, and whether it is an expression."""
+        """Return the type of each stored column, and whether the column is an expression."""
         sql = (
             "SELECT c.table_name, c.column_name, c.data_type, c.is_generated "
             "FROM duckdb_columns() AS c JOIN duckdb_tables() AS t USING (database_name, table_oid) "
@@ -187,12 +186,12 @@ class _Attached:
     def _header(self) -> dict[str, Any]:
         expected = {(("header", name), ("VARCHAR", False)) for name in ("name", "value")}
         if not expected <= set(self._columns.items()):
-            raise SavedFileError(f"{self._path}: is a DuckDB file that kanalyze did not save")
+            raise SavedFileError(f"{self._path}: a DuckDB file that kanalyze did not save")
         table = f"{self.name}.{ROWS}.header"
         sql = f"SELECT coalesce(sum(strlen(name) + strlen(value)), 0) FROM {table}"
         ((size,),) = self._connection.execute(sql).fetchall()
         if size > _MOST_HEADER_BYTES:
-            raise SavedFileError(f"{self._path}: has a header of {size} bytes")
+            raise SavedFileError(f"{self._path}: the header is too large: {size} bytes")
         lines = self._connection.execute(f"SELECT name, value FROM {table}").fetchall()
         try:
             header = {str(name): json.loads(value) for name, value in lines}
@@ -210,9 +209,9 @@ class _Attached:
 
 
 def _union(connection: duckdb.DuckDBPyConnection, files: Sequence[_Attached]) -> list[str]:
-    """Make a view of the rows of each table that all files have; return these.
+    """Make a view of the rows of each table that all files have; return the names of these.
 
-    Numbers of a second file go on behind those of the first.
+    Numbers of a second file continue after those of the first.
     """
     shifts: list[dict[str, int]] = [{}]
     for file in files[:-1]:
@@ -227,14 +226,14 @@ def _union(connection: duckdb.DuckDBPyConnection, files: Sequence[_Attached]) ->
 
 
 def shown_columns(table: str) -> list[tuple[str, str | None]]:
-    """Return the columns of a table as :func:`view_of` takes them."""
+    """Return the columns of a table for :func:`view_of`."""
     spec = TABLES[table].columns
     columns = (ID_COLUMN, *spec) if table == "requests" else spec
     return [(each.name, time_name(each.name) if each.is_time else None) for each in columns]
 
 
 def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the types of columns as DuckDB tells them."""
+    """Return the types of columns in DuckDB's words."""
     nulls = ", ".join(f"typeof(CAST(NULL AS {_type_of(column)}))" for column in columns)
     (found,) = connection.execute(f"SELECT {nulls}").fetchall()
     return tuple(found)

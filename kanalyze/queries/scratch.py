@@ -1,9 +1,9 @@
-"""A folder for files that go when a process ends, even if it was killed.
+"""A folder for temporary files that is removed even if the process is killed.
 
 In: nothing. Out: a folder. This module must not know what is put there.
 
-A process that is killed cannot remove anything. So a folder holds a file that is locked as long as
-its process lives, and whoever makes a folder removes those beside it that no process holds.
+A process that is killed cannot remove anything. So each folder has a file that its process locks
+while it lives, and whoever makes a folder removes the other folders whose lock is free.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _LOCK = "lock"
 
 
 class ScratchFolder:
-    """An empty folder among the temporary files."""
+    """An empty folder in the system's folder for temporary files."""
 
     def __init__(self) -> None:
-        """Make one, and remove those that dead processes left."""
+        """Make a folder, and remove those of dead processes."""
         _remove_abandoned()
         self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
         self.path = Path(self._folder.name)
@@ -33,7 +33,7 @@ class ScratchFolder:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def close(self) -> None:
-        """Remove it with all that is in it; a second time changes nothing."""
+        """Remove the folder with its files; a second call does nothing."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -41,18 +41,18 @@ class ScratchFolder:
 
 
 def _remove_abandoned() -> None:
-    """Remove the folders of processes that are no more."""
+    """Remove the folders of processes that no longer run."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        # Of another user, or removed meanwhile by another process.
+        # It belongs to another user, or another process has removed it.
         with suppress(OSError):
             if _is_abandoned(folder):
                 shutil.rmtree(folder)
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether nobody holds the lock of a folder; raises OSError if it cannot be told.
+    """Return whether the lock of a folder is free; raises OSError if that cannot be checked.
 
-    A folder without a lock is one that is being made.
+    A folder without a lock file is being made.
     """
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

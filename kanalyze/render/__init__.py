@@ -1,5 +1,5 @@
-"""Summaries and rows become something to look at: a terminal report, a table, JSON.
+"""Formats summaries and rows: a terminal report, a table, Markdown, HTML, JSON.
 
-In: summaries and rows. Out: text. Begin reading with ``terminal.py``. It knows neither captures nor
-how anything was counted.
+In: summaries and rows. Out: text. Begin reading with ``terminal.py``. This package must not know
+captures, nor how the figures were computed.
 """

@@ -1,4 +1,4 @@
-"""The columns that a table of anomalies has for reading.
+"""The columns that ``kanalyze anomalies`` shows in a table.
 
 In: rows of anomalies. Out: cells. This module must not know where rows come from.
 """
@@ -20,7 +20,7 @@ __all__ = ["ANOMALY_TABLE", "anomaly_status"]
 
 
 def anomaly_status(row: AnomalyRow) -> str:
-    """Return what the colour of a line stands for: where the fault lies."""
+    """Return the status word that colours a line; it says where the fault lies."""
     return {"capture": "error", "net": "unanswered", "connection": "malformed"}[row.stage]
 
 
@@ -62,4 +62,4 @@ ANOMALY_TABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("message", rank=3), _message),
     ReadableColumn(TableColumn("detail", least=8), lambda row: shown(row.detail or None)),
 )
-"""The columns made for reading, in order."""
+"""The columns of the table, in order."""

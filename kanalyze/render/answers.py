@@ -1,7 +1,7 @@
-"""The columns that the answer to a query has for reading.
+"""The columns that the answer to an SQL query has in a table.
 
-In: names and values of any type that SQL has. Out: cells of a table. This module must not know what
-was asked.
+In: column names, and values of any SQL type. Out: cells of a table. This module must not know the
+query.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST = 8
 
 
 def answer_columns(names: Sequence[str], are_numbers: Sequence[bool]) -> tuple[ReadableColumn, ...]:
-    """Return the columns of an answer whose lines are tuples; numbers stand to the right."""
+    """Return the columns for rows that are tuples; columns of numbers are right-aligned."""
     return tuple(
         _column(place, name, is_number)
         for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
@@ -39,7 +39,7 @@ def _column(place: int, name: str, is_number: bool) -> ReadableColumn:
 
 
 def _text(value: Any) -> str:
-    """Return a value in the fewest characters that say it."""
+    """Return a value as short text."""
     if value is None:
         return MISSING
     if isinstance(value, str):

@@ -11,9 +11,10 @@ _EIGHTHS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
 def columns_for(buckets: int, width: int) -> tuple[int, int]:
-    """Return how ``buckets`` go into ``width`` columns: (buckets a column, columns a bucket).
+    """Return how to fit ``buckets`` into ``width`` columns of text.
 
-    One of them is 1. Neither is below 1.
+    The result is (buckets per column, columns per bucket). Both are at least 1, and one of them is
+    1.
     """
     if buckets <= width:
         return 1, max(1, width // max(buckets, 1))
@@ -21,12 +22,12 @@ def columns_for(buckets: int, width: int) -> tuple[int, int]:
 
 
 def resampled(amounts: list[int], together: int) -> list[int]:
-    """Return the sums of each ``together`` amounts; the last may be of fewer."""
+    """Return the sum of every ``together`` amounts; the last group may be shorter."""
     return [sum(amounts[first : first + together]) for first in range(0, len(amounts), together)]
 
 
 def largest(amounts: list[int | None], together: int) -> list[int]:
-    """Return the largest of each ``together`` amounts; 0 where none is known."""
+    """Return the maximum of every ``together`` amounts; 0 if all of them are null."""
     return [
         max(
             (amount for amount in amounts[first : first + together] if amount is not None),
@@ -37,9 +38,9 @@ def largest(amounts: list[int | None], together: int) -> list[int]:
 
 
 def bar_lines(amounts: list[int], height: int, repeat: int = 1) -> list[str]:
-    """Return ``height`` lines, the top one first: a bar for each amount, the highest full.
+    """Return a bar chart as ``height`` lines, from the top. The largest amount fills the height.
 
-    Each bar is ``repeat`` columns wide. An amount above 0 is never shown as nothing.
+    Each bar is ``repeat`` columns wide. An amount above 0 always shows at least the lowest block.
     """
     top = max(amounts, default=0)
     levels = [_level(amount, top, 8 * height) for amount in amounts]

@@ -1,7 +1,7 @@
 """A comparison for people: as lines for a terminal, or as Markdown.
 
 In: a comparison (see :mod:`kanalyze.queries.compare.comparison`). Out: lines, or text. This module
-must not know how it was made; names from the wire are escaped.
+must not know how it was computed. It escapes names from the wire.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _MEASURES = {"errors": "errors", "unanswered": "unanswered", "throttled": "throt
 
 
 class _Table(NamedTuple):
-    """A titled table, before it meets a terminal or a file."""
+    """A titled table, independent of the output format."""
 
     title: str
     style: str
     columns: tuple[TableColumn, ...]
     rows: Sequence[tuple[str, ...]]
     notes: dict[int, list[str]]
-    """Lines below a row, by its number."""
+    """Lines to show below a row, by the row's number."""
     more: int = 0
-    """Rows that are left out."""
+    """Number of rows that are not shown."""
 
 
 def compare_lines(comparison: _Item, width: int) -> Iterator[Line]:
-    """Give the lines of a comparison; none takes more than ``width``, from 60 columns on."""
+    """Yield the lines of a comparison. From ``width`` 60 on, no line is longer than ``width``."""
     for line in _lines(comparison, width):
         yield from line.fitted(width)
 
@@ -80,7 +80,7 @@ def _lines(comparison: _Item, width: int) -> Iterator[Line]:
 
 
 def compare_markdown(comparison: _Item) -> str:
-    """Return a comparison as Markdown, with tables as GitHub shows them."""
+    """Return a comparison as GitHub-flavoured Markdown."""
     *head, verdict = _head(comparison)
     parts = ["# Comparison", *(f"- {markdown_text(text)}" for text in head)]
     parts += [f"\n**{markdown_text(verdict)}**"]
@@ -98,7 +98,7 @@ def compare_markdown(comparison: _Item) -> str:
 
 
 def _head(comparison: _Item) -> Iterator[str]:
-    """Give what is compared, how, and, as the last line, what was found."""
+    """Yield what is compared and the thresholds; the last line is the result."""
     yield f"A  {_side(comparison['a'])}"
     yield f"B  {_side(comparison['b'])}{_times_as_much(comparison)}"
     for name in ("a", "b"):
@@ -107,12 +107,13 @@ def _head(comparison: _Item) -> Iterator[str]:
                 f"{key.replace('_', ' ')} {shown(str(value))}"
                 for key, value in comparison[name]["filter"].items()
             )
-            yield f"of {name.upper()} only requests that match: {conditions}"
+            yield f"only requests of {name.upper()} that match: {conditions}"
     settings = comparison["settings"]
     times, least = _times(settings["at_least"]), duration_text(settings["least_ns"])
     yield (
-        f"difference: {times} as slow and {least} more, or {times} as many failures and "
-        f"{_points(settings['least_share'])} more of all requests; or the other way round"
+        f"a difference is: latency {times} as long and at least {least} longer, or {times} as many "
+        f"failures and at least {_points(settings['least_share'])} of all requests more; or the "
+        "reverse"
     )
     if comparison["tested"]:
         slices = " and ".join(
@@ -120,14 +121,14 @@ def _head(comparison: _Item) -> Iterator[str]:
             for side in (comparison["a"], comparison["b"])
         )
         yield (
-            f"and by more than chance: {count_text(comparison['differences_tested'])} figures "
-            f"tested, by {slices}; a false alarm among all of them: "
+            f"and it must exceed chance: {count_text(comparison['differences_tested'])} figures "
+            f"tested, over {slices}; probability of any false alarm: "
             f"{100 * settings['false_alarms']:g} %"
         )
     else:
         yield f"NOT TESTED FOR CHANCE: {comparison['not_tested']}"
     if comparison["limited"]:
-        yield "there is more than is compared: the busiest are"
+        yield "there are too many names to compare: only the busiest are compared"
     yield _verdict(comparison)
 
 
@@ -162,7 +163,7 @@ def _verdict(comparison: _Item) -> str:
     if comparison["may_be_chance"]:
         rest.append(f"{len(comparison['may_be_chance'])} may differ by chance")
     if comparison["too_few"]:
-        rest.append(f"{len(comparison['too_few'])} too few or too brief to say")
+        rest.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
     return f"{', '.join(found) or 'no difference'}; {', '.join(rest)}"
 
 
@@ -242,7 +243,7 @@ def _range(difference: _Item, text: Callable[[float], str]) -> str:
 
 
 def _notes(change: _Item) -> Iterator[str]:
-    """Give what else the change says, and what shows the rows."""
+    """Yield the other differences of a change, and the command that shows its rows."""
     kinds = Counter(each["by"] for each in change.get("as_much_for", ()))
     if kinds:
         parts = []
@@ -282,7 +283,7 @@ def _name_table(title: str, names: list[_Item]) -> _Table:
 
 
 def _is_other_load(line: _Item, comparison: _Item) -> bool:
-    """Return whether an API is asked another number of times, or for another size."""
+    """Return whether the rate, a mean size or the long polls of an API differ noticeably."""
     least = comparison["settings"]["at_least"]
     return any(
         None not in line[name] and max(line[name]) >= least * min(line[name])
@@ -308,7 +309,7 @@ def _load_table(load: list[_Item]) -> _Table:
         )
         for line in load[:_MOST_LOAD]
     ]
-    title = "Other load (not judged, but it may explain)"
+    title = "Other load (not judged, but it may explain differences)"
     return _Table(title, "cyan", columns, rows, {}, max(len(load) - _MOST_LOAD, 0))
 
 
@@ -326,7 +327,7 @@ def _remarks(comparison: _Item) -> Iterator[tuple[str, str]]:
         text = ", ".join(names[:_MOST_NAMES])
         if len(too_few) > _MOST_NAMES:
             text += f", and {count_text(len(too_few) - min(len(names), _MOST_NAMES))} more"
-        yield "Too few requests, or in too few slices of time, to say", text
+        yield "Too few requests, or too few slices of time, to judge", text
 
 
 def _short(each: _Item) -> str:

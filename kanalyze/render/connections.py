@@ -1,4 +1,4 @@
-"""The columns that a table of connections has for reading.
+"""The columns that ``kanalyze connections`` shows in a table.
 
 In: rows of connections. Out: cells. This module must not know where rows come from.
 """
@@ -20,12 +20,12 @@ __all__ = ["CONNECTION_TABLE", "connection_status"]
 
 
 def connection_status(row: ConnectionRow) -> str:
-    """Return what is wrong with a connection, for the colour of a line; ``ok`` for nothing.
+    """Return the status word that colours a line; ``ok`` if nothing is wrong.
 
-    ``error`` for a reset, ``unanswered`` where the network or a receiver was in the way, or bytes
-    are missing.
+    ``error`` for a reset, or where TLS failed; ``unanswered`` where the network or a receiver was
+    in the way, or bytes are missing.
     """
-    if row.end == "reset":
+    if row.end == "reset" or row.tls_failure is not None:
         return "error"
     return "unanswered" if _trouble(row) != MISSING or row.end in ("limit", "idle") else "ok"
 
@@ -35,7 +35,7 @@ def _both(client: int | None, broker: int | None) -> int | None:
 
 
 def _trouble(row: ConnectionRow) -> str:
-    """Return what the network or a receiver did, both ends together, in the fewest words."""
+    """Return what the network, a receiver or TLS did, both ends together, in the fewest words."""
     sent_again = _both(row.client_retransmitted_packets, row.broker_retransmitted_packets)
     found = (
         (sent_again, "retransmitted"),
@@ -47,11 +47,20 @@ def _trouble(row: ConnectionRow) -> str:
     lost = row.client_lost_bytes + row.broker_lost_bytes
     if lost:
         texts.append(f"{bytes_text(lost)} lost")
+    if row.tls_failure is not None:
+        texts.append(f"TLS failed: {shown(row.tls_failure)}")
     return ", ".join(texts) or MISSING
 
 
 def _closed(row: ConnectionRow) -> str:
     return row.end if row.closed_by is None else f"{row.end} by {row.closed_by}"
+
+
+def _protocol(row: ConnectionRow) -> str:
+    if row.tls_version is None:
+        return shown(row.protocol)
+    version = shown(row.tls_version)
+    return version if row.protocol == "tls" else f"{shown(row.protocol)}, {version}"
 
 
 def _arrow(row: ConnectionRow) -> str:
@@ -62,7 +71,7 @@ def _arrow(row: ConnectionRow) -> str:
 CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("start", rank=6), lambda row: clock_text(row.start_ns)),
     ReadableColumn(TableColumn("connection", least=30), _arrow),
-    ReadableColumn(TableColumn("protocol"), lambda row: shown(row.protocol)),
+    ReadableColumn(TableColumn("protocol"), _protocol),
     ReadableColumn(TableColumn("client", least=8, rank=5), lambda row: shown(row.client_id)),
     ReadableColumn(TableColumn("lifetime", right=True), lambda row: duration_text(row.duration_ns)),
     ReadableColumn(
@@ -89,4 +98,4 @@ CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("end"), _closed),
     ReadableColumn(TableColumn("trouble", least=8), _trouble),
 )
-"""Of connections; round trips are means, seen from the capture point."""
+"""Columns of connections. Round trips are means, measured from the capture point."""

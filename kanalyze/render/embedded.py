@@ -1,10 +1,10 @@
-"""The consumer protocol inside of JoinGroup and SyncGroup, as lines of text.
+"""The consumer protocol inside JoinGroup and SyncGroup messages, as lines of text.
 
 In: the trace of a body. Out: lines. This module must not know frames, nor who shows the lines.
 
-The bytes belong to the protocol of the group: they are read only where the message itself has the
-protocol type ``consumer`` (JoinGroup requests; JoinGroup responses from version 7 on, SyncGroup
-from version 5 on).
+The format of these bytes depends on the protocol type of the group. They are parsed only if the
+message itself says that the type is ``consumer``. JoinGroup requests always say it; JoinGroup
+responses say it from version 7 on, SyncGroup from version 5 on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_NAMED = 20
 
 
 def embedded_lines(body: TraceNode) -> Iterator[str]:
-    """Give a line for each subscription and assignment in a body; none where there are none."""
+    """Yield a line for each subscription and each assignment in a body."""
     types = [node.value for node in body.children if node.name == "ProtocolType"]
     if types != [_CONSUMER]:
         return

@@ -1,7 +1,7 @@
-"""Findings as lines: what is wrong, why it matters, what repairs it, and what shows the rows.
+"""Findings as lines: what is wrong, why it matters, how to repair it, how to see the rows.
 
-In: findings as the report has them. Out: lines. This module must not know how they are found; names
-from the wire are escaped.
+In: findings as the report has them. Out: lines. This module must not know how they are found. It
+escapes names from the wire.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FindingGroup(NamedTuple):
 
     title: str
     seen: list[tuple[str, str]]
-    """Of the first few: what was seen, and the command that shows its rows."""
+    """For the first few findings: what was seen, and the command that shows the rows."""
     more: int
     why: str
     repair: str
@@ -39,7 +39,7 @@ class FindingGroup(NamedTuple):
 
 
 def finding_groups(findings: Sequence[dict[str, Any]]) -> Iterator[FindingGroup]:
-    """Give findings by kind, the worst first."""
+    """Yield findings grouped by kind, the most severe first."""
     for _, group in groupby(findings, key=lambda finding: finding["name"]):
         of_kind = list(group)
         first = of_kind[0]
@@ -52,19 +52,19 @@ def finding_groups(findings: Sequence[dict[str, Any]]) -> Iterator[FindingGroup]
 
 
 def left_out_text(report: Mapping[str, Any]) -> str | None:
-    """Return what was not looked for, and why; None where nothing was left out."""
+    """Return the kinds of findings that were not searched for, and why; None if there are none."""
     names = [shown(name) for name in report.get("findings_left_out", ())]
     if not names:
         return None
-    return f"not looked for, for they need rows that were left out: {', '.join(names)}"
+    return f"not searched for, because they need all rows: {', '.join(names)}"
 
 
 def finding_lines(
     findings: Sequence[dict[str, Any]], left_out: str | None = None
 ) -> Iterator[Line]:
-    """Give the lines of findings, the worst first; the first few of each kind.
+    """Yield the lines of the first few findings of each kind, the most severe first.
 
-    ``left_out`` says what was not looked for.
+    ``left_out`` says which kinds were not searched for.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
@@ -85,7 +85,7 @@ def finding_lines(
 
 
 def _seen(finding: dict[str, Any]) -> str:
-    """Return the figures, whom they concern, and from when on."""
+    """Return the figures of a finding, whom it concerns, and when it began."""
     text = finding["what"]
     whom = [
         f"{name.replace('_', ' ')} {shown(str(value))}"
@@ -101,7 +101,7 @@ def _seen(finding: dict[str, Any]) -> str:
 
 
 def _names(text: str, name: str) -> bool:
-    """Return whether a text has a name as a word of its own."""
+    """Return whether ``text`` contains ``name`` as a whole word."""
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
 
 

@@ -1,4 +1,4 @@
-"""The head of the report: what was captured, how well, and how much of it there was.
+"""The head of the report: what was captured, how completely, and how much.
 
 In: a summary. Out: lines. This module must not know the tables that follow.
 """
@@ -29,10 +29,11 @@ _WARNING = "bold yellow"
 
 
 def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
-    """Give the lines before the first table; they may be longer than a terminal is wide."""
+    """Yield the lines before the first table; they may be longer than a terminal is wide."""
     yield from _captured(summary["capture"])
     yield from _described(summary["quality"])
     yield from _connections(summary["quality"])
+    yield from _tls(summary["tls"])
     yield from _conditions(summary["filter"])
     yield from _totals(summary["totals"])
     for warning in _warnings(summary):
@@ -58,7 +59,7 @@ def _captured(capture: dict[str, Any]) -> Iterator[Line]:
 
 
 def _described(quality: dict[str, Any]) -> Iterator[Line]:
-    """Give the metadata of the captures."""
+    """Yield the capture files' own metadata: interfaces, names, comments."""
     if quality["interfaces"]:
         yield Line(f"captured on {'; '.join(_some(quality['interfaces']))}")
     for text in _some(quality["comments"]):
@@ -67,8 +68,22 @@ def _described(quality: dict[str, Any]) -> Iterator[Line]:
         yield Line(f"{_counted(quality['packet_comments'], 'comment')} on packets")
 
 
+def _tls(lines: list[dict[str, Any]]) -> Iterator[Line]:
+    """Say which versions were spoken, and what became of them."""
+    versions: dict[str, int] = {}
+    for line in lines:
+        name = line["tls_version"] or "of an unknown version"
+        versions[name] = versions.get(name, 0) + line["connections"]
+    texts = [f"{count_text(count)} {shown(name)}" for name, count in sorted(versions.items())]
+    for name in ("decrypted", "failed"):
+        count = sum(line[name] for line in lines)
+        texts += [f"{count_text(count)} {name}"] if count else []
+    if texts:
+        yield Line(f"connections with TLS: {', '.join(texts)}")
+
+
 def _some(texts: dict[str, int]) -> list[str]:
-    """Return the first texts, and how many more there are."""
+    """Return the first few texts, and how many more there are."""
     names = list(texts)
     found = [shown(name, _LONGEST_TEXT) for name in names[:_MOST_TEXTS]]
     rest = len(names) - len(found)
@@ -91,17 +106,17 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
     yield Line(f"{text}: {', '.join(kinds)}" if kinds else text)
     if quality["tunnels"]:
         inside = ", ".join(_by_count(quality["tunnels"]))
-        yield Line(f"inside of tunnels, by TCP packets: {inside}")
+        yield Line(f"inside tunnels, by TCP packets: {inside}")
     if quality["other_packets"]:
         others = ", ".join(_by_count(quality["other_packets"]))
-        yield Line(f"packets read no further: {others}")
+        yield Line(f"packets not analysed: {others}")
     captured_again = quality["duplicate_bytes"] - quality["network_duplicate_bytes"]
     troubles = [
         f"{bytes_text(quality['retransmitted_bytes'])} retransmitted"
         if quality["retransmitted_bytes"]
         else "",
         f"{bytes_text(captured_again)} captured more than once" if captured_again else "",
-        f"{bytes_text(quality['network_duplicate_bytes'])} doubled by the network"
+        f"{bytes_text(quality['network_duplicate_bytes'])} duplicated by the network"
         if quality["network_duplicate_bytes"]
         else "",
         f"{_counted(quality['out_of_order_packets'], 'packet')} out of order"
@@ -123,7 +138,7 @@ _MOST_NAMES = 6
 
 
 def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> list[str]:
-    """Return ``NUMBER NAME`` of each, the most frequent first; of many, those after as one."""
+    """Return ``NUMBER NAME`` for each, the most frequent first; the rest of many as one sum."""
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     texts = [
         f"{count_text(count)} {(words or {}).get(name, shown(name))}"
@@ -149,11 +164,11 @@ _CONDITIONS = {
     "until": "until",
     "filter": "packets",
 }
-"""What a condition is called."""
+"""How each filter is worded."""
 
 
 def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
-    """Give the filter: the report is not about all that was captured."""
+    """Yield the filter, so that the report is not mistaken for all that was captured."""
     if not conditions:
         return
     texts = [_condition(name, value) for name, value in conditions.items()]
@@ -200,7 +215,7 @@ def _totals(totals: dict[str, Any]) -> Iterator[Line]:
 
 
 def _acknowledged(totals: dict[str, Any]) -> str:
-    """Return how much of what was produced the brokers confirmed, where that is not all of it."""
+    """Return how many produced records the brokers confirmed; empty if that is all of them."""
     if totals["acknowledged_records"] == totals["produced_records"]:
         return ""
     names = ("acknowledged", "one_way", "unanswered")
@@ -217,12 +232,12 @@ def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
     size_bytes = totals[f"{which}_record_bytes"]
     size = at_least(bytes_text(size_bytes), known=known)
     if not count and not known:
-        return "a number that is not known" + (f" ({size}{more})" if size_bytes else "")
+        return "an unknown number" + (f" ({size}{more})" if size_bytes else "")
     return f"{records_text(count, known=known)} ({size}{more})"
 
 
 def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Give the connections that were refused or not answered."""
+    """Yield the connections that were refused, and those that no broker answered."""
     for name, how in (("refused", "refused by"), ("unanswered", "without an answer from")):
         if quality[f"{name}_connections"]:
             count = _counted(quality[f"{name}_connections"], "connection")
@@ -230,37 +245,38 @@ def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
 
 
 def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Give the ports of brokers with connections that were not recognised, and the remedy."""
+    """Yield the broker ports whose connections were not recognised as Kafka, and what to do."""
     for port, total in quality["unread_ports"].items():
         yield (
             f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
             f"Kafka, {bytes_text(total['bytes'])} in {_counted(total['packets'], 'packet')}: "
-            f"use --port {port} to read what is on it"
+            f"use --port {port} to read it as Kafka"
         )
 
 
 def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Give how much TCP data was captured but discarded.
+    """Yield how much TCP data was captured but not read, and why.
 
-    A late packet without payload is usual: the last acknowledgment of a connection.
+    Late packets without payload are not counted: the last acknowledgment of a connection often is
+    one.
     """
     if quality["late_bytes"]:
-        yield f"{bytes_text(quality['late_bytes'])} sent after a connection had ended, not read"
+        yield f"{bytes_text(quality['late_bytes'])} sent after the end of a connection, not read"
     if quality["out_of_window_packets"]:
         yield (
             f"{_counted(quality['out_of_window_packets'], 'packet')} "
-            f"({bytes_text(quality['out_of_window_bytes'])}) not read: the sequence number does "
-            f"not fit the connection"
+            f"({bytes_text(quality['out_of_window_bytes'])}) with a sequence number outside the "
+            f"window, not read"
         )
     if quality["before_start_bytes"]:
         yield (
-            f"{bytes_text(quality['before_start_bytes'])} from before the first byte seen of a "
+            f"{bytes_text(quality['before_start_bytes'])} before the first byte seen of a "
             f"connection, not read"
         )
 
 
 def _warnings(summary: dict[str, Any]) -> Iterator[str]:
-    """Give a line for each reason to doubt what follows."""
+    """Yield a line for each reason to doubt the figures that follow."""
     quality, totals = summary["quality"], summary["totals"]
     if not totals["rows"]:
         yield (
@@ -285,17 +301,17 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     yield from _undecoded(quality)
     yield from unread_texts(quality)
     if quality["lost_datagrams"]:
-        yield f"{_counted(quality['lost_datagrams'], 'IP packet')} of which fragments are missing"
+        yield f"{_counted(quality['lost_datagrams'], 'IP packet')} with missing fragments"
     if quality["unreadable_packets"]:
         yield f"{_counted(quality['unreadable_packets'], 'packet')} with unreadable headers"
     if totals["orphan_response"]:
         yield f"{_counted(totals['orphan_response'], 'response')} without a request"
     if summary["limited"]:
-        yield f"too many {', '.join(summary['limited'])} to tell all apart: the rest is one line"
+        yield f"too many {', '.join(summary['limited'])} to list each: the rest is summed up"
 
 
 def _who(counts: dict[str, int]) -> str:
-    """Return the endpoints, with how often each where there are several."""
+    """Return the endpoints; if there are several, with the number for each."""
     return ", ".join(counts) if len(counts) == 1 else ", ".join(_by_count(counts))
 
 
@@ -306,8 +322,8 @@ def _undecoded(quality: dict[str, Any]) -> Iterator[str]:
     parts = [
         f"{bytes_text(quality[name])} {word}"
         for name, word in (
-            ("undecoded_bytes", "in messages that were not read to the end"),
-            ("skipped_bytes", "passed over while out of step"),
+            ("undecoded_bytes", "in messages that could not be decoded to the end"),
+            ("skipped_bytes", "skipped because frame boundaries were lost"),
         )
         if quality[name]
     ]

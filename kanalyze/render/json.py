@@ -1,6 +1,6 @@
 """A summary as JSON.
 
-In: a summary. Out: ASCII text. This module must not know what a summary holds.
+In: a summary. Out: ASCII text. This module must not know what is in a summary.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ __all__ = ["summary_json"]
 
 
 def summary_json(summary: dict[str, Any]) -> str:
-    """Return a summary as indented JSON, ending in a line break.
+    """Return a summary as indented JSON that ends in a line break.
 
-    ``kanalyze_version`` is added. Integers are exact; all but ASCII is escaped.
+    ``kanalyze_version`` is added. Integers are exact; every character outside ASCII is escaped.
     """
     written = {
         "schema": summary["schema"],

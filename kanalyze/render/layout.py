@@ -1,7 +1,7 @@
-"""Lines of a table, fitted to a width.
+"""Fits the columns of a table to a width.
 
-In: cells as text. Out: padded cells. This module must not know what is in them. Widths are those
-that characters take on a terminal: 2 for a wide one, 0 for a combining one.
+In: cells as text. Out: padded cells. This module must not know what is in them. Widths are counted
+in terminal columns: a wide character takes 2, a combining one 0.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _NARROWEST = 8
 
 
 class TableColumn(NamedTuple):
-    """How a column behaves when there is little room."""
+    """A column of a table, and what may be done to it if there is little room."""
 
     title: str
     right: bool = False
     least: int | None = None
-    """Width it may be cut down to before others are left out; None: it is never cut."""
+    """Width to which it may be cut before columns are left out; None: it is never cut."""
     rank: int = 0
-    """0: always there. Others are left out when there is no room, the highest rank first."""
+    """0: it is always shown. Of the others, the highest rank is left out first."""
 
 
 def cell_width(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len  # most texts need no table of characters
+    from rich.cells import cell_len  # imported late: most texts do not need its tables
 
     return cell_len(text)
 
 
 def natural_widths(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]) -> list[int]:
-    """Return the width each column needs to show everything."""
+    """Return the width that each column needs to show all of its cells."""
     widths = [cell_width(column.title) for column in columns]
     for row in rows:
         widths = [max(width, cell_width(cell)) for width, cell in zip(widths, row, strict=True)]
@@ -52,11 +52,10 @@ def natural_widths(columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]
 def fitted(
     columns: Sequence[TableColumn], natural: Sequence[int], width: int | None
 ) -> list[int | None]:
-    """Return the width of each column so that a line takes at most ``width``; None: left out.
+    """Return the width of each column, so that a line takes at most ``width``; None: left out.
 
-    Columns are left out, then cut, no more than is needed: to ``least`` at first, and when all
-    that may be left out is, down to 8. What can be neither makes the line too long. No limit for
-    ``width`` None.
+    If there is too little room, columns are cut down to ``least``, then left out by rank, then cut
+    down to 8. If that is not enough, the line stays too long. With ``width`` None nothing is cut.
     """
     widths: list[int | None] = list(natural)
     if width is None:
@@ -70,7 +69,7 @@ def fitted(
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """Return a cell's text in exactly ``width``, cut with an ellipsis where it is too long."""
+    """Return a cell's text in exactly ``width``; a longer text is cut and ends in an ellipsis."""
     taken = cell_width(text)
     if taken > width:
         return _cut_to(text, width - 1) + "\u2026" if width > 0 else ""
@@ -79,7 +78,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def _cut_to(text: str, width: int) -> str:
-    """Return the beginning of a text that takes more than ``width``, in exactly that."""
+    """Return the beginning of a text that is wider than ``width``, in exactly ``width``."""
     if text.isascii():
         return text[:width]
     from rich.cells import set_cell_size
@@ -88,7 +87,7 @@ def _cut_to(text: str, width: int) -> str:
 
 
 def _by_rank(columns: Sequence[TableColumn]) -> list[int]:
-    """Return the columns that may be left out, the first to go first."""
+    """Return the columns that may be left out, in the order in which they are."""
     ranked = [index for index, column in enumerate(columns) if column.rank]
     return sorted(ranked, key=lambda index: -columns[index].rank)
 
@@ -108,7 +107,7 @@ def _line_width(widths: Iterable[int | None]) -> int:
 
 
 def _cut(widths: Sequence[int | None], least: Sequence[int | None], width: int) -> list[int | None]:
-    """Take from the widest column that may be cut, until the line fits."""
+    """Narrow the widest column that may be cut, until the line fits."""
     cut = list(widths)
     for _ in range(_line_width(cut) - width):
         spare = [

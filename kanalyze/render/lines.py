@@ -1,7 +1,7 @@
-"""Lines of text with styles, before they meet a terminal or a file.
+"""Lines of styled text, independent of a terminal or a file.
 
-In: texts, each with the name of a style. Out: :class:`Line`, and lines broken to fit a width. This
-module must not know what shows them: a file takes the text alone, and needs no library for it.
+In: texts, each with the name of a style. Out: :class:`Line`, also broken to fit a width. This
+module must not know what shows the lines: a file takes their plain text and needs no library.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _WORD = re.compile(r"\s*\S+\s*")
 
 
 class Line:
-    """A line: parts of text, each in a style such as ``bold cyan``; no style for ``""``."""
+    """A line: parts of text, each with a style such as ``bold cyan``; ``""`` is no style."""
 
     __slots__ = ("parts",)
 
     def __init__(self, text: str = "", style: str = "") -> None:
-        """Make a line of one part, or an empty one to append to."""
+        """Make a line of one part; without a text, an empty line to append to."""
         self.parts = [(text, style)] if text else []
 
     def append(self, text: str, style: str = "") -> None:
@@ -36,7 +36,7 @@ class Line:
         self.parts.append((text, style))
 
     def rstrip(self) -> None:
-        """Take the spaces away at the end."""
+        """Remove the spaces at the end."""
         while self.parts:
             text, style = self.parts.pop()
             if text := text.rstrip():
@@ -49,11 +49,11 @@ class Line:
         return "".join(text for text, _ in self.parts)
 
     def fitted(self, width: int) -> Iterator[Line]:
-        """Give the line as lines that take at most ``width``.
+        """Yield the line as lines that take at most ``width``.
 
-        One of a single part, which is prose, is broken between words, or within a word that has
-        no room in a line of its own; where it begins with spaces, the lines that follow begin with
-        two more. Of others, whose parts stand in columns, the end is cut off.
+        A line of a single part is prose. It is broken between words, and a word that is longer than
+        a line is broken too. If it begins with spaces, continuation lines begin with two more. A
+        line of several parts stands in columns; it is cut off at ``width``.
         """
         if cell_width(self.plain) <= width:
             yield self
@@ -91,7 +91,7 @@ def _broken(text: str, width: int) -> Iterator[str]:
 
 
 def _folded(word: str, width: int) -> list[str]:
-    """Return a word in pieces of at most ``width``, the spaces after it not counted."""
+    """Return a word in pieces of at most ``width``, not counting the spaces after it."""
     pieces = [""]
     for char in word.rstrip():
         if pieces[-1] and cell_width(pieces[-1] + char) > width:

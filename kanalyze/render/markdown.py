@@ -1,7 +1,7 @@
-"""Markdown, as GitHub shows it.
+"""GitHub-flavoured Markdown.
 
-In: texts. Out: Markdown in which they mean nothing but themselves. This module must not know what
-is written.
+In: texts. Out: Markdown in which the texts have no markup of their own. This module must not know
+what is written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 def markdown_text(text: str) -> str:
-    """Return a text in which nothing means anything to Markdown."""
+    """Return a text with every character escaped that has a meaning in Markdown."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def markdown_code(text: str) -> str:
-    """Return a text of one line as code, in which nothing is escaped."""
+    """Return a text of one line as a code span, in which nothing is escaped."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     ticks = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -33,7 +33,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_table(columns: Sequence[TableColumn], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Give the lines of a table."""
+    """Yield the lines of a table."""
     yield _cells(column.title or " " for column in columns)
     yield f"| {' | '.join('---:' if column.right else '---' for column in columns)} |"
     yield from map(_cells, rows)

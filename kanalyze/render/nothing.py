@@ -1,6 +1,6 @@
-"""The message for captures without Kafka: what was seen instead, and what to try.
+"""The message for captures without Kafka: what was found instead, and what to try.
 
-In: what a capture held. Out: one line. This module must not know where it is shown.
+In: counts of a capture. Out: one line. This module must not know where it is shown.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ def no_kafka_text(
     other_connections: int,
     snapped_bytes: int,
 ) -> str:
-    """Return that there is no Kafka, with the reasons that there may be for it."""
+    """Return that no Kafka was found, with the likely reasons."""
     hints = {
         "there are no packets": not packets and not connections,
         "there is no TCP connection": packets and not connections,
         "TLS is not decrypted": tls_connections,
         "packets were cut short: capture whole ones (tcpdump -s 0)": snapped_bytes,
-        "--port N takes what listens on a port for a broker": other_connections,
+        "if a broker listens on port N, use --port N": other_connections,
     }
     return "; ".join(["no Kafka requests found", *(text for text, holds in hints.items() if holds)])

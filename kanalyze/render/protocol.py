@@ -1,7 +1,7 @@
-"""The known protocol: APIs, their fields in every version, error codes.
+"""The supported protocol: APIs, their fields in every version, error codes.
 
 In: the catalog. Out: lines of text, or plain values for JSON. This module must not know where they
-go. Texts of definitions that a user added are escaped in lines.
+go. It escapes the texts of definitions that a user added.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 _KINDS: tuple[Kind, Kind] = ("request", "response")
 _OLDEST_LOOKED_AT = "2.2"
 _OLDEST, _NEWEST = RELEASES[0], RELEASES[-2]
-"""Releases whose versions the table shows; after the newest comes the development branch."""
+"""Releases that have a column in the table; the development branch has the last one."""
 
 
 # -- all APIs -------------------------------------------------------------------------------------
 
 
 def apis_lines(catalog: Catalog) -> Iterator[str]:
-    """Give the table of all APIs."""
+    """Yield the table of all APIs."""
     columns = (
         TableColumn("key", right=True),
         TableColumn("API"),
@@ -76,13 +76,13 @@ def apis_lines(catalog: Catalog) -> Iterator[str]:
     yield from _table(columns, rows)
     yield ""
     yield (
-        "versions: all that a release has spoken; header: its version, N+: from API version N on; "
-        f"{_OLDEST}, {_NEWEST}: what these releases speak"
+        "versions: all that any release speaks; header: its version, N+: from API version N on; "
+        f"{_OLDEST}, {_NEWEST}: the versions that these releases speak"
     )
 
 
 def summary_facts(api: Api) -> dict[str, Any]:
-    """Return the table's row of an API as plain values; null for never and none."""
+    """Return an API's row of the table as plain values; null for never and none."""
     return {
         "key": api.key,
         "name": api.name,
@@ -101,7 +101,7 @@ def summary_facts(api: Api) -> dict[str, Any]:
 
 
 def api_lines(catalog: Catalog, api: Api) -> Iterator[str]:
-    """Give what is known of an API: facts, then the fields of request and response."""
+    """Yield the facts of an API, then the fields of its request and response."""
     facts = (
         ("versions", str(api.versions)),
         ("flexible", _flexible(api)),
@@ -121,7 +121,7 @@ def api_lines(catalog: Catalog, api: Api) -> Iterator[str]:
 
 
 def api_facts(catalog: Catalog, api: Api) -> dict[str, Any]:
-    """Return what is known of an API as plain values."""
+    """Return the facts of an API as plain values."""
     made = summary_facts(api)
     for kind in _KINDS:
         message = catalog.message(api.key, kind)
@@ -154,7 +154,7 @@ def _field_rows(struct: Struct, message: MessageSpec, depth: int) -> Iterator[tu
     for field in struct.fields:
         versions = field.versions.intersect(message.valid_versions)
         if versions.is_empty:
-            continue  # a user's definition did away with it
+            continue  # a user's definition removed it
         yield (
             f"{'  ' * (depth + 1)}{field.json_name}",
             field.type,
@@ -181,7 +181,7 @@ def _notes(field: Field, message: MessageSpec) -> Iterator[str]:
 
 
 def _default(field: Field) -> str | None:
-    """Return a default that is worth telling: not zero, empty or false."""
+    """Return the default of a field; null if it is zero, empty or false."""
     if field.has_null_default:
         return "null"
     if field.is_array or field.struct is not None or not field.default:
@@ -213,7 +213,7 @@ def _field_facts(field: Field, message: MessageSpec) -> dict[str, Any]:
 
 
 def errors_lines() -> Iterator[str]:
-    """Give the table of error codes."""
+    """Yield the table of error codes."""
     columns = (TableColumn("code", right=True), TableColumn("error"), TableColumn("retriable"))
     rows = [
         (str(fact["code"]), fact["name"], "yes" if fact["retriable"] else "no")
@@ -223,7 +223,7 @@ def errors_lines() -> Iterator[str]:
 
 
 def error_facts() -> list[dict[str, Any]]:
-    """Return the error codes as plain values, by rising code."""
+    """Return the error codes as plain values, in ascending order."""
     return [
         {"code": code, "name": ERRORS[code][0], "retriable": is_retriable(code)}
         for code in sorted(ERRORS)
@@ -276,7 +276,7 @@ def _range_or_none(api: Api, release: str) -> list[int] | None:
 
 
 def _releases_text(api: Api) -> str:
-    """Return the versions by release: ``0-11 in 3.9; 3-12 in 4.0; 3-13 in 4.1 to trunk``."""
+    """Return the versions of each release: ``0-11 in 3.9; 3-12 in 4.0; 3-13 in 4.1 to trunk``."""
     parts = []
     for text, group in groupby(RELEASES, key=lambda release: _spoken(api, release)):
         releases = list(group)
@@ -292,7 +292,7 @@ def _header_version(catalog: Catalog, api: Api, kind: Kind, version: int) -> int
 
 
 def _header_text(catalog: Catalog, api: Api, kind: Kind) -> str:
-    """Return header versions by API version: ``1, 2 in 9+``."""
+    """Return the header version of each API version: ``1, 2 in 9+``."""
     found = [(_header_version(catalog, api, kind, v), v) for v in api.versions.each()]
     parts = []
     for header, group in groupby(found, key=lambda pair: pair[0]):

@@ -1,4 +1,4 @@
-"""The columns that a table of records has for reading.
+"""The columns that ``kanalyze records`` shows in a table.
 
 In: rows of records. Out: cells. This module must not know where rows come from.
 """
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_SHOWN", "record_columns", "record_status"]
 
 LONGEST_SHOWN = 200
-"""Bytes of a key or a value that a table shows."""
+"""Number of bytes of a key or a value that the table shows."""
 _CELL_LIMIT = 60
 _NS_PER_MS = 1_000_000
 _LAST_MS = 253_402_300_799_999
-"""The end of the year 9999; what lies beyond is shown as a number."""
+"""The end of the year 9999. Later timestamps are shown as numbers."""
 
 
 def record_columns(*, values: bool) -> tuple[ReadableColumn, ...]:
-    """Return the columns made for reading; with ``values``, keys, values and headers too."""
+    """Return the columns of the table; with ``values``, also keys, values and headers."""
     return (*_COLUMNS, *(_VALUES if values else ()), *_LAST)
 
 
 def record_status(row: RecordRow) -> str:
-    """Return ``malformed`` or ``ok``, for the colour of a line."""
+    """Return ``malformed`` or ``ok``, which colours the line."""
     return "malformed" if row.problem is not None or row.crc_ok is False else "ok"
 
 
@@ -58,7 +58,7 @@ def _state(row: RecordRow) -> str:
 
 
 def _text(text: str | None, encoding: str | None) -> str:
-    # What was escaped before is harmless; its backslashes must not be doubled.
+    # An escaped text is already printable; its backslashes must not be doubled.
     if text is None or encoding != "escaped":
         return shown(text, _CELL_LIMIT)
     return text if len(text) <= _CELL_LIMIT else text[: _CELL_LIMIT - 1] + "\u2026"

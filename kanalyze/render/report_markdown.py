@@ -1,7 +1,7 @@
-"""The report as Markdown: what the terminal shows, to be pasted into a ticket.
+"""The report as Markdown, with the same content as on a terminal, for tickets.
 
 In: a summary (see :mod:`kanalyze.queries.report`). Out: text. This module must not know where the
-summary comes from; names from the wire mean nothing to Markdown.
+summary comes from. Names from the wire are escaped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHART_WIDTH = 100
 
 
 def report_markdown(summary: dict[str, Any], order: TableOrder | None = None) -> str:
-    """Return a report as Markdown, with tables as GitHub shows them."""
+    """Return a report as GitHub-flavoured Markdown."""
     return "".join(f"{line}\n" for line in _lines(summary, order or TableOrder()))
 
 
@@ -49,7 +49,7 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
 
 
 def _findings(findings: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Give a heading for each kind of finding, and what belongs to it as a list."""
+    """Yield a heading for each kind of finding, with its texts and findings as a list."""
     yield "\n## Findings"
     if not findings:
         yield "\nnone"
@@ -68,6 +68,8 @@ def _table(table: ReportTable) -> Iterator[str]:
     yield from markdown_table(table.columns, [[text for text, _ in row] for row in table.rows])
     if table.more:
         yield f"\nand {count_text(table.more)} more"
+    for note in table.notes:
+        yield f"\n{markdown_code(note)}"
 
 
 def _charts(lines: Iterable[Line]) -> Iterator[str]:

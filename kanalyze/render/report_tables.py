@@ -1,11 +1,10 @@
-"""The tables of a report for people: which there are, their columns, and their order.
+"""The tables of a report for people: which there are, their columns, and the order of their lines.
 
-In: a summary (see :mod:`kanalyze.queries.report`), and what lines are wanted first. Out: cells as
-texts with styles. This module must not know what shows them; whatever text in a summary came over
-the wire is escaped.
+In: a summary (see :mod:`kanalyze.queries.report`), and by which figure lines are sorted. Out: cells
+as texts with styles. This module must not know what shows them. It escapes text from the wire.
 
-Every figure is one of the summary. A table that would say what another one says already is left
-out: a single client needs no table of clients by API.
+Every figure is copied from the summary. A table that would repeat another is left out: with a
+single client there is no table of clients by API.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import clock_text
+from kanalyze.render.times import clock_text, moment_text
 from kanalyze.render.units import (
     bytes_text,
     count_text,
@@ -24,6 +23,7 @@ from kanalyze.render.units import (
     per_mille_text,
     records_text,
 )
+from kanalyze.render.wireshark import filter_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,31 +33,35 @@ __all__ = ["SORTS", "ReportTable", "TableOrder", "is_dated", "report_tables"]
 _Item: TypeAlias = dict[str, Any]
 
 SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
-"""The figures that lines may be ordered by, the largest first."""
+"""The figures by which lines can be sorted, in descending order."""
 
 _WIDE = 100
+_SECONDS = 19
+"""Characters of a moment without its fraction."""
 _MANY, _SOME, _FEW = 40, 10, 5
-"""Lines of a table: of APIs, of what is looked for first, and of the rest."""
+"""Numbers of lines that a table shows: of APIs, of the main tables, of the others."""
 
 
 class TableOrder(NamedTuple):
-    """Which lines of a table stand first, and how many are shown."""
+    """How the lines of a table are sorted, and how many are shown."""
 
     sort: str | None = None
-    """One of :data:`SORTS`; None for the order of the summary."""
+    """One of :data:`SORTS`; None for the order in the summary."""
     limit: int | None = None
-    """None for as many as suit each table."""
+    """Number of lines; None for the default of each table."""
 
 
 class ReportTable(NamedTuple):
-    """A titled table, before it meets a terminal or a file."""
+    """A titled table, independent of the output format."""
 
     title: str
     columns: tuple[TableColumn, ...]
     rows: list[list[tuple[str, str]]]
-    """Each cell with its style."""
+    """Rows of cells, each cell with its style."""
     more: int
-    """Lines that are left out."""
+    """Number of lines that are not shown."""
+    notes: Sequence[str] = ()
+    """Lines below the table."""
 
 
 class _Shown(NamedTuple):
@@ -69,20 +73,22 @@ class _Shown(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """What may stand in a table, before lines are chosen."""
+    """All lines and columns of a table, before lines are sorted and cut."""
 
     title: str
     items: Sequence[_Item]
     columns: Sequence[_Shown]
     most: int = _SOME
     sorted_title: str = ""
-    """The title where another order is asked for; empty for a table that keeps its own."""
+    """The title if lines are sorted by ``--sort``; empty for a table that keeps its own order."""
+    notes: Callable[[Sequence[_Item]], Sequence[str]] = lambda _: ()
+    """Lines below the table, for the items shown."""
 
 
 def report_tables(
     summary: _Item, order: TableOrder, width: int | None = None
 ) -> tuple[list[ReportTable], list[ReportTable]]:
-    """Return the tables that stand before the charts, and those behind them.
+    """Return the tables to show before the charts, and those to show after them.
 
     Tables without lines are left out. For a ``width`` below 100 there are fewer columns.
     """
@@ -98,13 +104,15 @@ def report_tables(
         _partitions(summary),
         _groups(summary),
         _brokers(summary),
+        _tls(summary),
+        _tls_certificates(summary),
     )
     behind = (_worst_times(summary, order), _versions(summary), _codecs(summary), _slowest(summary))
     return _made(before, order), _made(behind, order)
 
 
 def is_dated(summary: _Item) -> bool:
-    """Return whether times of day are not enough."""
+    """Return whether the capture spans several days, so that times need a date."""
     first, last = summary["capture"]["first_time"], summary["capture"]["last_time"]
     return bool(first and last and first[:10] != last[:10])
 
@@ -123,7 +131,8 @@ def _table(content: _Content, order: TableOrder) -> ReportTable:
         [(each.cell(item), _style(each, item)) for each in content.columns] for item in items[:most]
     ]
     columns = tuple(each.column for each in content.columns)
-    return ReportTable(title, columns, rows, max(len(items) - most, 0))
+    notes = content.notes(items[:most])
+    return ReportTable(title, columns, rows, max(len(items) - most, 0), notes)
 
 
 def _style(shown_column: _Shown, item: _Item) -> str:
@@ -138,11 +147,11 @@ _FIGURES = {
     "errors": ("errors",),
     "bytes": ("request_bytes", "response_bytes", "produced_bytes", "fetched_bytes", "bytes"),
 }
-"""The amounts that are added up for a figure, as far as a line has them."""
+"""The fields of a line that are added up to one figure, as far as the line has them."""
 
 
 def _figure(item: _Item, sort: str) -> int | None:
-    """Return what a line is ordered by; None where it has no such figure."""
+    """Return the figure that a line is sorted by; None if it has no such figure."""
     if sort in _FIGURES:
         amounts = [item[name] for name in _FIGURES[sort] if item.get(name) is not None]
         return sum(amounts) if amounts else None
@@ -155,7 +164,7 @@ def _has_figure(items: Iterable[_Item], sort: str) -> bool:
 
 
 def _ordered(items: Iterable[_Item], sort: str) -> list[_Item]:
-    """Return lines with the largest first, unknown ones behind, and the sum of others last."""
+    """Return lines in descending order, then those without a figure, then the sum of others."""
 
     def place(item: _Item) -> tuple[bool, bool, int]:
         figure = _figure(item, sort)
@@ -246,7 +255,7 @@ def _texts(item: _Item, name: str) -> str:
 def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
     apis, title = summary["apis"], "Requests by API, with latency"
     if order.sort:
-        # By the figures of an API as a whole: its requests that waited stay below the others.
+        # Sorted by the figures of the whole API, so that its two lines stay together.
         apis, title = _ordered(apis, order.sort), f"{title}, by {order.sort}"
     columns = (
         _Shown(TableColumn("API", least=20), lambda item: item["label"], "bold"),
@@ -263,7 +272,7 @@ def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
 
 
 def _api_lines(api: _Item) -> Iterator[_Item]:
-    """Give the line of an API, and one for its requests that waited on purpose."""
+    """Yield the line of an API, and a line for its requests that waited on purpose."""
     waited = api["waited"]
     label = _api_label(api)
     if not waited["requests"]:
@@ -304,7 +313,7 @@ _PARTS = {
     "broker_time_ns": "broker",
     "response_send_ns": "answering",
 }
-"""The parts of a request's time, in the order in which it passes, and what they are called."""
+"""The parts of a request's time, in their order, with their titles."""
 
 
 def _parts(summary: _Item) -> _Content:
@@ -322,7 +331,7 @@ def _parts(summary: _Item) -> _Content:
         ),
     )
     return _Content(
-        "Where the time went, of what did not wait on purpose",
+        "Where the time went (requests that waited on purpose left out)",
         lines,
         columns,
         sorted_title="Where the time went",
@@ -330,7 +339,7 @@ def _parts(summary: _Item) -> _Content:
 
 
 def _whole_time(line: _Item) -> int:
-    """Return the time that all requests of a line took together, about."""
+    """Return the approximate total time of all requests of a line in ns."""
     return int(line["requests"]) * int(line["total_time_ns"]["mean"])
 
 
@@ -474,7 +483,7 @@ def _partitions(summary: _Item) -> _Content:
     )
     lines = summary["partitions"]
     if len(lines) == len({(line["topic"], line["topic_id"]) for line in lines}):
-        lines = []  # each topic has one partition, and says the same
+        lines = []  # each topic has one partition, so that the lines would repeat those of topics
     return _Content("Busiest partitions", lines, columns, _FEW, "Partitions")
 
 
@@ -505,8 +514,44 @@ def _brokers(summary: _Item) -> _Content:
     return _Content("Brokers", summary["brokers"], columns, sorted_title="Brokers")
 
 
+def _tls(summary: _Item) -> _Content:
+    columns = (
+        _text("broker", "broker", 20, "bold"),
+        _text("version", "tls_version", 7),
+        _text("cipher suite", "tls_cipher_suite", 20),
+        _count("connections", "connections"),
+        _count("decrypted", "decrypted"),
+        _Shown(
+            TableColumn("failed", right=True),
+            lambda item: count_text(item["failed"]),
+            _red_if("failed"),
+        ),
+        _count("resumed", "resumed", rank=2),
+        _count("mutual", "mutual", rank=2),
+        _duration("handshake p50", "handshake_p50_ns", rank=1),
+        _count("requests (est.)", "estimated_requests", rank=3),
+        _duration("response time p50 (est.)", "estimated_response_time_p50_ns", rank=4),
+    )
+    return _Content("TLS", summary["tls"], columns)
+
+
+def _tls_certificates(summary: _Item) -> _Content:
+    columns = (
+        _text("certificate of", "sent_by", 6),
+        _text("subject", "subject", 16, "bold"),
+        _text("issuer", "issuer", 12),
+        _Shown(
+            TableColumn("valid until", right=True),
+            lambda item: moment_text(item["not_after_ns"])[:_SECONDS],
+            _red_if("expired"),
+        ),
+        _count("connections", "connections"),
+    )
+    return _Content("TLS certificates", summary["tls_certificates"], columns)
+
+
 def _worst_times(summary: _Item, order: TableOrder) -> _Content:
-    """Return the spans of time that are worst, by p99 unless something else is asked for."""
+    """Return the worst spans of time, by p99 unless ``--sort`` names another figure."""
     spans = _spans(summary)
     sort = order.sort or "p99"
     columns = (
@@ -525,7 +570,7 @@ def _worst_times(summary: _Item, order: TableOrder) -> _Content:
 
 
 def _spans(summary: _Item) -> list[_Item]:
-    """Return the spans of time in which there was something, each as a line."""
+    """Return the spans of time that have requests, each as a line."""
     amounts, latency = summary["throughput"], summary["latency"]
     names = [name for name in amounts if name not in ("start_ns", "bucket_ns")]
     quantiles = [name for name in latency if name not in ("start_ns", "bucket_ns")]
@@ -550,7 +595,7 @@ def _versions(summary: _Item) -> _Content:
 
 
 def _version_counts(api: _Item) -> str:
-    """Return the versions of an API, the one with the most requests first."""
+    """Return the versions of an API, the most frequent first."""
     counts = sorted(api["versions"].items(), key=lambda item: -item[1])
     return ", ".join(
         f"{'v' if version.isdigit() else ''}{version}: {count_text(count)}"
@@ -594,11 +639,18 @@ def _slowest(summary: _Item) -> _Content:
         _text("connection", "connection", 20, rank=5),
     )
     title = "Slowest requests (those that waited on purpose left out)"
-    return _Content(title, summary["slowest"], columns)
+    return _Content(title, summary["slowest"], columns, notes=_display_filters)
+
+
+def _display_filters(items: Sequence[_Item]) -> list[str]:
+    """Return the display filters of the packets of requests, for Wireshark."""
+    sides = ("request_packet", "response_packet")
+    packets = [(item["capture"], item[side]) for item in items for side in sides]
+    return [f"Wireshark: {line}" for line in filter_lines(packets)]
 
 
 def _large_parts(item: _Item) -> list[str]:
-    """Return the parts of a request's time, the largest first, but for those below 1 %."""
+    """Return the parts of a request's time, the largest first, without those below 1 %."""
     whole = item["total_time_ns"]
     parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and whole]
     percents = [(round(100 * took / whole), title) for took, title in parts]

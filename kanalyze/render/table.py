@@ -1,8 +1,10 @@
-"""Rows as a table of text, written as they come.
+"""Rows as a table of text, written while rows come in.
 
-In: rows. Out: lines on a text stream. This module must not know where rows come from. The first
-rows decide the widths, so that a table of any length takes little memory. A longer text in a later
-row is cut and ends in an ellipsis; a longer number is not cut and moves its line.
+In: rows. Out: lines on a text stream. This module must not know where rows come from.
+
+The first rows decide the widths, so that a table of any length takes little memory. In later rows,
+a text that is too long is cut and ends in an ellipsis. A number that is too long is not cut: it
+moves the rest of its line to the right.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
 
 _LOOKED_AT = 1000
-"""Rows that decide the widths. They are buffered until there are so many, or memory is full."""
+"""Number of rows that decide the widths; fewer if the memory limit is reached before."""
 _CELL_LIMIT = 60
 _LEAST = 8
 
@@ -36,18 +38,22 @@ _Settled: TypeAlias = tuple[_Cell, TableColumn, int]
 
 
 class ReadableColumn(NamedTuple):
-    """A column made for reading: how wide it may be, and a row's cell in it."""
+    """A column of a table: its layout, and the function that makes a cell of a row."""
 
     column: TableColumn
     cell: _Cell
 
 
 class RowTable:
-    """Writes rows as lines: chosen columns as they are, or a choice made for reading.
+    """Writes rows as lines of a table.
 
-    ``width`` None sets no limit, and nothing is cut. ``readable`` are the columns made for reading
-    of the rows' table; ``status_of`` names what is wrong with a row, for its colour. The stream is
-    not closed.
+    Args:
+        stream: where lines are written; it is not closed.
+        width: the longest line; None for no limit, then nothing is cut.
+        colour: whether to colour lines by status.
+        columns: columns of the row contract to show unchanged; None shows ``readable``.
+        readable: the columns for people; None for those of requests.
+        status_of: returns the status word of a row, which selects the colour.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class RowTable:
         self._cells: tuple[_Settled, ...] | None = None
 
     def write(self, rows: Sequence[AnyRow]) -> None:
-        """Write rows, or hold them back while widths are not settled. Raises OSError."""
+        """Write rows, or buffer them until the widths are known. Raises OSError."""
         if self._cells is None:
             self._buffered.extend(rows)
             if len(self._buffered) >= _LOOKED_AT:
@@ -84,7 +90,7 @@ class RowTable:
             self._stream.write("\n".join(lines) + "\n")
 
     def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block, as ``write`` would."""
+        """Write the rows of a block like ``write``."""
         for rows in (piece.rows() for piece in block.pieces()):
             self._buffered_bytes += sum(map(bytes_of_row, rows))
             self.write(rows)
@@ -92,7 +98,7 @@ class RowTable:
                 self._release()
 
     def close(self) -> None:
-        """Write the buffered rows, the titles at least, and flush. Raises OSError."""
+        """Write the buffered rows, or at least the titles, and flush. Raises OSError."""
         if self._cells is None:
             self._release()
         self._stream.flush()
@@ -120,7 +126,7 @@ class RowTable:
         return self._styled(line, _STYLES.get(self._status_of(row)))
 
     def _fit(self, text: str, column: TableColumn, width: int) -> str:
-        # A number that has grown since the widths were settled is better out of line than cut.
+        # A number that is wider than its column shifts the line, which is better than a cut number.
         may_be_cut = self._width is not None and column.least is not None
         if not may_be_cut and len(text) > width:
             return text
@@ -197,7 +203,7 @@ READABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
     ReadableColumn(TableColumn("packets", right=True, rank=1), _packets),
 )
-"""Of requests."""
+"""Columns of requests for people."""
 
 
 # -- columns of the row contract ------------------------------------------------------------------
@@ -226,7 +232,7 @@ def _text(value: str | None) -> str:
 
 
 def _items(items: list[Any]) -> str:
-    """Return the parts of each item with colons between them: ``orders:0:6:NOT_LEADER``."""
+    """Return the items separated by spaces, with colons between the parts of each."""
     texts = []
     for item in items[:_CELL_LIMIT]:
         parts = (item,) if isinstance(item, str) else item

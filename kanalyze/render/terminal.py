@@ -1,8 +1,7 @@
-"""The report for people, on a terminal or not.
+"""The report for people, on a terminal or in a file.
 
-In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, also on a rich console. This
-module must not know where the summary comes from; whatever text in it came over the wire is
-escaped.
+In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, or output on a rich console. This
+module must not know where the summary comes from. It escapes text from the wire.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CHART_LABEL = 10
 
 
 def render_report(summary: _Item, console: Console, order: TableOrder | None = None) -> None:
-    """Show a summary on a rich console."""
+    """Print a summary on a rich console."""
     from rich.text import Text
 
     for line in report_lines(summary, console.width, order):
@@ -44,7 +43,7 @@ def render_report(summary: _Item, console: Console, order: TableOrder | None = N
 
 
 def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
-    """Give the lines of a summary; none takes more than ``width``, from 60 columns on."""
+    """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
     before, behind = report_tables(summary, order or TableOrder(), width)
     left_out = left_out_text(summary)
     lines = chain(
@@ -59,7 +58,7 @@ def report_lines(summary: _Item, width: int, order: TableOrder | None = None) ->
 
 
 def _table(table: ReportTable, width: int) -> Iterator[Line]:
-    """Give the lines of a table, and of its title."""
+    """Yield the title and the lines of a table."""
     yield Line()
     yield Line(table.title, style="bold cyan")
     columns = table.columns
@@ -70,6 +69,8 @@ def _table(table: ReportTable, width: int) -> Iterator[Line]:
         yield table_line(columns, widths, row)
     if table.more:
         yield Line(f"and {count_text(table.more)} more", style="dim")
+    for note in table.notes:
+        yield Line(note, style="dim")
 
 
 def _charts(summary: _Item, width: int) -> Iterator[Line]:
@@ -83,7 +84,7 @@ def _charts(summary: _Item, width: int) -> Iterator[Line]:
 
 
 def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
-    """Give a title and charts of what goes over time; nothing where there are no requests."""
+    """Yield a title and charts of amounts over time; nothing if there are no requests."""
     series = summary["throughput"]
     buckets = len(series["requests"])
     if not buckets:

@@ -1,4 +1,4 @@
-"""Text from the wire, fit for a terminal.
+"""Text from the wire, made safe for a terminal.
 
 In: any text, or None. Out: short printable text. This module must not know colours or widths.
 """
@@ -10,20 +10,20 @@ from kanalyze.common.escaping import escape
 __all__ = ["MISSING", "shown"]
 
 MISSING = "-"
-"""The text of a null."""
+"""The text for null."""
 
 _LIMIT = 120
 
 
 def shown(text: str | None, limit: int = _LIMIT) -> str:
-    """Return a text with escapes for all that is not printable, and not longer than ``limit``.
+    """Return a text with unprintable characters escaped, cut to at most ``limit`` characters.
 
-    Null is ``-``; the empty text is ``""`` in quotes, and so is a text that is just ``-``.
+    Null is ``-``. The empty text is ``""``, and the text ``-`` is written in quotes.
     """
     if text is None:
         return MISSING
     if text in ("", MISSING):
         return f'"{text}"'
-    # Cut first: escaping makes a text longer, never shorter.
+    # Cut first: escaping never makes a text shorter.
     escaped = escape(text[: limit + 1])
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "\u2026"

@@ -1,13 +1,13 @@
 """Exchanges as trees of text: every field with its position, type and value.
 
-In: exchanges that hold their frames' bytes, with their rows. Out: lines. This module must not know
-where they go, nor what a field means, but for error codes, which have names.
+In: exchanges with the bytes of their frames, and their rows. Out: lines. This module must not know
+where they go, nor the meaning of fields, except that error codes have names.
 
-A line is ``START..END  NAME: TYPE = VALUE``. Positions count from the first byte of the frame, its
-size prefix; END is the position after the last byte, length prefixes included. Tag sections
-without tags, single zero bytes, have no line. Whatever came over the wire is escaped and, unless
-all is asked for, cut: a text after 120 characters, bytes after 32, an array after 20 elements.
-Secrets are hidden (see :mod:`kanalyze.decoding.secrets`).
+A line is ``START..END  NAME: TYPE = VALUE``. Positions count bytes from the first byte of the
+frame, which is its size prefix. END is the position after the last byte, length prefixes included.
+An empty tag section (a single zero byte) has no line. Text from the wire is escaped. Unless
+everything is asked for, values are cut: texts after 120 characters, bytes after 32, arrays after
+20 elements. Secrets are hidden (see :mod:`kanalyze.decoding.secrets`).
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ class TreeText:
         """Make a writer.
 
         Args:
-            reader: says where bodies begin, what they are read as, and what is secret.
-            everything: cut nothing. A tree is held whole while it is written: an exchange takes
-                memory in proportion to its fields.
+            reader: says where a body begins, which type it has, and which fields are secret.
+            everything: cut nothing. An exchange then takes memory in proportion to its fields.
         """
         self._reader = reader
         self._limits = _Limits(_MOST_ELEMENTS, _MOST_CHARACTERS, _MOST_BYTES)
@@ -75,7 +74,7 @@ class TreeText:
             self._limits = _Limits(None, None, None)
 
     def lines(self, exchange: Exchange, row: Row, decoded: DecodedExchange) -> Iterator[str]:
-        """Give the lines of an exchange, without line ends; no two exchanges share one."""
+        """Yield the lines of an exchange, without line ends."""
         yield _title(row)
         yield f"{_STEP}{row.connection} connection {row.connection_number}"
         if row.anomalies:
@@ -101,7 +100,7 @@ class TreeText:
     def _frame(
         self, data: bytes, api_key: int, api_version: int | None, kind: Kind
     ) -> Iterator[str]:
-        """Give the lines of a frame, as far as it can be read."""
+        """Yield the lines of a frame, as far as it could be decoded."""
         if api_version is None:
             return
         size = TraceNode("size", 0, PREFIX_BYTES, "int32", int.from_bytes(data[:4], "big"))
@@ -133,7 +132,7 @@ class TreeText:
     def _old_frame(
         self, exchange: Exchange, message: Message, found: DecodedMessage, kind: Kind
     ) -> Iterator[str]:
-        """Give the lines of a frame of Kafka 0.7, if it can be read."""
+        """Yield the lines of a frame of Kafka 0.7, if it could be decoded."""
         if found.values is None or message.data is None:
             return
         for node in trace_07(exchange, kind):
@@ -188,7 +187,7 @@ class TreeText:
     def _value(self, node: TraceNode) -> str:
         value, kind = node.value, node.type
         if value == HIDDEN:
-            # A text that says so is no worse for being shown without quotes.
+            # The value itself may be this text; that it stands without quotes then is harmless.
             return HIDDEN
         if kind.startswith("[]"):
             return "1 element" if value == 1 else f"{value} elements"
@@ -204,7 +203,7 @@ class TreeText:
             return "true" if value else "false"
         if kind == "int16" and node.name == "ErrorCode":
             return f"{value} {error_name(value)}"
-        if kind == "int16" and node.name == "errorCode":  # so written by trace_07 alone
+        if kind == "int16" and node.name == "errorCode":  # only trace_07 writes this type
             return f"{value} {error_name_07(value)}"
         return str(value)
 
@@ -258,7 +257,7 @@ def _is_struct(node: TraceNode) -> bool:
 
 
 def _left_out(node: TraceNode) -> int:
-    """Return how many elements of an array have no node."""
+    """Return the number of array elements that the trace left out."""
     value: Any = node.value
     if not node.type.startswith("[]") or not isinstance(value, int):
         return 0

@@ -25,7 +25,7 @@ _SECOND = 1_000_000_000
 
 
 def count_text(count: int | None) -> str:
-    """Return a number with its thousands apart: ``1,234,567``; ``-`` for null."""
+    """Return a number with commas between thousands: ``1,234,567``; ``-`` for null."""
     return MISSING if count is None else f"{count:,}"
 
 
@@ -46,7 +46,7 @@ def rate_text(amount: int, duration_ns: int, unit: str = "") -> str:
 def duration_text(duration_ns: int | None) -> str:
     """Return a duration: ``850 ns``, ``1.23 ms``, ``12.3 s``, ``2m05s``, ``1h02m``, ``3d04h``.
 
-    ``-`` for null. Negative ones keep their sign.
+    Null is ``-``. A negative duration has a minus sign.
     """
     if duration_ns is None:
         return MISSING
@@ -61,24 +61,24 @@ def duration_text(duration_ns: int | None) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Return a share of 1 in percent: ``100 %`` only for the whole, ``0 %`` only for nothing."""
+    """Return a ratio as a percentage. Only 1 is ``100 %``, only 0 is ``0 %``."""
     if share in (0, 1):
         return f"{100 * int(share)} %"
     return f"{min(max(100 * share, 0.01), 99.99):.2f} %"
 
 
 def per_mille_text(per_mille: int | None) -> str:
-    """Return a share in thousandths in percent: ``97.8 %``; ``-`` for null."""
+    """Return per mille as a percentage: ``97.8 %``; ``-`` for null."""
     return MISSING if per_mille is None else f"{per_mille / 10:g} %"
 
 
 def at_least(text: str, *, known: bool | None) -> str:
-    """Return a number's text, marked when it is known to be too low."""
+    """Return a number's text, with a mark unless it is ``known`` to be complete."""
     return text if known or known is None else f"\u2265{text}"
 
 
 def records_text(count: int, *, known: bool | None) -> str:
-    """Return a number of records: ``unknown`` where none could be counted but there were some."""
+    """Return a number of records; ``unknown`` if there were some but none could be counted."""
     if not count and known is False:
         return "unknown"
     return at_least(count_text(count), known=known)
@@ -108,7 +108,7 @@ def _three_digits(number: float) -> float:
 
 
 def _digits(number: float) -> str:
-    """Return a number below 1000 with three digits; whole numbers without decimals."""
+    """Return a number below 1000 with three digits; whole numbers have no decimals."""
     if number == int(number):
         return str(int(number))
     rounded = _three_digits(number)

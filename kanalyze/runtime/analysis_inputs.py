@@ -1,4 +1,4 @@
-"""The captures of one analysis: found, opened, and opened again where names are searched for.
+"""The captures of one analysis: finds and opens them, and opens them again to search for names.
 
 In: captures as a user gives them. Out: :class:`~kanalyze.runtime.stages.Captures`. This module must
 not know stages or rows.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["AnalysisInputs", "CaptureInput"]
 
 CaptureInput: TypeAlias = str | os.PathLike[str] | FoundCapture | BinaryIO
-"""A path, a folder, a glob, a URL, ``-`` for standard input; a capture that was found before; or a
-binary file, read from where it is."""
+"""A path, a folder, a glob, a URL, or ``-`` for standard input; a capture that was found before; or
+a binary file, which is read from its current position."""
 
 
 class AnalysisInputs:
-    """The captures of one analysis. They are opened once; nothing is opened before :meth:`open`."""
+    """The captures of one analysis. :meth:`open` opens them, once."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class AnalysisInputs:
         source: Captures | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
     ) -> None:
-        """Arguments as those of :class:`~kanalyze.runtime.pipeline.Analysis`.
+        """Store the inputs; for the arguments see :class:`~kanalyze.runtime.pipeline.Analysis`.
 
         Raises:
-            UsageError: one of those given is no capture.
+            UsageError: an input cannot be a capture.
         """
         self._given = tuple(map(_capture, given))
         self._source = source
@@ -50,19 +50,19 @@ class AnalysisInputs:
         self._opened: Captures | None = None
         self.stores = Stores()
         self.found: list[MergeInput] = []
-        """The captures that were given, folders and globs resolved; known once they are opened."""
+        """The captures, with folders and globs resolved; known once they are open."""
         self.left_out: list[Anomaly] = []
-        """Files in folders that cannot be read; known likewise."""
+        """Files in folders that cannot be read; known once the captures are open."""
 
     def open(self) -> Captures:
         """Find the captures and open them.
 
         Raises:
-            CaptureError: one is missing.
+            CaptureError: a capture is missing.
             UsageError: they were opened before, or there is none.
         """
         if self._opened is not None:
-            raise UsageError("an analysis can be run once; make another one")
+            raise UsageError("an analysis can be run only once: make another one")
         if self._source is not None:
             self._opened = self._source
         else:
@@ -72,29 +72,29 @@ class AnalysisInputs:
 
     @property
     def opened(self) -> Captures:
-        """The captures, once they are opened."""
+        """The captures, which must be open."""
         assert self._opened is not None
         return self._opened
 
     def open_again(self) -> MergedCaptures | None:
-        """Open them for another pass; None where they can be read only once."""
+        """Open them for another pass; None if they can be read only once."""
         if self._opened is None or not self._opened.can_be_read_again:
             return None
         return MergedCaptures(self.found, stores=self.stores)
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; None where an input is a pipe."""
-        opened = self._opened  # once: a progress bar asks from another thread
+        """Bytes read so far, and bytes in all; the latter is None if an input is a pipe."""
+        opened = self._opened  # read once: a progress bar calls this from another thread
         return (0, None) if opened is None else opened.progress
 
     @property
     def are_files(self) -> bool:
-        """True if they are opened and can be read more than once."""
+        """True if they are open and can be read more than once."""
         return self._opened is not None and self._opened.can_be_read_again
 
     def first_time_ns(self) -> int | None:
-        """Return the time of the first packet in files; None where they have no packet."""
+        """Return the Unix time of the first packet of files in ns; None if there is no packet."""
         named = (each for each in self.found if isinstance(each, FoundCapture))
         times = (look_at(each, self.stores).first_time_ns for each in named)
         return next((time_ns for time_ns in times if time_ns is not None), None)
@@ -114,9 +114,9 @@ class AnalysisInputs:
 
 
 def _capture(given: object) -> str | FoundCapture | BinaryIO:
-    """Return a capture as :class:`AnalysisInputs` keeps it; raises UsageError for anything else."""
+    """Return a capture as :class:`AnalysisInputs` stores it; raises UsageError for other values."""
     if isinstance(given, os.PathLike):
         given = os.fspath(given)
     if isinstance(given, str | FoundCapture) or hasattr(given, "read"):
         return cast("str | FoundCapture | BinaryIO", given)
-    raise UsageError(f"not a capture: {shown(given)} (a path, a folder, a glob, an open file)")
+    raise UsageError(f"not a capture: {shown(given)} (use a path, a folder, a glob, an open file)")

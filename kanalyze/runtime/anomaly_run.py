@@ -1,4 +1,4 @@
-"""The run that gives a row for each anomaly.
+"""The run that yields a row for each anomaly.
 
 In: the context of an analysis. Out: rows of anomalies. This module must not know how anomalies are
 found.
@@ -23,15 +23,15 @@ __all__ = ["AnomalyRun", "anomaly_rows"]
 
 
 class AnomalyRun:
-    """Rows of anomalies: of the captures, of packets and TCP, of Kafka connections."""
+    """Rows of anomalies of captures, of packets and TCP, and of Kafka connections."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
 
     def batches(self) -> Iterator[list[AnomalyRow]]:
-        """Give the rows as they are found, once; no batch is empty.
+        """Yield the rows as they are found, once; no batch is empty.
 
-        Those of the captures themselves come with the first shard of the connections.
+        Anomalies of the captures themselves belong to the first shard of the connections.
         """
         context = self._context
         captures = context.open()
@@ -59,9 +59,9 @@ def anomaly_rows(
     captures: Captures,
     client_side: Callable[[TcpConnection], int | None],
 ) -> list[AnomalyRow]:
-    """Return the rows of anomalies, whatever the filter of the run.
+    """Return the rows of anomalies, without filtering.
 
-    ``client_side`` tells which end of a connection is the client, as far as that is known.
+    ``client_side`` returns which end of a connection is the client; None if unknown.
     """
     return [_row(anomaly, settings, captures, client_side) for anomaly in anomalies]
 

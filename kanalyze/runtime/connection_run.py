@@ -1,7 +1,7 @@
-"""The run that gives a row for each TCP connection.
+"""The run that yields a row for each TCP connection.
 
-In: the context of an analysis. Out: rows of connections. This module must not know what becomes of
-them.
+In: the context of an analysis. Out: rows of connections. This module must not know what they are
+used for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ConnectionRun:
         self._context = context
 
     def batches(self) -> Iterator[list[ConnectionRow]]:
-        """Give the rows in the order in which the connections summary, once; no batch is empty."""
+        """Yield the rows in the order in which connections closed, once; no batch is empty."""
         context = self._context
         captures = context.open()
         for step in context.steps(context.settings.stages(connections=True), captures):
@@ -38,7 +38,7 @@ class ConnectionRun:
 
 
 def row_of_connection(summary: ConnectionSummary, captures: Captures) -> ConnectionRow:
-    """Return the row of a connection that is over."""
+    """Return the row of a closed connection."""
     tcp = summary.tcp
     capture, packet = captures.place(tcp.first_packet or 0)
     is_kafka = summary.protocol.startswith("kafka")

@@ -1,7 +1,7 @@
-"""Requests in flight: those that wait for their response at a moment.
+"""Requests in flight: those that wait for their response at one moment.
 
-In: exchanges that have no response yet. Out: :class:`InFlight`. This module must not know rows: a
-request becomes a row when its response comes, or can come no more.
+In: exchanges without a response. Out: :class:`InFlight`. This module must not know rows: a request
+becomes a row when its response arrives, or can no longer arrive.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ __all__ = ["InFlight", "InFlightRequest", "in_flight"]
 
 
 class InFlightRequest(NamedTuple):
-    """A request without a response, so far."""
+    """A request that has no response yet."""
 
     start_ns: int
-    """Unix time of its first byte."""
+    """Unix time of its first byte in ns."""
     api_key: int | None
     api_name: str | None
-    """None for an API that is not in the tables."""
+    """Name of the API; None if it is unknown."""
     client_id: str | None
-    """A long one shortened, as in reports."""
+    """The client id; a long one is shortened, as in reports."""
     client: Endpoint
     broker: Endpoint
 
 
 class InFlight(NamedTuple):
-    """All requests without a response."""
+    """All requests that have no response yet."""
 
     requests: int
     oldest: tuple[InFlightRequest, ...]
-    """A few, the oldest first; without those that the broker may hold back on purpose."""
+    """A few of the oldest, the oldest first, without those that the broker may hold back on
+    purpose."""
 
     def age_ns(self, now_ns: int) -> int:
-        """Return for how long the oldest has waited; 0 where there is none."""
+        """Return how long the oldest request has waited in ns; 0 if there is none."""
         return max(now_ns - self.oldest[0].start_ns, 0) if self.oldest else 0
 
 
@@ -56,11 +57,11 @@ def in_flight(
     """Sum up requests without a response.
 
     Args:
-        exchanges: theirs.
-        api_name_of: names an API by its key.
-        may_be_held_back: true of a request if the broker may still hold back its response on
-            purpose; such requests count, but are not among the oldest.
-        most: of the oldest.
+        exchanges: the requests.
+        api_name_of: returns the name of an API key.
+        may_be_held_back: returns whether the broker may still hold back the response to a request
+            on purpose; such requests are counted, but not listed among the oldest.
+        most: number of the oldest requests to list.
     """
     count = 0
     waiting = []

@@ -1,4 +1,4 @@
-"""The state of a run in progress: open connections, requests in flight, counts so far.
+"""The state of a running analysis: open connections, requests in flight, counts so far.
 
 In: the stages of the run. Out: numbers. This module must not know rows, nor who shows the numbers.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.session.connection_summary import ConnectionCounts
 from kanalyze.runtime.in_flight import InFlight, in_flight
 from kanalyze.tables.quality import DOUBTS, CaptureQuality
@@ -20,39 +21,54 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import Stages
+    from kanalyze.tls.streams import GivenUp
 
-__all__ = ["RunMonitor"]
+__all__ = ["RunMonitor", "TlsConnections"]
+
+
+class TlsConnections(NamedTuple):
+    """The connections with TLS."""
+
+    decrypted: int
+    """Open ones."""
+    encrypted: int
+    """Open ones that are not decrypted; some of them may wait for their secrets."""
+    given_up: int | None
+    """How many were given up so far, because their secrets did not come; None without keys."""
 
 
 class RunMonitor:
     """The state of a run of :meth:`.Analysis.batches` in one process, between two blocks of rows.
 
-    Before the run and after it no connection is open. With several processes nothing is known of
-    open connections.
+    Before and after the run there are no open connections. With several processes, the open
+    connections are unknown.
     """
 
     def __init__(self, settings: AnalysisSettings, quality: CaptureQuality) -> None:
-        """Begin; ``quality`` is what the run counts into."""
+        """Make it; the run adds its counts to ``quality``."""
         self._settings = settings
         self._quality = quality
         self._stages: Stages | None = None
+        self._given_up: list[GivenUp] = []
+        """Those that the end of the run gave up."""
 
     def begin(self, stages: Stages) -> None:
-        """Say that stages begin to read."""
+        """Note that ``stages`` begin to read."""
         self._stages = stages
 
     def end(self) -> None:
-        """Say that the stages have read to the end: all that they counted is in the quality."""
+        """Note that the stages have read to the end; ``quality`` has all of their counts."""
+        self._given_up = self.take_given_up()
         self._stages = None
 
     @property
     def open_connections(self) -> int:
-        """TCP connections that are open now."""
+        """Number of TCP connections that are open now."""
         return 0 if self._stages is None else self._stages.open_connections
 
     @property
     def begun_connections(self) -> int:
-        """TCP connections seen so far."""
+        """Number of TCP connections seen so far."""
         return self._quality.connections + self.open_connections
 
     @property
@@ -61,23 +77,45 @@ class RunMonitor:
         return 0 if self._stages is None else self._stages.held_bytes
 
     def in_flight(self, before_ns: int) -> InFlight:
-        """Return which requests wait for their response.
+        """Return the requests that wait for their response.
 
-        The oldest ones are listed without those that a broker may hold back on purpose: a fetch
-        for as long as it says itself, and what waits for the members of a group.
+        The oldest are listed without those that a broker may hold back on purpose: fetches up to
+        their own maximum wait, and requests that wait for the members of a group.
 
         Args:
-            before_ns: Unix time; of later requests some may be left out.
+            before_ns: Unix time in ns; requests that began later may be missing.
         """
         exchanges = () if self._stages is None else self._stages.in_flight(before_ns)
         return in_flight(
             exchanges, self._api_name, lambda exchange: self._may_be_held_back(exchange, before_ns)
         )
 
-    def doubts(self) -> dict[str, Any]:
-        """Return which connections failed or are not read, and what data was discarded.
+    def tls(self) -> TlsConnections:
+        """Count the connections with TLS; this visits all that are open."""
+        stages = self._stages
+        if stages is None:
+            return TlsConnections(0, 0, None)
+        encrypted = sum(map(stages.is_tls, stages.open_tcp()))
+        streams = stages.tls.streams
+        if streams is None:
+            return TlsConnections(0, encrypted, None)
+        encrypted += streams.waiting_connections
+        return TlsConnections(
+            streams.decrypted_connections, encrypted, streams.given_up_connections
+        )
 
-        Those are the fields of the quality that :data:`DOUBTS` names, with open connections.
+    def take_given_up(self) -> list[GivenUp]:
+        """Return the connections with TLS that were given up since the last call, the first."""
+        if self._stages is None:
+            taken, self._given_up = self._given_up, []
+            return taken
+        streams = self._stages.tls.streams
+        return [] if streams is None else streams.take_given_up()
+
+    def doubts(self) -> dict[str, Any]:
+        """Return which connections failed or were not recognised, and what data was discarded.
+
+        The fields are those of the quality in :data:`DOUBTS`; open connections are included.
         """
         so_far = CaptureQuality()
         so_far.merge(self._quality)
@@ -95,13 +133,13 @@ class RunMonitor:
         return {name: fields[name] for name in DOUBTS}
 
     def open_summaries(self) -> Iterator[ConnectionSummary]:
-        """Yield what each open connection is so far, without those that are not decided."""
+        """Yield a summary of each open connection whose protocol is decided."""
         if self._stages is not None:
             found = map(self._stages.open_summary, self._stages.open_tcp())
             yield from (summary for summary in found if summary is not None)
 
     def count_anomalies(self) -> dict[AnomalyKind, int]:
-        """Return how often each kind was met; those of the captures themselves come at the end."""
+        """Return the number of anomalies of each kind; those of captures come at the end."""
         counts = {kind: total.count for kind, total in self._quality.anomalies.items()}
         if self._stages is not None:
             for kind, count in self._stages.net.anomalies.items():
@@ -112,7 +150,7 @@ class RunMonitor:
         request, api_key = exchange.request, exchange.api_key
         if request is None or exchange.wire != "kafka" or api_key not in HELD_BACK_APIS:
             return False
-        if request.start_ns >= now_ns:  # as nearly all; the others are looked into
+        if request.start_ns >= now_ns:  # most requests end here; only old ones are decoded
             return True
         summary = self._settings.extractors.summary(api_key, request.taped, None)
         return may_be_held_back(api_key, summary, start_ns=request.start_ns, now_ns=now_ns)

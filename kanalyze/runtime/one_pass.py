@@ -1,8 +1,8 @@
 """One pass over captures: runs the stages, and counts.
 
 In: captures, stages. Out: :class:`BatchEvents`, then a
-:class:`~kanalyze.tables.quality.CaptureQuality`. Must not know: rows, nor whether other workers
-read the same captures.
+:class:`~kanalyze.tables.quality.CaptureQuality`. This module must not know rows, nor whether other
+workers read the same captures.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def read_steps(
     *,
     ends: bool = True,
 ) -> Iterator[BatchEvents]:
-    """Read captures to their end; yield what each batch of packets brought, and the end itself.
+    """Read captures to their end; yield the events of each batch of packets, and of the end.
 
-    ``quality`` is complete then. Without ``ends`` connections stay open, and it does not count them
-    yet. What belongs to no connection is counted with the first shard.
-    Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
+    ``quality`` is complete then. Without ``ends``, connections stay open and are not yet counted.
+    What belongs to no connection is counted with the first shard. Raises CaptureError as
+    :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
     """
     for batch, events in stages.run(captures, ends=ends):
-        if isinstance(batch, PacketBatch) and shard.is_first:
+        if isinstance(batch, PacketBatch) and shard.is_first and len(batch):
             count_packets(quality, batch)
         for tcp in events.closed_connections:
             quality.count_connection(tcp)
         for anomaly in events.anomalies:
-            # Those of packets and TCP are counted by their stage.
+            # The net stage counts the anomalies of packets and TCP.
             if anomaly.kind not in NET_ANOMALIES:
                 quality.count_anomaly(anomaly.kind, anomaly.length or 0)
         yield events
@@ -53,19 +53,19 @@ def read_steps(
 
 
 def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
-    """Close all open connections; ``quality`` gets what that adds to the counts of connections."""
+    """Close all open connections; add the counts of connections to ``quality``."""
     stages.count_anew()
     events = stages.finish()
     for tcp in events.closed_connections:
         quality.count_connection(tcp)
     quality.count_stages(stages.net, stages.counts)
-    # The missing bytes of a connection that continues may still come.
+    # The connections may continue, so that their missing bytes may still come.
     quality.anomalies.clear()
     return events
 
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
-    """Count the packets of a batch, at least one."""
+    """Count the packets of a batch that is not empty."""
     quality.packets += len(batch)
     quality.captured_bytes += total(batch.captured_bytes)
     quality.wire_bytes += total(batch.wire_bytes)

@@ -1,7 +1,7 @@
 """An analysis: captures and settings in, rows out. Begin reading here.
 
-In: names of captures, or open binary files; settings. Out: batches of rows of one table, then what
-the captures were like. This module must not know what becomes of the rows.
+In: names of captures, or open binary files; settings. Out: batches of rows of one table, then the
+quality of the captures. This module must not know what the rows are used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange -> Row
 
@@ -11,10 +11,10 @@ An :class:`Analysis` checks its settings and starts one run. Each kind of run ha
 :class:`~kanalyze.runtime.request_runs.ExchangeRun`,
 :class:`~kanalyze.runtime.connection_run.ConnectionRun`,
 :class:`~kanalyze.runtime.anomaly_run.AnomalyRun` and
-:class:`~kanalyze.runtime.resumable_run.ResumableRun`. What they shard is in
+:class:`~kanalyze.runtime.resumable_run.ResumableRun`. What they share is in
 :class:`~kanalyze.runtime.run_context.RunContext`.
 
-Memory holds only what open connections need: a capture ten times as long takes no more.
+Memory is bounded by what open connections need: a capture ten times as long takes no more.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.merge import MergedCaptures
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
@@ -56,9 +57,9 @@ __all__ = ["Analysis", "CaptureInput"]
 
 
 class Analysis:
-    """One pass over captures that are one stream of packets.
+    """One pass over captures that are read as one stream of packets.
 
-    Iterate one of :meth:`batches`, :meth:`row_batches`, :meth:`exchange_blocks`,
+    Iterate exactly one of :meth:`batches`, :meth:`row_batches`, :meth:`exchange_blocks`,
     :meth:`exchange_batches`, :meth:`connection_batches`, :meth:`anomaly_batches` and
     :meth:`resumable`, once; then ``quality`` is complete.
     """
@@ -85,17 +86,16 @@ class Analysis:
         """Check the settings; nothing is opened yet.
 
         Args:
-            captures: what to read; several are one stream of packets in the order of their times.
-            row_filter: which rows to give; None gives all.
+            captures: the inputs; several are one stream of packets in the order of their times.
+            row_filter: selects rows; None for all.
             ports: an end with one of these TCP ports is a broker, whatever its bytes look like.
-            brokers: ``IP`` or ``IP:PORT`` of ends that are brokers.
-            keep: true of an API key if ``Message.data`` is to hold the bytes of its messages, for
-                callers that read more fields than a row needs. Messages of Kafka 0.7 never keep
+            brokers: ``IP`` or ``IP:PORT`` of ends that are brokers, whatever their bytes look like.
+            keep: true for an API key if ``Message.data`` must keep the bytes of its messages, for
+                callers that decode more fields than a row needs. Messages of Kafka 0.7 never keep
                 their bytes.
-            topic_ids: names of topics by their 16-byte id, for those that the capture does not
-                name.
+            topic_ids: names of topics by 16-byte id, for ids that the capture does not name.
             catalog: the known APIs; None for the built-in ones.
-            max_memory_bytes: how much memory connections may take; see
+            max_memory_bytes: memory in bytes for connections; see
                 :class:`~kanalyze.runtime.stages.MemoryBounds`.
             jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
                 files that are large enough for it to pay.
@@ -110,13 +110,13 @@ class Analysis:
                 :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
-                places in streams of tokens that a client logs in with. In one process.
+                places in streams of tokens that a client logs in with. In one process. Those of
+                connections that are decrypted are left out: packets have them encrypted.
             keylog: the secrets that TLS is decrypted with, besides those that captures have
-                inside; None for none. Nothing is decrypted by :meth:`resumable`, whose state has
-                no TLS, with ``on_tokens``, whose places are those of TCP, or with ``source``.
+                inside; None for none.
 
         Raises:
-            UsageError: a port, a broker, the memory or the jobs make no sense.
+            UsageError: a port, a broker, the memory or the number of jobs is invalid.
         """
         leave_out = leave_out if shard.is_first else None
         inputs = AnalysisInputs(captures, source, leave_out)
@@ -135,46 +135,55 @@ class Analysis:
             topic_ids=dict(topic_ids or {}),
             has_packet_numbers=source is None,
             keylog=keylog,
-            decrypts=on_tokens is None and source is None,
         )
         row_filter = RowFilter() if row_filter is None else row_filter
         self._context = RunContext(settings, inputs, row_filter)
         self._jobs = jobs if shard.count == 1 else 1
         self._on_tokens = on_tokens
         self._started: RequestRun | TableRun | Workers | None = None
-        """The batches for :meth:`batches`, if reading was started before."""
+        """The batches for :meth:`batches`, if :meth:`start` was called before."""
         self._workers: Workers | None = None
         self.quality = self._context.quality
         self.names = self._context.names
-        """Names of topics by id, and ids that nothing named; complete with the rows."""
+        """Names of topics by id, and ids without a name; complete when all rows were yielded."""
         self.monitor = RunMonitor(settings, self.quality)
         """The state of :meth:`batches` while it runs."""
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; None where an input is a pipe."""
-        workers = self._workers  # once: a progress bar asks from another thread
+        """Bytes read so far, and bytes in all; the latter is None if an input is a pipe."""
+        workers = self._workers  # read once: a progress bar calls this from another thread
         return self._context.inputs.progress if workers is None else workers.progress
 
     @property
+    def key_logs(self) -> list[str]:
+        """The names of the files whose secrets TLS is decrypted with, without their folders."""
+        keylog = self._context.settings.keylog
+        return [] if keylog is None else list(keylog.names)
+
+    @property
     def row_filter(self) -> RowFilter:
-        """Which rows are given; times of day are those of the day of the first packet."""
+        """The filter of rows; times of day are replaced by times on the first packet's day."""
         return self._context.row_filter
 
     @property
     def first_time_ns(self) -> int | None:
-        """Unix time in ns of the first packet; None where there is none, or it is not read yet."""
+        """Unix time of the first packet in ns; None if there is none, or it is not read yet."""
         return self._context.first_time_ns
 
-    def start(self, tables: Tables | None = None) -> None:
-        """Open the captures for :meth:`batches`, which does it itself where nobody did before.
+    def captures_again(self) -> MergedCaptures | None:
+        """Return the captures for another pass; None before the first, or if they are a pipe."""
+        return self._context.inputs.open_again()
 
-        With ``tables`` for :meth:`table_rows`. Where there are to be workers they begin to read
+    def start(self, tables: Tables | None = None) -> None:
+        """Open the captures for :meth:`batches`, which otherwise does it itself.
+
+        With ``tables``, open them for :meth:`table_rows`. Workers, if there are any, begin to read
         now; records are read in one process.
 
         Raises:
             CaptureError: an input is missing.
-            OSError: the system does not give as many processes.
+            OSError: the system cannot start the processes.
         """
         context = self._context
         if tables is not None:
@@ -189,22 +198,22 @@ class Analysis:
             self._workers = Workers(task, count, context.names, context.quality)
             self._started = self._workers
         elif tables is not None:
-            from kanalyze.runtime.table_run import TableRun  # large tables
+            from kanalyze.runtime.table_run import TableRun  # imported late: large tables
 
             self._started = TableRun(context, captures, tables, self.monitor, self._on_tokens)
         else:
             self._started = RequestRun(context, captures, self.monitor, self._on_tokens)
 
     def close(self) -> None:
-        """End what :meth:`start` began, wherever it is; to be called any time."""
+        """End what :meth:`start` began; may be called at any time."""
         if self._workers is not None:
             self._workers.close()
 
     def batches(self) -> Iterator[RowBlock]:
-        """Give the rows by column, in blocks, each in the order in which its exchanges ended.
+        """Yield rows of requests by column, in blocks, in the order in which exchanges completed.
 
         Raises:
-            CaptureError: an input is missing or is no capture.
+            CaptureError: an input is missing or is not a capture.
         """
         if self._started is None:
             self.start()
@@ -213,14 +222,14 @@ class Analysis:
         yield from self._context.matching(run.blocks())
 
     def table_rows(self, more: Collection[str] = (), *, others: bool = True) -> Iterator[TableRows]:
-        """Give the rows of several tables in one pass, as they come.
+        """Yield the rows of several tables in one pass, as they are found.
 
-        Of requests and, with ``others``, of connections and anomalies: of the filter, conditions on
-        clients, brokers and times hold for these. ``more`` names tables whose lines belong to
-        requests (``groups``, ``metadata``, ``records``): a line comes where its request does.
-        Raises as :meth:`batches`.
+        These are requests and, with ``others``, connections and anomalies, to which the filter's
+        conditions on clients, brokers and times apply. ``more`` names tables whose lines belong to
+        requests (``groups``, ``metadata``, ``records``); a line comes together with its request.
+        Raises what :meth:`batches` raises.
         """
-        from kanalyze.runtime.anomaly_run import anomaly_rows  # as above
+        from kanalyze.runtime.anomaly_run import anomaly_rows  # imported late: large tables
         from kanalyze.runtime.table_run import SelectedRows, TableRows, TableRun, Tables
 
         tables = Tables(others, frozenset(more))
@@ -239,41 +248,42 @@ class Analysis:
             yield selected.of(rows)
 
     def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Give the lines of one table that belong to requests, and nothing else."""
+        """Yield the lines of one table whose lines belong to requests."""
         for rows in self.table_rows([table], others=False):
             for _, block in rows.lines:
                 yield block
 
     def row_batches(self) -> Iterator[list[Row]]:
-        """Give the rows as objects; otherwise as :meth:`batches`."""
+        """Yield the rows as objects; otherwise like :meth:`batches`."""
         for block in self.batches():
             for piece in block.pieces():
                 yield piece.rows()
 
     def exchange_blocks(self) -> Iterator[tuple[list[Exchange], RowBlock]]:
-        """Give the exchanges with the block of their rows; otherwise as :meth:`batches`."""
+        """Yield the exchanges with the block of their rows; otherwise like :meth:`batches`."""
         return ExchangeRun(self._context).blocks()
 
     def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
-        """Give the exchanges with their rows, all as objects; otherwise as :meth:`batches`."""
+        """Yield the exchanges with their rows, as objects; otherwise like :meth:`batches`."""
         for exchanges, block in self.exchange_blocks():
             yield list(zip(exchanges, block.rows(), strict=True))
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
-        """Give a row for each TCP connection, in the order in which they ended.
+        """Yield a row for each TCP connection, in the order in which they closed.
 
-        Of the filter, conditions on clients, brokers and times hold. Raises as :meth:`batches`.
+        The filter's conditions on clients, brokers and times apply. Raises what :meth:`batches`
+        raises.
         """
-        from kanalyze.runtime.connection_run import ConnectionRun  # a large table
+        from kanalyze.runtime.connection_run import ConnectionRun  # imported late: a large table
 
         return ConnectionRun(self._context).batches()
 
     def open_connections(self, most: int) -> list[ConnectionRow]:
-        """Return rows of up to ``most`` connections that are open now, of a run in this process.
+        """Return rows of up to ``most`` connections that are open now; call it between two blocks.
 
-        They are the rows that there would be if the capture ended now. Between two blocks.
+        The rows are those that there would be if the capture ended now. For a run in this process.
         """
-        from kanalyze.runtime.connection_run import row_of_connection  # as above
+        from kanalyze.runtime.connection_run import row_of_connection  # imported late, as above
 
         captures = self._context.inputs.opened
         summaries = islice(self.monitor.open_summaries(), most)
@@ -281,11 +291,12 @@ class Analysis:
         return [row for row in rows if self.row_filter.matches_connection(row)]
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
-        """Give a row for each anomaly, as they are found.
+        """Yield a row for each anomaly, as they are found.
 
-        Of the filter, conditions on clients, brokers and times hold. Raises as :meth:`batches`.
+        The filter's conditions on clients, brokers and times apply. Raises what :meth:`batches`
+        raises.
         """
-        from kanalyze.runtime.anomaly_run import AnomalyRun  # as above
+        from kanalyze.runtime.anomaly_run import AnomalyRun  # imported late: large tables
 
         return AnomalyRun(self._context).batches()
 
@@ -298,20 +309,19 @@ class Analysis:
         others: bool = False,
         first_id: int | None = None,
     ) -> ResumableRun:
-        """Return a run that continues from a saved state, and can save its own.
+        """Return a run that continues from a saved state, and that can save its own state.
 
         Args:
-            saved_state: of a run over earlier captures, of the same tables; None where there was
-                none.
-            keeps_open: connections stay open at the end, and their state is saved.
-            more: as for :meth:`table_rows`, but for ``records``.
-            others: likewise.
+            saved_state: state of a run over earlier captures, with the same tables; None if there
+                was none.
+            keeps_open: whether connections stay open at the end, and their state is saved.
+            more: see :meth:`table_rows`; but ``records`` is not possible.
+            others: see :meth:`table_rows`.
             first_id: number of the first row of requests; None for that of the shard.
         """
-        from kanalyze.runtime.resumable_run import ResumableRun  # only where captures go on
-        from kanalyze.runtime.table_run import Tables  # as above
+        from kanalyze.runtime.resumable_run import ResumableRun  # imported late: rarely needed
+        from kanalyze.runtime.table_run import Tables  # imported late, as above
 
-        self._context.settings = self._context.settings._replace(decrypts=False)
         return ResumableRun(
             self._context,
             Tables(others, frozenset(more)),

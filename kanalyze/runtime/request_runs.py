@@ -1,7 +1,7 @@
-"""Runs in this process that give the rows of requests, alone or with their exchanges.
+"""Runs in this process that yield the rows of requests, alone or with their exchanges.
 
-In: the context of an analysis and its opened captures. Out: blocks of rows. This module must not
-know what becomes of them.
+In: the context of an analysis and its open captures. Out: blocks of rows. This module must not
+know what they are used for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ExchangeRun", "RequestRun", "step_blocks"]
 
 
 class RequestRun:
-    """Rows of requests, read by this process."""
+    """Rows of requests, read in this process."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class RequestRun:
         monitor: RunMonitor,
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
     ) -> None:
-        """Begin; ``monitor`` sees the stages while they run, ``on_tokens`` as in ``Analysis``."""
+        """Make it; ``monitor`` gets the running stages; ``on_tokens`` is as in ``Analysis``."""
         self._context = context
         self._captures = captures
         self._monitor = monitor
         self._on_tokens = on_tokens
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Give all rows, once."""
+        """Yield all rows, once."""
         context = self._context
         assembler = context.row_assembler(self._captures)
         stages = context.settings.stages()
@@ -53,15 +53,15 @@ class RequestRun:
 
 
 class ExchangeRun:
-    """Exchanges with their rows, read by this process."""
+    """Exchanges with their rows, read in this process."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
 
     def blocks(self) -> Iterator[tuple[list[Exchange], RowBlock]]:
-        """Give the exchanges with the block of their rows, once.
+        """Yield the exchanges with the block of their rows, once.
 
-        A block has no more rows than may be in memory as objects.
+        The number of rows in a block is limited to what may be in memory as objects.
         """
         context = self._context
         captures = context.open()
@@ -79,7 +79,7 @@ class ExchangeRun:
 
 
 def step_blocks(step: BatchEvents, assembler: RowAssembler) -> Iterator[RowBlock]:
-    """Give the rows of a step's exchanges, in blocks of bounded size."""
+    """Yield the rows of the exchanges in a batch of events, in blocks of bounded size."""
     first = 0
     while first < len(step.exchanges):
         first = assembler.add_until_full(step.exchanges, first)

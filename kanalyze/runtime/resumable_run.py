@@ -1,8 +1,7 @@
-"""The run that begins where one over earlier captures stopped, and saves its own state.
+"""The run that continues from the state of a run over earlier captures, and saves its own.
 
-In: the context of an analysis, and the saved state of a run before. Out: rows of every table, and
-the state of the connections that are open at the end. This module must not know where states are
-kept.
+In: the context of an analysis, and a saved state. Out: rows of every table, and the state of the
+connections that are open at the end. This module must not know where states are stored.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["ResumableRun"]
 
 
 class ResumableRun:
-    """Rows of captures that others came before or come after."""
+    """Rows of captures that continue earlier captures, or that later captures continue."""
 
     def __init__(
         self,
@@ -38,7 +37,7 @@ class ResumableRun:
         keeps_open: bool = False,
         first_id: int | None = None,
     ) -> None:
-        """Arguments as those of :meth:`.Analysis.resumable`."""
+        """Make it; for the arguments see :meth:`.Analysis.resumable`."""
         context.settings = context.settings.with_tables(tables.more)
         self._context = context
         self._tables = tables
@@ -47,13 +46,13 @@ class ResumableRun:
         self._first_id = first_id
         self._open: tuple[Stages, Captures] | None = None
         self.saved_state = b""
-        """The state of the connections that are open at the end; known once all rows were given."""
+        """State of the connections that are open at the end; known once all rows were yielded."""
 
     def rows(self) -> Iterator[TableRows]:
-        """Give the rows that pass the filter, once; anomalies of captures are left out.
+        """Yield the rows that match the filter, once; without anomalies of the captures themselves.
 
         Raises:
-            StateError: the state is not one of an analysis with the same settings.
+            StateError: the state is not of an analysis with the same settings.
         """
         context, tables = self._context, self._tables
         settings, captures = context.settings, context.open()
@@ -72,9 +71,9 @@ class ResumableRun:
             self._open = stages, captures
 
     def close_open(self) -> tuple[CaptureQuality, list[ConnectionRow]]:
-        """Close the connections that are open, once; return what that adds: counts, and rows.
+        """Close the open connections, once; return the counts and the rows that this adds.
 
-        Rows are those of the connections, as far as they are known now.
+        The rows are those of the connections as known now.
         """
         quality = CaptureQuality()
         if self._open is None:

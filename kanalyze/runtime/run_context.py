@@ -1,12 +1,12 @@
-"""What every kind of run over captures needs: settings, inputs, the filter, counters, topic names.
+"""What every kind of run needs: settings, inputs, the filter, counters, topic names.
 
-In: settings and inputs of an analysis. Out: opened captures, steps, row assemblers, rows that pass
+In: settings and inputs of an analysis. Out: open captures, events, row assemblers, rows that match
 the filter. This module must not know which tables there are.
 
-A topic's name holds for the whole capture, also for packets before the name was seen. Where all
-inputs are files, the first id without a name starts a search through them that reads names and
-nothing else; a capture that begins with its connections never needs one. A pipe or an open file is
-read once, and a name holds from where it was seen.
+The name of a topic applies to the whole capture, also to packets before the name was seen. So, if
+all inputs are files, the first topic id without a name starts a search through the files, which
+decodes only names. If a capture begins before its connections, no search is needed. A pipe or an
+open file can be read only once; there, a name applies from the place where it was seen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["RunContext"]
 
 
 class RunContext:
-    """The inputs and the counts of the run of one analysis."""
+    """The inputs and the counters of one run."""
 
     def __init__(
         self, settings: AnalysisSettings, inputs: AnalysisInputs, row_filter: RowFilter
@@ -40,17 +40,17 @@ class RunContext:
         self.settings = settings
         self.inputs = inputs
         self.quality = CaptureQuality()
-        """Complete when the run has ended."""
+        """The quality of the captures; complete at the end of the run."""
         self.names = TopicNames(self._search_names)
-        """Names of topics by id: those that the user gave, and those that the run learns."""
+        """Names of topics by id: those that the user gave, and those that the run learned."""
         for topic_id, name in settings.topic_ids.items():
             self.names.learn(topic_id, name)
         self._filter = row_filter
 
     def open(self) -> Captures:
-        """Open the captures; raises CaptureError and UsageError as the inputs do.
+        """Open the captures; raises CaptureError and UsageError.
 
-        What belongs to no connection, such as files that are left out, is counted with the first
+        What belongs to no connection, such as files that cannot be read, is counted with the first
         shard of the connections.
         """
         captures = self.inputs.open()
@@ -62,7 +62,7 @@ class RunContext:
     def steps(
         self, stages: Stages, captures: Captures, *, ends: bool = True
     ) -> Iterator[BatchEvents]:
-        """Read captures to their end; ``ends`` as in :func:`~.one_pass.read_steps`."""
+        """Read captures to their end; for ``ends`` see :func:`~.one_pass.read_steps`."""
         return read_steps(stages, captures, self.quality, self.settings.shard, ends=ends)
 
     def row_assembler(self, captures: Captures) -> RowAssembler:
@@ -71,7 +71,7 @@ class RunContext:
 
     @property
     def row_filter(self) -> RowFilter:
-        """Which rows are selected; times of day are those of the day of the first packet."""
+        """The filter of rows; times of day are replaced by times on the first packet's day."""
         if self._filter.needs_day:
             first_ns = self.first_time_ns
             if first_ns is not None:
@@ -80,19 +80,19 @@ class RunContext:
 
     @property
     def first_time_ns(self) -> int | None:
-        """Unix time in ns of the first packet, as far as it is known; None where there is none."""
+        """Unix time of the first packet in ns; None if unknown or if there is no packet."""
         are_files = self.inputs.are_files
         return self.inputs.first_time_ns() if are_files else self.quality.first_time_ns
 
     def matching(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
-        """Give the rows that pass the filter; no block is empty."""
+        """Yield the rows that match the filter; no block is empty."""
         for block in blocks:
             selected = block if self.row_filter.passes_all else self.row_filter.matching(block)
             if len(selected):
                 yield selected
 
     def _search_names(self) -> Iterator[tuple[bytes, str]]:
-        """Give all ids and names of topics in the captures, where they can be read again."""
+        """Yield all topic ids and names in the captures, if these can be read again."""
         captures = self.inputs.open_again()
         if captures is None:
             return

@@ -1,7 +1,7 @@
-"""The settings of an analysis, and the stages that these need.
+"""The settings of an analysis, and the stages that are made with them.
 
 In: arguments of :class:`~kanalyze.runtime.pipeline.Analysis`. Out: new stages and row assemblers.
-This module must not know which captures are read, nor what becomes of rows.
+This module must not know which captures are read, nor what rows are used for.
 """
 
 from __future__ import annotations
@@ -35,29 +35,27 @@ __all__ = ["AnalysisSettings", "broker_side"]
 
 
 class AnalysisSettings(NamedTuple):
-    """The checked arguments of an analysis that its stages and row assemblers are made with."""
+    """The validated arguments of an analysis that its stages and row assemblers need."""
 
     catalog: Catalog
     extractors: Extractors
     is_broker: BrokerSide | None
     keep: KeepsBytes | None
     memory: MemoryBounds
-    """Of all shards of the connections together."""
+    """Memory in bytes for all shards of the connections together."""
     shard: Shard
     """The connections that get rows."""
     idle_ns: int | None
     topic_ids: Mapping[bytes, str]
     has_packet_numbers: bool
-    """False: packets may be left out of what is read, so that the others are numbered anew."""
+    """False if packets may be left out of the input and the others renumbered."""
     keylog: KeyLog | None = None
-    """The secrets that TLS is decrypted with; None for none. Shows none of them in a ``repr``."""
-    decrypts: bool = True
-    """As in :class:`~kanalyze.runtime.stages.Stages`."""
+    """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
 
     def stages(
         self, shard: Shard | None = None, *, connections: bool = False, every_anomaly: bool = False
     ) -> Stages:
-        """Return new stages; ``shard`` in place of the analysis' own where one is given."""
+        """Return new stages; ``shard`` replaces the shard of the analysis if given."""
         shard = self.shard if shard is None else shard
         return Stages(
             MessageReader(self.catalog, Decoders(self.catalog), self.extractors.wanted_fields),
@@ -70,15 +68,14 @@ class AnalysisSettings(NamedTuple):
             shard=shard,
             idle_ns=self.idle_ns,
             keylog=self.keylog,
-            decrypts=self.decrypts,
         )
 
     def with_tables(self, tables: Collection[str]) -> Self:
-        """Return settings that read what some tables need, whose lines belong to requests."""
+        """Return settings that decode what some tables need, whose lines belong to requests."""
         if not tables:
             return self
         from kanalyze.tables.cluster.reader import fields_of
-        from kanalyze.tables.records.rows import has_records  # not for requests alone
+        from kanalyze.tables.records.rows import has_records  # imported late: for other tables
 
         keep = self.keep
         if "records" in tables:
@@ -88,13 +85,13 @@ class AnalysisSettings(NamedTuple):
         return self._replace(keep=keep, extractors=extractors)
 
     def cluster_reader(self, tables: Collection[str]) -> ClusterReader:
-        """Return what reads of exchanges what some tables need."""
-        from kanalyze.tables.cluster.reader import ClusterReader  # not for requests alone
+        """Return a reader of the facts that some tables need."""
+        from kanalyze.tables.cluster.reader import ClusterReader  # imported late: for other tables
 
         return ClusterReader(self.catalog, self.extractors, tables)
 
     def name_stages(self, names: NameReader) -> Stages:
-        """Return new stages that read nothing of messages but the names of topics."""
+        """Return new stages that decode only the names of topics."""
         reader = MessageReader(self.catalog, Decoders(self.catalog), names.wanted_fields)
         return Stages(
             reader,
@@ -102,7 +99,6 @@ class AnalysisSettings(NamedTuple):
             is_broker=self.is_broker,
             memory=self.memory,
             keylog=self.keylog,
-            decrypts=self.decrypts,
         )
 
     def row_assembler(
@@ -111,8 +107,8 @@ class AnalysisSettings(NamedTuple):
         """Return a new row assembler.
 
         Args:
-            place: gives the capture of a packet, and the packet's number in it.
-            names: those of topics; the assembler adds what it learns.
+            place: maps a packet number over the whole input to the capture and the number there.
+            names: names of topics; the assembler adds those that it learns.
         """
         return RowAssembler(
             self.catalog,
@@ -124,12 +120,12 @@ class AnalysisSettings(NamedTuple):
 
 
 def broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:
-    """Return a predicate that is true for the brokers a user named; None where none was named.
+    """Return a predicate that is true for the brokers that a user named; None if there are none.
 
-    Arguments as those of :class:`~kanalyze.runtime.pipeline.Analysis`.
+    For the arguments see :class:`~kanalyze.runtime.pipeline.Analysis`.
 
     Raises:
-        UsageError: a port or an address makes no sense.
+        UsageError: a port or an address is invalid.
     """
     for port in ports:
         if not 0 < port < 65536:

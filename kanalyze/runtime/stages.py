@@ -1,13 +1,14 @@
-"""The stages below the rows, one after the other: captures in, exchanges out.
+"""The stages below the rows, connected: captures in, exchanges out.
 
-In: captures. Out: :class:`BatchEvents`: what each batch of packets brought. Must not know: rows,
-reports, or what becomes of an exchange.
+In: captures. Out: :class:`BatchEvents`, the events of each batch of packets. This module must not
+know rows, reports, or what an exchange is used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
-With a key log, updates of connections with TLS become plaintext before Kafka is read in them.
+Where connections are asked for, their TLS is watched, with and without keys. With a key log,
+updates of connections with TLS become plaintext before Kafka is read in them.
 
-Only what open connections need is kept, within :class:`MemoryBounds`.
+Only what open connections need is kept, bounded by :class:`MemoryBounds`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.runtime.tls_stage import TlsStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kanalyze.capture.file_metadata import DecryptionSecrets, FileMetadata
+    from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import SessionEvents
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.net.tcp.reassembly import ReassembledBatch
     from kanalyze.tls.keylog import KeyLog
-    from kanalyze.tls.streams import DecryptedStreams
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -57,42 +58,42 @@ LEAST_MEMORY_BYTES = 32 << 20
 
 
 class MemoryBounds(NamedTuple):
-    """How many bytes of memory connections may take.
+    """Limits of memory for connections in bytes.
 
-    The interpreter, the libraries, read buffers and rows that are being written (some 100 MiB) come
-    on top. So do tables of names and statistics, which have their own bounds.
+    The interpreter, the libraries, read buffers and rows that are being written take some 100 MiB
+    more. Tables of names and statistics have limits of their own.
     """
 
     reassembly_bytes: int
-    """Open TCP connections, and segments that wait for a lost one."""
+    """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections whose protocol is not known yet; with keys as much again of those with TLS of
-    which it is not known whether a secret fits."""
+    """Connections whose protocol is not known yet; with keys twice as much again for those with
+    TLS that are decrypted, or may be, and half of it for what is known of TLS."""
     kafka_bytes: int
-    """Incomplete messages, and requests without a response."""
+    """Limit of incomplete messages, and of requests without a response."""
 
     @classmethod
     def of(cls, total_bytes: int) -> MemoryBounds:
         """Divide ``total_bytes``; raises UsageError if that is too little to work with."""
         if total_bytes < LEAST_MEMORY_BYTES:
             least = LEAST_MEMORY_BYTES >> 20
-            raise UsageError(f"too little memory: {total_bytes} bytes (at least {least} MiB)")
+            raise UsageError(f"too little memory: {total_bytes} bytes (use at least {least} MiB)")
         return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
 
     def of_shard(self, count: int) -> MemoryBounds:
-        """Return the part of one of ``count`` parallel workers."""
+        """Return the limits of one of ``count`` parallel workers."""
         return MemoryBounds(
             self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
         )
 
 
 class Captures(Protocol):
-    """What is read: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
+    """The inputs: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
 
     names: list[str]
-    """Those opened so far."""
+    """The captures opened so far."""
     anomalies: list[Anomaly]
-    """Of the captures themselves, so far."""
+    """The anomalies of the captures themselves so far."""
     can_be_read_again: bool
 
     @property
@@ -102,16 +103,16 @@ class Captures(Protocol):
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets that the capturing machines dropped; None when nothing says it."""
+        """Number of packets that the capturing machines dropped; None if unknown."""
         ...
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; None where that is not known."""
+        """Bytes read so far, and bytes in all; the latter is None if unknown."""
         ...
 
     def batches(self) -> Iterator[PacketBatch] | Iterator[SegmentColumns]:
-        """Yield all packets, in batches that are not empty; once."""
+        """Yield all packets, once, in batches that are not empty."""
         ...
 
     def place(self, number: int) -> tuple[str, int | None]:
@@ -119,12 +120,12 @@ class Captures(Protocol):
         ...
 
 
-StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker]"
-"""What :class:`Stages` consist of."""
+StageParts: TypeAlias = "tuple[Reassembler, ConnectionTracker, TlsStage]"
+"""The parts of :class:`Stages`."""
 
 
 class BatchEvents:
-    """What a batch of packets brought."""
+    """The events of a batch of packets."""
 
     __slots__ = (
         *("anomalies", "closed_connections", "completion_packets", "exchanges", "summaries"),
@@ -133,12 +134,12 @@ class BatchEvents:
 
     def __init__(self, net_anomalies: list[Anomaly], session: SessionEvents) -> None:
         self.exchanges = session.exchanges
-        """In the order in which they were complete on the wire."""
+        """Exchanges in the order in which they were completed on the wire."""
         self.completion_packets = session.completion_packets
-        """Of each the packet by which it counts as complete. Rises."""
+        """For each exchange, the number of the packet that completed it; ascending."""
         self.anomalies = [*net_anomalies, *session.anomalies]
         self.summaries = session.summaries
-        """Of Kafka and other connections that closed; only where they are collected."""
+        """Connections that closed, Kafka and others; filled only with ``connections``."""
         self.token_bytes = session.token_bytes
         self.closed_connections: list[TcpConnection] = []
 
@@ -159,24 +160,23 @@ class Stages:
         shard: Shard = ALL_CONNECTIONS,
         idle_ns: int | None = None,
         keylog: KeyLog | None = None,
-        decrypts: bool = True,
     ) -> None:
-        """Set up the stages.
+        """Make the stages.
 
         Args:
-            reader: reads messages.
+            reader: decodes messages.
             catalog: the known APIs.
-            is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
-            keep: as there.
+            is_broker: see :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
+            keep: see there.
             memory: limits of memory; None for the default.
-            connections: whether to measure TCP, and to summarize each connection that closed.
+            connections: whether to measure TCP, to watch TLS, and to summarize each connection
+                that closed.
             every_anomaly: return all anomalies of a batch, not only the first of each kind; all
                 are counted in any case.
             shard: which connections to follow; the first shard counts what belongs to none.
             idle_ns: silence after which a connection is given up; None for never.
-            keylog: the secrets that TLS is decrypted with; None for none.
-            decrypts: whether TLS is decrypted, by ``keylog`` and the secrets that captures have
-                inside. False where the state is saved, or places in streams are asked for.
+            keylog: the secrets that TLS is decrypted with, besides those that captures have inside;
+                None for none.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -198,32 +198,29 @@ class Stages:
         )
         self._reassembler = self._new_reassembler()
         self._tracker = self._new_tracker()
-        self._undecided_bytes = bounds.undecided_bytes
-        self._decrypts = decrypts
-        self._secrets_taken = 0
-        """How many of those that captures have inside were looked at."""
-        self._decrypted = self._new_decrypted(keylog) if keylog is not None and decrypts else None
+        self.tls = TlsStage(bounds.undecided_bytes, watches=connections, keylog=keylog)
 
     @property
     def settings(self) -> State:
-        """What has to be equal in the stages that load the state."""
+        """The settings that must be equal in stages that load the state."""
         return self._reassembler.settings, self._tracker.settings
 
     def state(self) -> State:
-        """Return the state of open connections between two batches."""
-        return self._reassembler.state(), self._tracker.state()
+        """Return the state of open connections between two batches. No secret is in it."""
+        return self._reassembler.state(), self._tracker.state(), self.tls.state()
 
     def parts_from_state(self, state: object) -> StageParts:
         """Return parts that continue from a state; raises ValueError for any other value."""
-        net, connections = fields(state, "tt")
+        net, connections, tls = fields(state, "ttt")
         reassembler, tracker = self._new_reassembler(), self._new_tracker()
         reassembler.load_state(net)
-        tracker.load_state(connections, {tcp.serial: tcp for tcp in reassembler.open_tcp()})
-        return reassembler, tracker
+        still_open = {tcp.serial: tcp for tcp in reassembler.open_tcp()}
+        tracker.load_state(connections, still_open)
+        return reassembler, tracker, self.tls.from_state(tls, still_open)
 
     def load_state(self, parts: StageParts) -> None:
-        """Replace the parts, before the first batch."""
-        self._reassembler, self._tracker = parts
+        """Replace the parts; call it before the first batch."""
+        self._reassembler, self._tracker, self.tls = parts
 
     @property
     def net(self) -> NetCounters:
@@ -232,51 +229,56 @@ class Stages:
 
     @property
     def counts(self) -> ConnectionCounts:
-        """Counts of connections and what was read of them so far."""
+        """Counts of connections and of decoded data so far."""
         return self._tracker.counts
 
     def client_side(self, tcp: TcpConnection) -> int | None:
-        """Return which end of a connection is the client, as far as that is known."""
+        """Return the index of the end of a connection that is the client; None if unknown."""
         return self._tracker.client_side(tcp)
 
     def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:
-        """Take the next packets, or segments if their headers were read elsewhere."""
+        """Process the next packets, or segments whose headers were parsed elsewhere."""
         if isinstance(batch, PacketBatch):
             return self._events(self._reassembler.feed(batch))
         return self._events(self._reassembler.feed_segments(batch))
 
     def finish(self) -> BatchEvents:
-        """End the capture, and with it all open connections."""
-        return self._events(self._reassembler.finish())
+        """End the capture: close all open connections."""
+        return self._events(self._reassembler.finish(), is_last=True)
 
     @property
     def open_connections(self) -> int:
-        """TCP connections that are open."""
+        """Number of open TCP connections."""
         return self._reassembler.open_connections
 
     def open_tcp(self) -> Iterator[TcpConnection]:
-        """Yield the open TCP connections, except those with a SYN alone."""
+        """Yield the open TCP connections, except those with only a SYN."""
         return self._reassembler.open_tcp()
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
-        """Return what an open connection is so far; None while that is not decided."""
+        """Return the summary of an open connection so far; None if its protocol is undecided."""
+        self.tls.write_open(tcp)
         return self._tracker.open_summary(tcp)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
-        """Return true if the protocol of an open connection has been unknown for long."""
+        """Return whether the protocol of an open connection has been unknown for long."""
         return self._tracker.is_unknown(tcp)
+
+    def is_tls(self, tcp: TcpConnection) -> bool:
+        """Return true if an open connection has TLS that is not decrypted."""
+        return self._tracker.is_tls(tcp)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes buffered of open connections: after gaps, undecided, of incomplete messages."""
+        """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
         held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
-        return held if self._decrypted is None else held + self._decrypted.held_bytes
+        return held + self.tls.held_bytes
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
-        """Yield the requests that wait for their response.
+        """Yield the requests that wait for their response; call it between two batches.
 
-        All that began before a Unix time, and some of the later ones. Between two batches.
+        All that began before the Unix time ``before_ns`` are included, and some later ones.
         """
         return self._tracker.in_flight(before_ns)
 
@@ -290,42 +292,24 @@ class Stages:
     ) -> Iterator[tuple[PacketBatch | SegmentColumns | None, BatchEvents]]:
         """Read captures to their end; yield each batch with its events.
 
-        With ``ends``, connections still open are closed then: None, and their events. Otherwise
-        they continue elsewhere.
+        With ``ends``, the connections still open are closed at the end, which yields None and their
+        events. Otherwise they stay open.
         """
         for batch in captures.batches():
-            if self._decrypts and captures.description is not None:
-                self._take_secrets(captures.description.decryption_secrets)
+            if captures.description is not None:
+                self.tls.take_secrets(
+                    captures.description.decryption_secrets,
+                    self.open_tcp(),
+                    may_be_late=not captures.can_be_read_again,
+                )
             yield batch, self.feed(batch)
         if ends:
             yield None, self.finish()
 
-    def _take_secrets(self, secrets: list[DecryptionSecrets]) -> None:
-        """Use the secrets that captures have inside; they come before the packets they are for."""
-        added = secrets[self._secrets_taken :]
-        if not added:
-            return
-        self._secrets_taken = len(secrets)
-        from kanalyze.tls.installed import are_ciphers_installed  # only where there are keys
-        from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
-
-        logs = [each.data for each in added if each.kind == TLS_KEY_LOG]
-        if not logs or not are_ciphers_installed():
-            return
-        if self._decrypted is None:
-            self._decrypted = self._new_decrypted(KeyLog())
-        for data in logs:
-            self._decrypted.add_secrets(data)
-
-    def _new_decrypted(self, keylog: KeyLog) -> DecryptedStreams:
-        from kanalyze.tls.streams import DecryptedStreams  # only where there are keys
-
-        return DecryptedStreams(keylog, self._undecided_bytes)
-
-    def _events(self, found: ReassembledBatch) -> BatchEvents:
-        decrypted = self._decrypted
-        updates = found.updates if decrypted is None else decrypted.feed(found.updates)
-        session = self._tracker.feed(updates)
-        events = BatchEvents(found.anomalies, session)
+    def _events(self, found: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
+        updates = self.tls.feed(found.updates, is_last=is_last)
+        events = BatchEvents(found.anomalies, self._tracker.feed(updates))
+        events.anomalies += self.tls.take_anomalies()
+        events.token_bytes = self.tls.plaintext_tokens(events.token_bytes)
         events.closed_connections = [u.connection for u in found.updates if u.closed]
         return events

@@ -1,16 +1,18 @@
 """The state of a run as bytes, saved between two batches of packets and loaded into new stages.
 
 In: stages and a row assembler between two batches. Out: bytes; and new stages and a new assembler
-that go on as if there had been no break. This module must not know where the bytes are kept, nor
-what the state of a stage is: each class defines its own
+that continue as if there had been no break. This module must not know where the bytes are stored,
+nor what the state of a stage is: each class defines its own
 (:data:`kanalyze.common.plain_values.State`).
 
 The bytes hold what open connections need: streams with what is buffered behind a hole, incomplete
-frames, requests without a response, log ends, fetch sessions; and the counters. They do not hold
-code or what is shared (readers, decoders, catalogs, functions): the new stages have their own. The
+frames, requests without a response, log ends, fetch sessions; and the counters. Of connections that
+are decrypted the bytes of incomplete frames are plaintext. They do not hold code or what is shared
+(readers, decoders, catalogs, functions): the new stages have their own. Nor do they hold secrets of
+TLS, or keys: those are looked up in the key log of the new stages, by what the hellos said. The
 names of topics belong to the creator of the row assembler.
 
-The bytes are a line of text (format, version, size, checksum), then plain values, compressed.
+The format is a line of text (format, version, size, checksum), then compressed plain values.
 """
 
 from __future__ import annotations
@@ -37,21 +39,21 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "load_state", "save_state"]
 
-FORMAT: Final = 9
-"""To be raised when the state of a class changes its layout within one version of kanalyze."""
+FORMAT: Final = 10
+"""Must be raised if the state of a class changes its layout within one version of kanalyze."""
 MOST_BYTES: Final = 4 << 30
-"""Of a state before it is compressed; stages buffer 1 GiB by default."""
+"""Limit of a state in bytes before compression. Stages buffer 1 GiB by default."""
 
 _MAGIC: Final = b"kanalyze-state"
 _LONGEST_LINE_BYTES: Final = 200
 _DIGEST_BYTES: Final = 16
 _COMPRESSION_LEVEL: Final = 1
 _NO_STATE: Final = (ValueError, TypeError, OverflowError)
-"""What loading a state raises where the values are not those of one."""
+"""The exceptions that loading a state raises if values are not those of a state."""
 
 
 class StateError(KanalyzeError):
-    """Bytes that are not the saved state of a run like this one."""
+    """Bytes are not the saved state of a run with the same settings."""
 
 
 def save_state(
@@ -60,14 +62,14 @@ def save_state(
     """Return the state of a run between two batches.
 
     Args:
-        stages: fed with a batch, of which all rows were made.
-        assembler: made the rows of all that the stages returned; None where there are no rows.
-        lines: made the lines of groups and metadata of these rows; None where there are none.
+        stages: stages between two batches, after all rows of the last batch were made.
+        assembler: the assembler of all rows of the stages; None if there are no rows.
+        lines: made the lines of groups and metadata for these rows; None if there are none.
 
     Returns:
-        Bytes for :func:`load_state`. They leave out what the assembler knows of connections that
-        have ended. An idle connection takes some 100 bytes, the memory of packets that may come
-        twice up to 35 kB.
+        Bytes for :func:`load_state`. What the assembler knows about closed connections is left
+        out. An idle connection takes some 100 bytes; the list of recent packets, which detects
+        packets that were captured twice, up to 35 kB.
     """
     with _garbage_collection_off():
         still_open = list(stages.open_tcp())
@@ -78,7 +80,7 @@ def save_state(
 
 
 def _names_of(connections: Iterable[TcpConnection]) -> set[tuple[str, int]]:
-    """Return what rows call connections, whichever end is the client."""
+    """Return the connections as rows name them, for either end as the client."""
     names = set()
     for tcp in connections:
         one, other = tcp.endpoints
@@ -96,25 +98,25 @@ def load_state(
     """Load a saved state into new stages and a new row assembler.
 
     Args:
-        data: what :func:`save_state` returned.
-        stages: made with the same arguments, and fed nothing. Reader, catalog and functions stay
-            theirs.
-        assembler: has made no row; None where none was saved. Its names of topics are to be those
-            of the one that was saved.
-        lines: has made no line; None where none was saved.
+        data: the result of :func:`save_state`.
+        stages: new stages, made with the same arguments. They keep their reader, catalog and
+            functions.
+        assembler: a new assembler; None if none was saved. Its topic names must be those of the
+            saved one.
+        lines: new lines of groups and metadata; None if none were saved.
 
     Raises:
-        StateError: the bytes are no state, are damaged, are by another version, or by a run with
-            other settings. Nothing was changed then.
+        StateError: the bytes are not a state, are damaged, or are of another version or of a run
+            with other settings. Then nothing was changed.
     """
     plain = _opened(data)
     try:
         with _garbage_collection_off():
             settings, state, of_rows, of_lines = fields(from_bytes(plain), "ttTT")
             if settings != _settings(stages):
-                raise StateError("the state is that of a run with other settings: run without it")
+                raise StateError("the state is of a run with other settings: run without it")
             if (assembler is None, lines is None) != (of_rows is None, of_lines is None):
-                raise StateError("the state is that of a run with other rows: run without it")
+                raise StateError("the state is of a run with other tables: run without it")
             parts = stages.parts_from_state(state)
             known = None if assembler is None else assembler.known_from_state(of_rows)
             seen = None if lines is None else lines.seen_from_state(of_lines)
@@ -128,13 +130,13 @@ def load_state(
 
 
 def _settings(stages: Stages) -> State:
-    """Return what must be the same in both runs; columns have the byte order of the machine."""
+    """Return what must be equal in both runs; columns have the byte order of the machine."""
     return sys.byteorder, stages.settings
 
 
 @contextmanager
 def _garbage_collection_off() -> Iterator[None]:
-    """Switch the garbage collector off: it took two thirds of the time and found nothing."""
+    """Disable garbage collection: it would take two thirds of the time and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -160,11 +162,11 @@ def _digest(line: bytes, packed: bytes) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    """Return the plain values as bytes; raises StateError where :func:`_sealed` did not write."""
+    """Return the plain values as bytes; raises StateError for bytes not from :func:`_sealed`."""
     end = data.find(b"\n", 0, _LONGEST_LINE_BYTES)
     words = data[: max(end, 0)].split(b" ")
     if len(words) != 5 or words[0] != _MAGIC:
-        raise StateError("this is no state of a run of kanalyze")
+        raise StateError("this is not the state of a kanalyze run")
     if words[1:3] != [b"%d" % FORMAT, __version__.encode()]:
         raise StateError(
             f"the state was written by another version of kanalyze than {__version__}: "

@@ -1,10 +1,10 @@
-"""The run that gives the rows of every table at once: requests, connections, anomalies, and others.
+"""The run that yields the rows of every table: requests, connections, anomalies, and others.
 
-In: the context of an analysis. Out: rows, as they come. This module must not know what is asked of
-them.
+In: the context of an analysis. Out: rows, as they are found. This module must not know what they
+are used for.
 
-The lines of some tables belong to rows of requests: what messages tell (``groups``, ``metadata``),
-and the records in them. They are made of the requests that pass the filter, after it.
+The lines of some tables belong to rows of requests: facts in messages (``groups``, ``metadata``),
+and the records in them. They are made only for requests that match the filter.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ __all__ = [
 
 
 RECORDS = "records"
-"""The table of records, for which messages keep their bytes."""
+"""The table of records, for which messages must keep their bytes."""
 
 
 _IDS_OF_A_PART = 1 << 33
 
 
 def first_request_id(part: int) -> int:
-    """Return the number of the first request of one of the parts that connections are divided into.
+    """Return the number of the first request in a part of the connections.
 
-    The number of a request (``request_id``) is no other request's, in whatever part it is.
+    Numbers of requests (``request_id``) are unique over all parts.
     """
     return part * _IDS_OF_A_PART + 1
 
 
 class Tables(NamedTuple):
-    """Which tables a run gives, beside that of requests."""
+    """The tables of a run, in addition to that of requests."""
 
     others: bool
-    """Connections and anomalies."""
+    """Whether to make connections and anomalies."""
     more: frozenset[str]
-    """Tables whose lines belong to requests."""
+    """Names of tables whose lines belong to requests."""
 
 
 class TableRows(NamedTuple):
@@ -80,16 +80,16 @@ class TableRows(NamedTuple):
     connections: list[ConnectionRow]
     anomalies: list[AnomalyRow]
     facts: Sequence[ClusterFacts] = ()
-    """The facts of the requests, which are one block then; lines are made from them."""
+    """The facts in the messages of the requests, which are a single block; for making lines."""
     exchanges: Sequence[Exchange] = ()
-    """Of the requests, of which there is one block then; their records become lines."""
+    """The exchanges of the requests, which are a single block; for making lines of records."""
     lines: Sequence[tuple[str, RowBlock]] = ()
     """Rows of other tables, by name."""
     first_id: int = 0
-    """Number of the first of the requests, where they were selected."""
+    """Number of the first of the requests, if they were selected by the filter."""
 
     def blocks(self) -> Iterator[tuple[str, RowBlock]]:
-        """Give the rows by column, each block with the name of its table; none is empty."""
+        """Yield (table, block) for the rows by column; no block is empty."""
         for block in self.requests:
             yield "requests", block
         if self.connections:
@@ -100,7 +100,7 @@ class TableRows(NamedTuple):
 
 
 class TableRun:
-    """Rows of all tables, read by this process."""
+    """Rows of all tables, read in this process."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class TableRun:
         monitor: RunMonitor,
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
     ) -> None:
-        """Begin; ``monitor`` sees the stages while they run, ``on_tokens`` as in ``Analysis``."""
+        """Make it; ``monitor`` gets the running stages; ``on_tokens`` is as in ``Analysis``."""
         self._context = context
         self._captures = captures
         self._tables = tables
@@ -118,7 +118,7 @@ class TableRun:
         self._on_tokens = on_tokens
 
     def rows(self) -> Iterator[TableRows]:
-        """Give all rows, once; those of files that are left out are not among them."""
+        """Yield all rows, once; files that cannot be read have no rows."""
         context, captures, tables = self._context, self._captures, self._tables
         settings = context.settings
         stages = settings.stages(connections=tables.others, every_anomaly=tables.others)
@@ -132,7 +132,7 @@ class TableRun:
 
 
 class StepRows:
-    """Makes the rows of every table, step by step, before any filter."""
+    """Makes the rows of every table for each batch of events, before filtering."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class StepRows:
             self._others = OtherRows(settings, stages, captures, settings.shard)
 
     def of(self, step: BatchEvents) -> Iterator[TableRows]:
-        """Give the rows of a step: of requests block by block, then the others."""
+        """Yield the rows of a batch of events: requests block by block, then the others."""
         first = 0
         for block in step_blocks(step, self._assembler):
             exchanges = step.exchanges[first : first + len(block)]
@@ -162,7 +162,7 @@ class StepRows:
 
 
 class OtherRows:
-    """Rows of connections and anomalies; those of captures come with the first shard."""
+    """Rows of connections and anomalies; anomalies of captures belong to the first shard."""
 
     def __init__(
         self, settings: AnalysisSettings, stages: Stages, captures: Captures, shard: Shard
@@ -174,7 +174,7 @@ class OtherRows:
         self._seen = 0
 
     def of(self, step: BatchEvents) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
-        """Return the rows of a step."""
+        """Return the rows of a batch of events."""
         captures = self._captures
         of_captures = captures.anomalies[self._seen :] if self._is_first else []
         self._seen = len(captures.anomalies)
@@ -186,10 +186,10 @@ class OtherRows:
 
 
 class SelectedRows:
-    """The rows that pass the filter of an analysis, with the lines that belong to them."""
+    """The rows that match the filter of an analysis, with the lines that belong to them."""
 
     def __init__(self, context: RunContext, tables: Tables, first_id: int | None = None) -> None:
-        """``first_id`` is the number of the first row of requests; None for that of the shard."""
+        """Make it; ``first_id`` is the first request's number, None for that of the shard."""
         self._context = context
         self.cluster_lines = ClusterLines(context.names)
         self._records: RecordReader | None = None
@@ -199,7 +199,7 @@ class SelectedRows:
         self._next_id = first_request_id(shard.index) if first_id is None else first_id
 
     def of(self, rows: TableRows) -> TableRows:
-        """Return those of some rows; blocks of requests come in the order of their numbers."""
+        """Return the matching rows; blocks of requests must come in the order of their numbers."""
         row_filter = self._context.row_filter
         first_id = self._next_id
         blocks: list[RowBlock] = []
@@ -240,7 +240,7 @@ class SelectedRows:
 def _record_reader(context: RunContext) -> RecordReader:
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
-    from kanalyze.tables.records.rows import RecordReader  # a large module
+    from kanalyze.tables.records.rows import RecordReader  # imported late: a large module
 
     catalog, limits = context.settings.catalog, DecompressionLimits()
     return RecordReader(catalog, Decoders(catalog), limits=limits, row_filter=context.row_filter)

@@ -1,14 +1,14 @@
-"""Several processes over the same captures, each with its shard of the connections.
+"""Several processes that read the same captures, each for its shard of the connections.
 
-In: how one of them reads (a :class:`WorkerTask`), and how many there are to be. Out: the rows of
-all of them, merged, in the same order as those of one process. This module must not know what is in
-a row, but for the names of topics.
+In: the task of a worker (:class:`WorkerTask`), and the number of workers. Out: the rows of all of
+them, merged into the order in which one process would yield them. This module must not know what is
+in a row, except the names of topics.
 
-Every worker reads all packets and their headers, which is the smaller part of the work. It then
-goes on with the connections of its shard alone and sends their rows as columns. A topic's name may
-be on a connection of another shard: the process that merges rows fills in such names.
+Every worker reads all packets and their headers, which is the smaller part of the work. It follows
+only the connections of its shard, and sends their rows as columns. The name of a topic may be on a
+connection of another shard; the process that merges the rows fills in such names.
 
-Workers are forked, so they begin with all modules loaded. Where the system has no fork there are no
+Workers are forked, so they begin with all modules loaded. If the system has no fork there are no
 workers (see :func:`usable_workers`).
 """
 
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 __all__ = ["WorkerTask", "Workers", "usable_workers"]
 
 _PIPE_BYTES = 1 << 20
-"""Size of a pipe's buffer: a worker goes on while the others are read."""
+"""Size of a pipe's buffer in bytes: a worker continues while the others are read."""
 _LEAST_BYTES = 64 << 20
-"""Smaller captures gain nothing: a worker reads all packets, and starting it takes time."""
+"""Smaller captures gain nothing: every worker reads all packets, and takes time to start."""
 
 
 def usable_workers(wanted: int, total_bytes: int | None) -> int:
-    """Return how many workers make captures of a size faster; 1 means: read in this process.
+    """Return the number of workers that is fastest for captures of a size; 1 means no workers.
 
     ``total_bytes`` is None for captures that can be read only once.
     """
@@ -64,14 +64,14 @@ def usable_workers(wanted: int, total_bytes: int | None) -> int:
 
 
 class WorkerTask(NamedTuple):
-    """What a worker does."""
+    """The task of a worker."""
 
     inputs: Sequence[MergeInput]
-    """Captures, all of which can be read more than once."""
+    """The captures, all of which can be read more than once."""
     stores: Stores
     settings: AnalysisSettings
     tables: Tables | None = None
-    """Which rows are sent beside those of requests; None: no others."""
+    """The tables to send in addition to requests; None for none."""
 
 
 class _RowsSent(NamedTuple):
@@ -79,15 +79,15 @@ class _RowsSent(NamedTuple):
 
     block: RowBlock
     latest: array[int]
-    """For each row, the packet that completed its exchange. Rises."""
+    """For each row, the packet that completed its exchange; ascending."""
     names: list[tuple[bytes, str]]
-    """Ids and names of topics that were learned with the rows."""
+    """Ids and names of topics that were learned together with the rows."""
     facts: list[ClusterFacts]
-    """What the requests tell, by their rows."""
+    """The facts in the messages of the requests, by row."""
 
 
 class _BatchEnd(NamedTuple):
-    """Says that all rows of a batch of packets were sent."""
+    """Marks that all rows of a batch of packets were sent."""
 
     progress: tuple[int, int | None]
     connections: list[ConnectionRow]
@@ -98,7 +98,7 @@ _Sent: TypeAlias = "_RowsSent | _BatchEnd | CaptureQuality"
 
 
 class Workers:
-    """The workers of one pass. Their creator closes them, or reads to the end."""
+    """The workers of one pass. Their creator must close them, or read to the end."""
 
     def __init__(
         self, task: WorkerTask, count: int, names: TopicNames, quality: CaptureQuality
@@ -106,13 +106,13 @@ class Workers:
         """Start the workers.
 
         Args:
-            task: what each of them does, with its shard.
-            count: how many there are.
-            names: learns the topic names that workers learned, and names what they could not.
-            quality: what the workers counted is added here once all rows were given.
+            task: the task of each worker, to be done for its shard.
+            count: number of workers.
+            names: topic names; those that workers learn are added, and fill in missing names.
+            quality: the counts of the workers are added here when all rows were yielded.
 
         Raises:
-            OSError: the system does not give as many processes.
+            OSError: the system cannot start the processes.
         """
         self.progress: tuple[int, int | None] = (0, None)
         """Bytes read so far, and bytes in all."""
@@ -120,7 +120,7 @@ class Workers:
         self._quality = quality
         self._pipes: list[Connection] = []
         self._processes: list[BaseProcess] = []
-        # A worker's garbage collector would copy every page of loaded objects that it looks at.
+        # Garbage collection in a worker would copy every page of loaded objects that it visits.
         was_frozen = gc.get_freeze_count() > 0
         gc.freeze()
         try:
@@ -143,7 +143,7 @@ class Workers:
             target=_work, args=(task, shard, theirs, [*self._pipes, ours]), daemon=True
         )
         with warnings.catch_warnings():
-            # NumPy's threads are idle now: nothing uses NumPy before the fork.
+            # The fork is safe: NumPy's threads are idle, because nothing uses NumPy before it.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         theirs.close()
@@ -151,19 +151,19 @@ class Workers:
         self._processes.append(process)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Give the rows of requests of all workers, merged, once; no block is empty.
+        """Yield the rows of requests of all workers, merged, once; no block is empty.
 
         Raises:
-            KanalyzeError: what a worker raised; or a worker process died.
-            MemoryError: a worker had not enough memory.
+            KanalyzeError: an error of a worker; or a worker process died.
+            MemoryError: a worker ran out of memory.
         """
         for batch in self._batches():
             for rows in batch.merged():
                 yield rows.block
 
     def rows(self) -> Iterator[TableRows]:
-        """Give the rows of all tables and workers, merged, once; raises as :meth:`blocks`."""
-        from kanalyze.runtime.table_run import TableRows  # large tables
+        """Yield the rows of all tables and workers, merged, once; raises like :meth:`blocks`."""
+        from kanalyze.runtime.table_run import TableRows  # imported late: large tables
 
         for batch in self._batches():
             for rows in batch.merged():
@@ -171,7 +171,7 @@ class Workers:
             yield TableRows([], batch.connections, batch.anomalies)
 
     def _batches(self) -> Iterator[_BatchMerge]:
-        """Give what workers send of each batch, each to be read before the next; then close."""
+        """Yield the merge of each batch, which must be read before the next; then close."""
         try:
             while True:
                 batch = _BatchMerge(self._pipes, self._names)
@@ -185,7 +185,7 @@ class Workers:
             self.close()
 
     def close(self) -> None:
-        """End the workers, wherever they are."""
+        """End the workers, even if they are not finished."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
@@ -194,25 +194,25 @@ class Workers:
 
 
 class _BatchMerge:
-    """Merges what all workers send of one batch of packets."""
+    """Merges the rows of all workers for one batch of packets."""
 
     def __init__(self, pipes: Sequence[Connection], names: TopicNames) -> None:
         self._pipes = pipes
         self._names = names
         self._unmerged: dict[int, _RowsSent] = {}
-        """Rows that were received and not merged yet, by the number of the worker."""
+        """Rows that were received but not merged yet, by number of the worker."""
         self.progress: tuple[int, int | None] = (0, None)
         self.connections: list[ConnectionRow] = []
         self.anomalies: list[AnomalyRow] = []
         self.qualities: list[CaptureQuality] = []
-        """What workers sent in place of a batch: there are no more batches."""
+        """The qualities that workers sent instead of a batch: there are no more batches."""
 
     def merged(self) -> Iterator[_RowsSent]:
-        """Give the rows in the order of the packets that completed them, with topics named."""
+        """Yield the rows in the order of the packets that completed them, with topics named."""
         for index in range(len(self._pipes)):
             self._receive(index)
         while self._unmerged:
-            # A worker sends nothing later that was completed before the last row it sent.
+            # The packets of a worker ascend, so nothing before this row will be received.
             until = min(rows.latest[-1] for rows in self._unmerged.values())
             complete = []
             for index, rows in list(self._unmerged.items()):
@@ -245,7 +245,7 @@ class _BatchMerge:
 
 def _received(pipe: Connection) -> _Sent:
     """Wait for the next message of a worker; raises an error that it sent."""
-    import pickle  # not for one process
+    import pickle  # imported late: only needed for workers
 
     try:
         sent = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
@@ -270,7 +270,7 @@ def _merged(rows: list[_RowsSent]) -> _RowsSent:
         return rows[0]
     block = RowBlock.joined([each.block for each in rows])
     latest = [packet for each in rows for packet in each.latest]
-    # All that one packet completed is of one connection, and so of one worker.
+    # All exchanges that one packet completed belong to one connection, and so to one worker.
     order = sorted(range(len(latest)), key=latest.__getitem__)
     facts, first = [], 0
     for part in rows:
@@ -287,20 +287,20 @@ def _row_of(facts: ClusterFacts) -> int:
 
 
 def _enlarge(descriptor: int) -> None:
-    """Make the buffer of a pipe larger, where the system has that."""
+    """Enlarge the buffer of a pipe, if the system can."""
     try:
         import fcntl
 
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     except (ImportError, AttributeError, OSError):
-        return  # slower, with the same result
+        return  # the small buffer works too, but more slowly
 
 
-# -- what a worker does ---------------------------------------------------------------------------
+# -- inside a worker ------------------------------------------------------------------------------
 
 
 class _LearnedNames(TopicNames):
-    """Names of topics that lists those it learned, for the process that merges; never searches."""
+    """Names of topics that lists those it learned, for the merging process; it never searches."""
 
     def __init__(self, known: Mapping[bytes, str]) -> None:
         super().__init__()
@@ -321,16 +321,16 @@ class _LearnedNames(TopicNames):
 
 def _work(task: WorkerTask, shard: Shard, pipe: Connection, others: list[Connection]) -> None:
     """Run a worker: read everything, send the rows of one shard."""
-    import signal  # not for one process
+    import signal  # imported late: only needed for workers
 
-    # The parent process handles an interrupt: it ends its workers.
+    # The parent process handles an interrupt, and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
         other.close()
     try:
         _send_rows(task, shard, pipe)
     except BrokenPipeError:
-        return  # the parent has ended
+        return  # the parent process has ended
     except (KanalyzeError, OSError, MemoryError) as error:
         _send(pipe, error)
 
@@ -338,7 +338,7 @@ def _work(task: WorkerTask, shard: Shard, pipe: Connection, others: list[Connect
 def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     settings = task.settings
     names, quality = _LearnedNames(settings.topic_ids), CaptureQuality()
-    # With the buffer that one process has: the order of some rows depends on where batches end.
+    # Batches must end where they end in one process: the order of some rows depends on it.
     captures = MergedCaptures(task.inputs, stores=task.stores)
     assembler = settings.row_assembler(captures.place, names)
     tables = task.tables
@@ -363,12 +363,12 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
 def _other_rows(
     settings: AnalysisSettings, stages: Stages, captures: MergedCaptures, shard: Shard
 ) -> OtherRows:
-    from kanalyze.runtime.table_run import OtherRows  # large tables, not for requests alone
+    from kanalyze.runtime.table_run import OtherRows  # imported late: large tables
 
     return OtherRows(settings, stages, captures, shard)
 
 
 def _send(pipe: Connection, value: object) -> None:
-    import pickle  # not for one process
+    import pickle  # imported late: only needed for workers
 
     pipe.send_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))

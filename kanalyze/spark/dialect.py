@@ -1,11 +1,11 @@
-"""Queries in Spark's SQL: written once in DuckDB's dialect, and translated by sqlglot.
+"""Translates queries from DuckDB's dialect of SQL to Spark's, with sqlglot.
 
 In: a :class:`~kanalyze.queries.files.Query`. Out: its text for Spark, over views with the columns
-of our tables. This module must not know what a query asks. sqlglot is imported when a query is
-translated: it takes 0.1 s.
+of our tables. This module must not know what a query is for. sqlglot is imported when a query is
+translated, because the import takes 0.1 s.
 
-Where Spark means something else by the same words, or has no word, a rule here says what DuckDB
-means.
+Where the same words mean something else in Spark, or Spark has no equivalent, a rule here defines
+the translation.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["QUANTILE_ERROR", "asked_derived", "asked_names", "asked_tables", "spark_sql"]
 
 QUANTILE_ERROR = 0.004
-"""How much a quantile that is not exact may differ from the exact one, as a share of it."""
+"""Maximum relative error of a quantile that is not exact."""
 
 _STEPS = 150
-"""Of a logarithm: the middle of a step, as a whole number of 1000 or more, is off by less than
-0.4 % (``exp(1 / 300)`` and a half)."""
+"""Steps per unit of the logarithm. The middle of a step, as a whole number of at least 1000, is off
+by less than 0.4 % (``exp(1 / 300)`` and a half)."""
 _DECIMAL = re.compile(r"\d*\.\d+")
 _USUAL_SHARES = ("0.5", "0.9", "0.99")
 _NUMBER = "MONOTONICALLY_INCREASING_ID() AS request_id"
-"""Spark's rows have no order, and most tables of them no numbers."""
+"""Spark's rows have no order, and most tables of them have no numbers."""
 
 
 def spark_sql(
@@ -42,16 +42,16 @@ def spark_sql(
 ) -> str:
     """Return a query for ``spark.sql``; its parameters are written ``:name``.
 
-    What it asks of the views that DuckDB has (``partitions``, ``measured``, ...) stands in front of
-    it, so that the tables are all there has to be.
+    The views of DuckDB that it uses (``partitions``, ``measured``, ...) are put in front of it, so
+    that only the tables must exist.
 
     Args:
         query: the query.
-        sources: the view that each table is, and each that is derived of others and was kept;
-            ``requests`` with numbers of rows (``request_id``). None where each has its own name,
-            and ``requests`` may have no such column.
-        has_exact_quantiles: whether quantiles are exact, which takes memory for each value that
-            there is; or else within :data:`QUANTILE_ERROR`, for any number of rows.
+        sources: the Spark view of each table, and of each stored derived table; ``requests`` has
+            row numbers (``request_id``). None if each view has the name of its table, and
+            ``requests`` may have no such column.
+        has_exact_quantiles: whether quantiles are exact, which takes memory for each value;
+            otherwise they are within :data:`QUANTILE_ERROR`, for any number of rows.
     """
     from sqlglot import exp
 
@@ -64,19 +64,19 @@ def spark_sql(
 
 
 def asked_tables(query: Query) -> frozenset[str]:
-    """Return the tables that a query asks, by itself or through views."""
+    """Return the tables that a query uses, directly or through views."""
     tree = _tree(query)
     views = _views_of(tree)
     return frozenset(_tables(tree, views))
 
 
 def asked_derived(query: Query) -> list[str]:
-    """Return the tables derived of others that a query asks and that are to be kept, in order."""
+    """Return the derived tables that a query uses and that should be stored, in order."""
     return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_kept]
 
 
 def asked_names(query: Query) -> frozenset[str]:
-    """Return all names in a query and in the views that it asks: of columns, and of others."""
+    """Return all names in a query and in its views: of columns, and of others."""
     from sqlglot import exp
 
     tree = _tree(query)
@@ -96,16 +96,16 @@ def _tree(query: Query) -> Any:
 
 
 def _own_names(tree: Any) -> set[str]:
-    """Return the names that a query gives to its parts."""
+    """Return the names that a query defines itself, such as those of WITH."""
     from sqlglot import exp
 
     return {part.alias for part in tree.find_all(exp.CTE)}
 
 
 def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
-    """Return the views that a query asks, and those that these ask, each behind what it asks.
+    """Return the views that a query uses, also indirectly; each comes after those that it uses.
 
-    What is known is a table, though there is a view of that name.
+    Names in ``known`` are tables, even if there is a view of that name.
     """
     from sqlglot import exp
 
@@ -126,7 +126,7 @@ def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
 
 
 def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
-    """Return the names of what a query and its views ask that is no view and no part of them."""
+    """Return the names of the tables that a query and its views use."""
     from sqlglot import exp
 
     found: dict[str, None] = {}
@@ -139,7 +139,7 @@ def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
 
 
 def _sources(query: Query, tree: Any, views: Mapping[str, Any]) -> list[Any]:
-    """Return ``requests`` with numbers, where views ask for them, and with the columns asked."""
+    """Return ``requests`` with numbers if views use them, and with the columns used."""
     from sqlglot import exp
 
     if "requests" not in _tables(tree, views) or not views:
@@ -150,7 +150,7 @@ def _sources(query: Query, tree: Any, views: Mapping[str, Any]) -> list[Any]:
 
 
 def _renamed(tree: Any, views: Mapping[str, Any], sources: Mapping[str, str]) -> list[Any]:
-    """Return the tables that are asked under the names that they go by."""
+    """Return the used tables under the names of their Spark views."""
     from sqlglot import exp
 
     asked = [name for name in _tables(tree, views) if name in sources]
@@ -196,15 +196,15 @@ def _literal(generator: Any, node: Any) -> str:
 
 
 def _rounded(generator: Any, node: Any) -> str:
-    """Round as DuckDB does: what is to be whole, halves away from zero."""
+    """Round as DuckDB does: to whole numbers, halves away from zero."""
     value, digits = generator.sql(node, "this"), generator.sql(node, "decimals")
     return f"ROUND({value} * 1e{digits}) / 1e{digits}" if digits else f"ROUND({value})"
 
 
 def _text(generator: Any, node: Any) -> str:
-    """Join values as texts, without those that are null.
+    """Join values as texts, without nulls.
 
-    Java writes large floats with an exponent, and DuckDB does not: but for those that are rounded.
+    Java writes large floats with an exponent, which DuckDB does not; rounded ones are cast.
     """
     from sqlglot import exp
 
@@ -218,7 +218,7 @@ def _text(generator: Any, node: Any) -> str:
 
 
 def _list(generator: Any, node: Any) -> str:
-    """Return a list in an order, which sqlglot would forget."""
+    """Return a list in the given order, which sqlglot would drop."""
     from sqlglot import exp
 
     if not isinstance(node.this, exp.Order):
@@ -229,9 +229,9 @@ def _list(generator: Any, node: Any) -> str:
 
 
 def _function(generator: Any, node: Any) -> str:
-    """Write how often each value occurs, for which Spark has no word; other functions as they are.
+    """Translate DuckDB's ``histogram``, which Spark does not have; other functions unchanged.
 
-    (Its ``histogram_numeric`` makes bins of its own.)
+    (Spark's ``histogram_numeric`` makes bins of its own.)
     """
     if node.name.lower() != "histogram":
         return str(generator.anonymous_sql(node))
@@ -244,7 +244,7 @@ def _function(generator: Any, node: Any) -> str:
 
 
 def _filtered(generator: Any, node: Any) -> str:
-    """Write an aggregate with its condition; a quantile is several, each with the condition."""
+    """Translate an aggregate with a condition; a quantile consists of several aggregates."""
     from sqlglot import exp
 
     if isinstance(node.this, exp.WithinGroup):
@@ -255,7 +255,8 @@ def _filtered(generator: Any, node: Any) -> str:
 def _exact_quantile(generator: Any, node: Any) -> str:
     """Return a quantile by nearest rank.
 
-    Spark's own takes eight times as long, and is a float. Those of the same values take one list.
+    Spark's own takes eight times as long, and returns a float. Quantiles of the same values share
+    one list.
     """
     values, share, condition, is_falling = _asked(generator, node)
     place = f"CAST(CEIL({share} * COUNT({values}){condition}) AS INT) - 1"
@@ -264,16 +265,16 @@ def _exact_quantile(generator: Any, node: Any) -> str:
 
 
 def _quantile_in_steps(generator: Any, node: Any) -> str:
-    """Return a quantile by the middles of steps, as a float; those below 1000 are exact.
+    """Return a quantile by the middles of steps, as a float; values below 1000 are exact.
 
-    There are some thousands of steps, however many values there are, and Spark counts each. sqlglot
-    would write an approximate quantile, whose error is one of the rank.
+    There are some thousand steps, however many values there are, and Spark counts each. sqlglot
+    would write an approximate quantile, whose error is an error of the rank.
     """
     values, share, condition, is_falling = _asked(generator, node)
     middle = f"ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS}))"
     steps = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
     order = f"{steps} DESC" if is_falling else steps
-    # One array for all that are usual, which Spark makes once.
+    # One array for all usual shares, which Spark computes once.
     shares = sorted({*_USUAL_SHARES, share}, key=float)
     array = f"PERCENTILE_DISC(ARRAY({', '.join(shares)})) WITHIN GROUP (ORDER BY {order})"
     found = f"({array}{condition})[{shares.index(share)}]"
@@ -281,7 +282,7 @@ def _quantile_in_steps(generator: Any, node: Any) -> str:
 
 
 def _asked(generator: Any, node: Any) -> tuple[str, str, str, bool]:
-    """Return what a quantile is of, its share, the condition, and whether the greatest is first."""
+    """Return the values of a quantile, its share, the condition, and whether it is descending."""
     from sqlglot import exp
 
     assert isinstance(node.this, exp.PercentileDisc), "the only one WITHIN GROUP in our queries"

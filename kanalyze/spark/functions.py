@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.argument_values import duration_text, number_texts, time_text
+from kanalyze.common.argument_values import duration_text, number_texts, path_texts, time_text
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
@@ -80,40 +80,40 @@ class Archive:
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Captures that were left out, and why; none unless ``mode="quarantine"``."""
+        """Captures that were left out, and why; empty unless ``mode="quarantine"``."""
         return dict(self._captured.read_summary.unreadable)
 
     def requests(self, **options: Any) -> DataFrame:
-        """Return the requests, as :func:`kanalyze.requests`: one row each, nested columns and all.
+        """Return the requests like :func:`kanalyze.requests`: one row each, with nested columns.
 
         Args:
             options: ``columns``, and the filters of :func:`kanalyze.requests`.
 
         Raises:
-            UsageError: an option is wrong.
+            UsageError: an option is invalid.
         """
         return self._rebuilt("requests", options).rows
 
     def connections(self, **options: Any) -> DataFrame:
-        """Return the TCP connections, as :func:`kanalyze.connections`; otherwise as above."""
+        """Return the TCP connections like :func:`kanalyze.connections`; see :meth:`requests`."""
         return self._rebuilt("connections", options).rows
 
     def records(self, **options: Any) -> DataFrame:
-        """Return the records inside Produce and Fetch, as ``kanalyze records``.
+        """Return the records in Produce requests and Fetch responses, like ``kanalyze records``.
 
-        ``values=True`` gives keys, values and headers too. Raises UsageError where the archive was
-        opened without ``payload``; otherwise as :meth:`requests`.
+        ``values=True`` adds keys, values and headers. Raises UsageError if the archive was opened
+        without ``payload``; otherwise like :meth:`requests`.
         """
         if self._captured.job.prunes_payload:
             raise UsageError("records: open the archive with payload=True")
-        # A record has the name of its topic, which a request on another connection may have.
+        # The name of a record's topic may be in a request on another connection.
         names = self._rebuilt("requests", {}).topic_names
         return self._rebuilt("records", options, names).rows
 
     def anomalies(self, **options: Any) -> DataFrame:
-        """Return what is missing or wrong, as :func:`kanalyze.anomalies`; otherwise as above.
+        """Return the anomalies like :func:`kanalyze.anomalies`; see :meth:`requests`.
 
-        Captures that were left out are among it, as ``capture_unreadable``.
+        Captures that were left out are included, as ``capture_unreadable``.
         """
         plan = make_plan(self._texts("anomalies", options))
         found = self._rebuilt("requests", {}, others=frozenset({"anomalies"}))
@@ -121,31 +121,31 @@ class Archive:
         return table.select(*(column.name for column in plan.columns))
 
     def groups(self, **options: Any) -> DataFrame:
-        """Return what happened to groups, as the table ``groups`` of ``kanalyze sql``.
+        """Return the events of consumer groups: the table ``groups`` of ``kanalyze sql``.
 
-        Otherwise as :meth:`requests`.
+        Otherwise like :meth:`requests`.
         """
         return self._cluster_table("groups", options)
 
     def metadata(self, **options: Any) -> DataFrame:
-        """Return brokers and leaders as they were named, as ``metadata`` of ``kanalyze sql``.
+        """Return brokers, leaders and coordinators: the table ``metadata`` of ``kanalyze sql``.
 
-        Otherwise as :meth:`requests`.
+        Otherwise like :meth:`requests`.
         """
         return self._cluster_table("metadata", options)
 
     def tables(self, **options: Any) -> dict[str, DataFrame]:
         """Return ``requests connections anomalies groups metadata`` by name, made in one pass.
 
-        Requests have numbers, ``request_id``, which ``groups`` and ``metadata`` name them by. Of
-        the filters, those on clients, brokers and times hold for connections and anomalies.
+        Requests have numbers, ``request_id``, to which ``groups`` and ``metadata`` refer. For
+        connections and anomalies, only filters on clients, brokers and times apply.
         """
         return self._tables_of(self._rebuilt("requests", options, others=OTHER_TABLES))
 
     def report(self, **options: Any) -> dict[str, Any]:
         """Return the report that ``kanalyze report --json`` writes, over all captures.
 
-        Findings are at its head: ``findings``.
+        It includes ``findings``.
         """
         found = self._rebuilt("requests", options, others=OTHER_TABLES)
         quality = CaptureQuality()
@@ -203,10 +203,10 @@ def open_archive(
     split_bytes: int = _SPLIT_BYTES,
     **options: Any,
 ) -> Archive:
-    """Read captures, now: each by a task, a large pcap file by several.
+    """Read captures now: each in a task, a large pcap file in several.
 
     Args:
-        spark: the session; kanalyze is installed where its tasks run.
+        spark: the session; kanalyze must be installed where its tasks run.
         paths: files, folders, globs, URLs of any of these, that all tasks can open.
         payload: shuffle the payload of records too, which only :meth:`Archive.records` needs: most
             bytes of a capture.
@@ -214,12 +214,13 @@ def open_archive(
             for one each 64 MiB, from 16 to 512.
         split_bytes: how much of a large pcap file a task reads.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
-            has them (the memory of all buckets together), and ``mode``: ``"failfast"``, or
-            ``"quarantine"`` to leave out what is no capture.
+            has them (the memory of all buckets together), ``keylog``: files, folders, globs or
+            URLs that all tasks can open, which read the secrets of TLS there; and ``mode``:
+            ``"failfast"``, or ``"quarantine"`` to leave out what is no capture.
 
     Raises:
-        CaptureError: a capture is missing, or is none and is not to be left out.
-        UsageError: an option makes no sense.
+        CaptureError: a capture is missing, or a file is not a capture and must not be left out.
+        UsageError: an option is invalid.
     """
     plan = make_plan(_texts({**options, "table": "requests"}))
     captures = [file.capture for file in find_files(paths, may_be_none=False)]
@@ -240,14 +241,15 @@ def open_packets(
     """Read packets from a table; otherwise as :func:`open_archive`.
 
     Args:
-        packets: with the columns of the data source's table ``packets``: ``capture``, ``packet``,
-            ``time_ns``, ``link_type``, ``wire_bytes`` and ``data``; others are ignored.
-        payload: as there.
-        buckets: as there.
-        options: as there.
+        packets: a DataFrame with the columns of the data source's table ``packets``:
+            ``capture``, ``packet``, ``time_ns``, ``link_type``, ``wire_bytes`` and ``data``;
+            others are ignored.
+        payload: see :func:`open_archive`.
+        buckets: see :func:`open_archive`.
+        options: see :func:`open_archive`.
 
     Raises:
-        UsageError: a column is missing, or an option makes no sense.
+        UsageError: a column is missing, or an option is invalid.
     """
     needed = [column.name for column in PACKET_COLUMNS if column.name != "captured_bytes"]
     missing = [name for name in needed if name not in packets.columns]
@@ -263,15 +265,15 @@ def open_packets(
 
 
 def requests(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
-    """Return the requests in captures, as :func:`kanalyze.requests`, one row each.
+    """Return the requests in captures, like :func:`kanalyze.requests`, one row each.
 
     Args:
         spark: the session.
-        paths: as :func:`open_archive`.
+        paths: see :func:`open_archive`.
         options: those of :func:`open_archive` and of :meth:`Archive.requests`.
 
     Raises:
-        CaptureError, UsageError: as these.
+        CaptureError, UsageError: see :func:`open_archive`.
     """
     archive, others = _opened(spark, paths, options)
     return archive.requests(**others)
@@ -284,31 +286,31 @@ def connections(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
 
 
 def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
-    """Return what is missing or wrong in captures; otherwise as :func:`requests`."""
+    """Return the anomalies in captures; otherwise like :func:`requests`."""
     archive, others = _opened(spark, paths, options)
     return archive.anomalies(**others)
 
 
 def groups(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
-    """Return what happened to groups; otherwise as :func:`requests`."""
+    """Return the events of consumer groups; otherwise like :func:`requests`."""
     archive, others = _opened(spark, paths, options)
     return archive.groups(**others)
 
 
 def metadata(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
-    """Return brokers and leaders as they were named; otherwise as :func:`requests`."""
+    """Return brokers, leaders and coordinators; otherwise like :func:`requests`."""
     archive, others = _opened(spark, paths, options)
     return archive.metadata(**others)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
-    """Return the records inside Produce and Fetch; otherwise as :func:`requests`."""
+    """Return the records in Produce and Fetch; otherwise like :func:`requests`."""
     archive, others = _opened(spark, paths, options, payload=True)
     return archive.records(**others)
 
 
 _OPENING: Final = frozenset(
-    {"buckets", "split_bytes", "port", "broker", "definitions", "max_memory", "mode"}
+    {"buckets", "split_bytes", "port", "broker", "definitions", "keylog", "max_memory", "mode"}
 )
 """Options of reading, for every table."""
 
@@ -341,6 +343,9 @@ def _text(name: str, value: Any) -> str | None:
         return time_text(name, value)
     if name == "slower_than":
         return duration_text(name, value)
+    if name == "keylog":
+        files = path_texts(name, value)  # a comma may be part of a name
+        return json.dumps(files) if files else None
     if value is None or isinstance(value, str | int):
         return None if value is None else str(value)
     if isinstance(value, os.PathLike):

@@ -19,8 +19,7 @@ def queries() -> list[str]:
 def query(name: str) -> str:
     """Return the text of a query, whose parameters are written ``:name``.
 
-    Its title and description stand in front, as comments. Raises UsageError where there is no query
-    of that name.
+    It begins with its title and description, as comments. Raises UsageError for an unknown name.
     """
     found = find_query(name)
     lines = [found.title, "", *found.description.splitlines()]

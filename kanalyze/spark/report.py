@@ -1,10 +1,10 @@
-"""A report over tables on Spark, by the queries that make it on one machine.
+"""Makes a report of tables on Spark, with the same queries as on one machine.
 
 In: DataFrames of requests and of other tables, and the quality of the captures. Out: the report,
-its findings too. This module must not know where the tables come from.
+with findings. This module must not know where the tables come from.
 
-Spark takes a second to plan each of the queries, of which there are dozens: what is small goes to
-the driver, where DuckDB answers them all in that time.
+Spark takes a second to plan a query, and there are dozens. So small tables are collected in the
+driver, where DuckDB answers all queries in that time.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 __all__ = ["MakePage", "ReportOptions", "report_on"]
 
 MOST_ROWS_HERE = 1_000_000
-"""Of all tables together, which are brought to the driver."""
+"""Limit of the rows of all tables together that are collected in the driver."""
 MOST_BYTES_HERE = 400 << 20
-"""That they may take, about: names from the wire are as long as somebody makes them."""
+"""Limit of their approximate size in bytes: names from the wire may be long."""
 
 _NUMBERS_BYTES = 400
-"""Of a row."""
+"""Estimated bytes of a row."""
 
 _KINDS = ("tables", "report", "findings", "page")
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
-"""Makes something of a report, and of what answers queries on the same tables."""
+"""Makes something from a report, with an engine for queries on the same tables."""
 
 
 class ReportOptions(NamedTuple):
-    """What a report looks for, and what else is made of it."""
+    """Which findings a report searches for, and what else is made of it."""
 
     kinds: Sequence[FindingKind] | None = None
-    """Findings to look for; None for the built-in ones."""
+    """Findings to search for; None for the built-in ones."""
     thresholds: Mapping[str, float] = MappingProxyType({})
-    """As :func:`kanalyze.queries.findings.findings_of` takes them."""
+    """See :func:`kanalyze.queries.findings.findings_of`."""
     make_page: MakePage | None = None
-    """Is called with the report, and with what answers queries on the tables."""
+    """Called with the report, and with an engine for queries on the tables."""
 
 
 def report_on(
@@ -68,20 +68,19 @@ def report_on(
     conditions: Mapping[str, Any] | None = None,
     options: ReportOptions | None = None,
 ) -> dict[str, Any]:
-    """Return the report on tables, of which ``requests`` is one.
+    """Return the report on tables, which must include ``requests``.
 
-    Findings that ask for a table which is not there are left out, and named in
-    ``findings_left_out``.
+    Findings that need a missing table are left out, and named in ``findings_left_out``.
 
     Args:
         spark: the session.
         tables: the tables by name.
-        quality: that of the captures.
-        conditions: what rows were filtered by.
-        options: what is looked for; None for the built-in findings.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        options: findings to search for; None for the built-in ones.
 
     Raises:
-        UsageError: a finding of a user cannot be answered, or there is no such threshold.
+        UsageError: the query of a user's finding fails, or a threshold is unknown.
     """
     options = ReportOptions() if options is None else options
     kinds = with_thresholds(
@@ -102,7 +101,7 @@ def report_on(
 
 @contextmanager
 def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[QueryEngine]:
-    """Give what answers queries on tables."""
+    """Provide an engine for queries on tables."""
     if not _is_small(tables.values()):
         with SparkTables(spark, tables) as many:
             yield many
@@ -117,21 +116,21 @@ def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[Qu
 
 
 def _quality_table(spark: SparkSession, quality: CaptureQuality) -> DataFrame:
-    """Return what a capture holds and lacks as a table."""
+    """Return the quality of the captures as a table."""
     schema = spark_schema(QUALITY_COLUMNS)
     return spark.createDataFrame(list(map(tuple, quality_facts(quality))), schema)
 
 
 def _is_small(tables: Collection[DataFrame]) -> bool:
-    """Return whether tables may be brought to the driver."""
-    # Files tell of rows without being read.
+    """Return whether the tables can be collected in the driver."""
+    # Parquet files give their numbers of rows without being read.
     if sum(table.count() for table in tables) > MOST_ROWS_HERE:
         return False
     return sum(map(_bytes, tables)) <= MOST_BYTES_HERE
 
 
 def _bytes(table: DataFrame) -> int:
-    """Return about how much a table takes: texts and lists have no bounds."""
+    """Return the approximate size of a table in bytes: texts and lists have no limit."""
     unbounded = (
         F.octet_length(F.col(field.name).cast("string"))
         for field in table.schema
@@ -143,9 +142,9 @@ def _bytes(table: DataFrame) -> int:
 
 
 def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> dict[str, DataFrame]:
-    """Return tables with the columns that are named anywhere in the queries.
+    """Return tables with only the columns that the queries name.
 
-    Those that a user's query asks have all columns: it may name them by a ``*``.
+    Tables in a user's query keep all columns, because it may name them by ``*``.
     """
     queries = [query for kind in _KINDS for query in built_in(kind).values()]
     named = frozenset[str]().union(*map(asked_names, queries))

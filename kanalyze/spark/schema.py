@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["arrow_schema", "as_requested", "as_spark", "spark_schema"]
 
 _ROWS_AT_ONCE: Final = 10_000
-"""In a batch for the JVM, which copies each batch as a whole; Spark's default."""
+"""Rows in a batch for the JVM, which copies each batch as a whole; Spark's default."""
 
 _SCALARS: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -87,7 +87,7 @@ def as_requested(
 
     Args:
         batch: as in :func:`as_spark`.
-        columns: as there.
+        columns: see there.
         schema: these columns, as Spark requested them; more may be nullable than in the contract.
 
     Raises as :func:`as_spark` does.

@@ -54,14 +54,14 @@ _SETTINGS: Final = {
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
 }
-"""Of every session."""
+"""Settings of every session."""
 
 _DRIVER_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}",
 }
-"""Of a JVM that is started here."""
+"""Settings of a JVM that is started here."""
 
 _LOCAL_SETTINGS: Final = {
     # Only this machine takes part, so no other may connect.
@@ -70,7 +70,7 @@ _LOCAL_SETTINGS: Final = {
     # The heap of driver and executors, without Python workers. Sorting spills to disk beyond it.
     "spark.driver.memory": "2g",
 }
-"""Of a session whose executors are threads of the driver."""
+"""Settings of a session whose executors are threads of the driver."""
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -139,7 +139,7 @@ def check_java() -> None:
         raise UsageError(f"no Java found{where}: {needed} {_INSTALL_JAVA}")
     version = _java_version(program)
     if version is None:
-        raise UsageError(f"{program} is no Java that runs: {needed} {_INSTALL_JAVA}")
+        raise UsageError(f"{program} is not a working Java: {needed} {_INSTALL_JAVA}")
     if version < _OLDEST_JAVA:
         raise UsageError(f"{program} is Java {version}: {needed} {_INSTALL_JAVA}")
 

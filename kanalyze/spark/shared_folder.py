@@ -41,7 +41,7 @@ class StateFolder:
             raise self._error(error) from None
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None where there is no such file. Raises UsageError."""
+        """Return a file's bytes; None if it does not exist. Raises UsageError."""
         try:
             with self._system.open_input_stream(self._path(name)) as source:
                 return bytes(source.read())
@@ -51,7 +51,7 @@ class StateFolder:
             raise self._error(error) from None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, in place of one that may be there. Raises UsageError."""
+        """Write a file; an existing one is replaced. Raises UsageError."""
         path = self._path(name)
         parent = path.rpartition("/")[0]
         is_atomic = self._system.type_name in _OBJECT_STORES
@@ -66,7 +66,7 @@ class StateFolder:
             raise self._error(error) from None
 
     def names(self, folder: str) -> list[str]:
-        """Return what is directly in a folder below, sorted; nothing where there is no such one.
+        """Return the names directly in a subfolder, sorted; nothing if it does not exist.
 
         Raises UsageError.
         """

@@ -75,12 +75,19 @@ class SparkTables:
         """The names of the tables that were made, without those of views."""
         return self._made
 
-    def answer(self, query: Query, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these."""
-        return [row.asDict(recursive=True) for row in self._ask(query, parameters).collect()]
+    def answer(
+        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the lines that answer a query, which takes the parameters that it has of these.
+
+        Only the first ``most`` of them, if that is given.
+        """
+        asked = self._ask(query, parameters)
+        rows = asked.collect() if most is None else asked.take(most)
+        return [row.asDict(recursive=True) for row in rows]
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Keep the answer to a query as a table, in place of one of that name."""
+        """Store the answer to a query as a table; it replaces a table of that name."""
         answer = self._ask(query, parameters)
         if table in self._views:
             self.forget(table)

@@ -1,7 +1,7 @@
-"""The rows of anomalies: one for each thing that was wrong with the input.
+"""The rows of anomalies: one for each thing that is wrong with the input.
 
-In: anomalies, as the stages find them. Out: :class:`AnomalyRow`. This module must not know how
-any of them is found, nor where rows go.
+In: anomalies from all stages. Out: :class:`AnomalyRow`. This module must not know how anomalies are
+found, nor where rows go.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.
@@ -24,15 +24,15 @@ Stage: TypeAlias = Literal["capture", "net", "connection"]
 
 
 class AnomalyRow(NamedTuple):
-    """One thing that was wrong, and where."""
+    """One thing that is wrong with the input, and where."""
 
-    kind: Annotated[str, Meaning("string", "what it is, one word each: see the documentation")]
+    kind: Annotated[str, Meaning("string", "the kind of anomaly; see the documentation")]
     stage: Annotated[
         Stage,
-        Meaning("string", "capture (the file), net (packets, TCP) or connection (Kafka)"),
+        Meaning("string", "stage: capture (file), net (packets, TCP) or connection (Kafka)"),
     ]
     capture: Annotated[
-        str | None, Meaning("string", "the input it is in, where one is", nullable=True)
+        str | None, Meaning("string", "the input that it is in; null if unknown", nullable=True)
     ]
     packet: Annotated[
         int | None,
@@ -50,8 +50,8 @@ class AnomalyRow(NamedTuple):
         str | None,
         Meaning(
             "string",
-            "CLIENT_IP:PORT>BROKER_IP:PORT as far as it was known by then, else who sent first "
-            "stands for the client",
+            "CLIENT_IP:PORT>BROKER_IP:PORT as far as known at that time; if unknown, the end that "
+            "sent first counts as the client",
             nullable=True,
         ),
     ]
@@ -65,25 +65,27 @@ class AnomalyRow(NamedTuple):
     broker_port: Annotated[int | None, Meaning("int32", "of the connection", nullable=True)]
     sender: Annotated[
         str | None,
-        Meaning("string", "IP:PORT of the end whose bytes it concerns", nullable=True),
+        Meaning("string", "IP:PORT of the end that sent the bytes concerned", nullable=True),
     ]
     stream_offset: Annotated[
         int | None,
         Meaning(
             "int64",
-            "position in what the sender sent, from 0, of the first byte it concerns",
+            "position of the first byte concerned in what the sender sent, from 0",
             "B",
             nullable=True,
         ),
     ]
     bytes: Annotated[
         int | None,
-        Meaning("int64", "bytes it concerns: lost, passed over, given up", "B", nullable=True),
+        Meaning(
+            "int64", "number of bytes concerned: lost, skipped or discarded", "B", nullable=True
+        ),
     ]
     api_key: Annotated[int | None, Meaning("int16", "of the message", nullable=True)]
     api_name: Annotated[str | None, Meaning("string", "of the message", nullable=True)]
     api_version: Annotated[int | None, Meaning("int16", "of the message", nullable=True)]
-    detail: Annotated[str, Meaning("string", "for people; empty where the kind says it all")]
+    detail: Annotated[str, Meaning("string", "text for people; empty if the kind says all")]
 
 
 ANOMALY_COLUMNS: tuple[Column, ...] = columns_of(AnomalyRow)
@@ -99,17 +101,17 @@ _CAPTURE_KINDS = frozenset(
 
 
 def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
-    """Return the kinds of anomalies with these names; raises UsageError for one there is not."""
+    """Return the kinds of anomalies with these names; raises UsageError for an unknown one."""
     known = [kind.value for kind in AnomalyKind]
     kinds = tuple(names)
     for name in kinds:
         if name not in known:
-            raise UsageError(f"unknown kind of anomaly: {name!r} (there are {', '.join(known)})")
+            raise UsageError(f"unknown kind of anomaly: {name!r}; there are {', '.join(known)}")
     return frozenset(kinds)
 
 
 def stage_of(kind: AnomalyKind) -> Stage:
-    """Return which stage finds anomalies of a kind."""
+    """Return the stage that finds anomalies of a kind."""
     if kind in _CAPTURE_KINDS:
         return "capture"
     return "net" if kind in NET_ANOMALIES else "connection"
@@ -126,14 +128,14 @@ def anomaly_row(
 
     Args:
         anomaly: the anomaly.
-        place: gives, for a packet number over the whole input, the capture it is in and its
-            number there; None where the anomaly is of no packet.
-        client_side: index of the client among the connection's ends; None when not known (yet).
+        place: maps a packet number over the whole input to the capture and the number there.
+            None only for an anomaly without a packet.
+        client_side: index of the client among the connection's ends; None if not known (yet).
         api_name: name of ``anomaly.api_key``; None without a key.
     """
     capture, packet = None, None
     if anomaly.packet is not None:
-        assert place is not None, "of a packet it is known where it is"
+        assert place is not None, "an anomaly of a packet needs the place of the packet"
         capture, packet = place(anomaly.packet)
     tcp = anomaly.connection
     client = broker = sender = None

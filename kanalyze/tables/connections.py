@@ -1,12 +1,13 @@
 """The rows of TCP connections: one per connection, of any protocol.
 
-In: closed connections, with their protocol. Out: :class:`ConnectionRow`. This
-module must not know how anything is measured, nor where rows go.
+In: closed connections, with their protocol. Out: :class:`ConnectionRow`. This module must not know
+how anything is measured, nor where rows go.
 
-Most columns come in pairs, by the end that sent the packets. The two round trips divide the way at
-the capture point: ``broker_rtt`` is from there to the broker and back, ``client_rtt`` to the client
-and back; at the end where the capture was made it is next to nothing. Each figure is defined in
-:class:`kanalyze.model.TcpConnection` and :class:`kanalyze.model.TcpMeasures`.
+Most columns come in pairs, one for each end: the end that sent the packets. Round trips are
+measured at the capture point: ``broker_rtt`` from there to the broker and back, ``client_rtt`` from
+there to the client and back. If the capture was made at one end, the round trip to that end is
+close to 0. Each figure is defined in :class:`kanalyze.model.TcpConnection` and
+:class:`kanalyze.model.TcpMeasures`.
 """
 
 # No "from __future__ import annotations": see kanalyze.tables.row.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import ConnectionEnd
+from kanalyze.tables.connection_tls import tls_columns
 from kanalyze.tables.row import (
     CLIENT_ID,
     CONNECTION,
@@ -45,6 +47,14 @@ def _perhaps(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit, nullable=True)
 
 
+def _perhaps_moment(text: str) -> Meaning:
+    return Meaning("int64", text, "ns", nullable=True, is_time=True)
+
+
+def _text(text: str) -> Meaning:
+    return Meaning("string", text, nullable=True)
+
+
 class ConnectionRow(NamedTuple):
     """One TCP connection, from its first packet to its last."""
 
@@ -59,10 +69,10 @@ class ConnectionRow(NamedTuple):
     broker_port: Annotated[int, Meaning("int32", "TCP port of the broker, or another server")]
     client_known: Annotated[
         bool,
-        Meaning("bool", "false: no telling which end is the client; who sent first stands for it"),
+        Meaning("bool", "false: unknown; then the end that sent first counts as the client"),
     ]
     protocol: Annotated[
-        str, Meaning("string", "what is spoken: kafka, kafka-0.7, tls, http, ..., or unknown")
+        str, Meaning("string", "the protocol: kafka, kafka-0.7, tls, http, ..., or unknown")
     ]
     client_id: Annotated[str | None, CLIENT_ID]
     client_software_name: Annotated[
@@ -72,10 +82,12 @@ class ConnectionRow(NamedTuple):
         str | None, Meaning("string", "from ApiVersions v3+", nullable=True)
     ]
     principal: Annotated[str | None, PRINCIPAL]
-    requests: Annotated[int | None, _perhaps("Kafka requests seen; null where none are read")]
+    requests: Annotated[
+        int | None, _perhaps("Kafka requests seen; null if it is not read as Kafka")
+    ]
     first_packet: Annotated[
         int | None,
-        _perhaps("number in the capture, from 1, of the first packet; null where it has none"),
+        _perhaps("number in the capture, from 1, of the first packet; null if unknown"),
     ]
     start_ns: Annotated[int, _moment("time of the first packet")]
     end_ns: Annotated[int, _moment("time of the last packet")]
@@ -84,7 +96,7 @@ class ConnectionRow(NamedTuple):
         End | None,
         Meaning(
             "string",
-            "client or broker: who sent the first SYN; null when the capture began later",
+            "client or broker: the end that sent the first SYN; null if the capture began later",
             nullable=True,
         ),
     ]
@@ -92,7 +104,7 @@ class ConnectionRow(NamedTuple):
         End | None,
         Meaning(
             "string",
-            "client or broker: whose FIN or RST came first; null when none was seen",
+            "client or broker: the end that sent the first FIN or RST; null if none was seen",
             nullable=True,
         ),
     ]
@@ -100,7 +112,7 @@ class ConnectionRow(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "time of the first FIN or RST; null when none was seen",
+            "time of the first FIN or RST; null if none was seen",
             "ns",
             nullable=True,
             is_time=True,
@@ -111,15 +123,15 @@ class ConnectionRow(NamedTuple):
         Meaning(
             "string",
             "fin (both ends closed), reset, open (the capture ended first), reused (a new "
-            "connection took the ports), limit (too many were open; the rest is another row), idle "
-            "(silent for long, kanalyze live alone; as limit)",
+            "connection has the same ports), limit (too many were open; a later row continues it), "
+            "idle (no packets for long, only in kanalyze live; a later row continues it)",
         ),
     ]
     handshake_rtt_ns: Annotated[
         int | None,
         _perhaps(
-            "from SYN to the acknowledgment of its answer; null when one of the three was not "
-            "seen or a SYN was sent again",
+            "from the SYN to the acknowledgment of its SYN-ACK; null if one of the three packets "
+            "was not seen or a SYN was sent again",
             "ns",
         ),
     ]
@@ -131,21 +143,21 @@ class ConnectionRow(NamedTuple):
         ),
     ]
     broker_rtt_min_ns: Annotated[
-        int | None, _perhaps("shortest of what broker_rtt_mean_ns is the mean of", "ns")
+        int | None, _perhaps("shortest of the round trips in broker_rtt_mean_ns", "ns")
     ]
     broker_rtt_mean_ns: Annotated[
         int | None,
         _perhaps(
             "mean time from the capture point to the broker and back: from data of the "
-            "client to its acknowledgment, the delay of acknowledgments included",
+            "client to its acknowledgment, including delayed acknowledgments",
             "ns",
         ),
     ]
     broker_rtt_max_ns: Annotated[
-        int | None, _perhaps("longest of what broker_rtt_mean_ns is the mean of", "ns")
+        int | None, _perhaps("longest of the round trips in broker_rtt_mean_ns", "ns")
     ]
     broker_rtt_samples: Annotated[
-        int | None, _perhaps("acknowledgments timed; what was sent again gives none")
+        int | None, _perhaps("number of round trips; retransmitted data is not measured")
     ]
     client_handshake_rtt_ns: Annotated[
         int | None,
@@ -155,21 +167,21 @@ class ConnectionRow(NamedTuple):
         ),
     ]
     client_rtt_min_ns: Annotated[
-        int | None, _perhaps("shortest of what client_rtt_mean_ns is the mean of", "ns")
+        int | None, _perhaps("shortest of the round trips in client_rtt_mean_ns", "ns")
     ]
     client_rtt_mean_ns: Annotated[
         int | None,
         _perhaps(
             "mean time from the capture point to the client and back: from data of the "
-            "broker to its acknowledgment, the delay of acknowledgments included",
+            "broker to its acknowledgment, including delayed acknowledgments",
             "ns",
         ),
     ]
     client_rtt_max_ns: Annotated[
-        int | None, _perhaps("longest of what client_rtt_mean_ns is the mean of", "ns")
+        int | None, _perhaps("longest of the round trips in client_rtt_mean_ns", "ns")
     ]
     client_rtt_samples: Annotated[
-        int | None, _perhaps("acknowledgments timed; what was sent again gives none")
+        int | None, _perhaps("number of round trips; retransmitted data is not measured")
     ]
     client_packets: Annotated[int, _number("by the client: packets captured, every copy counted")]
     broker_packets: Annotated[int, _number("by the broker: packets captured, every copy counted")]
@@ -182,61 +194,61 @@ class ConnectionRow(NamedTuple):
     client_duplicate_packets: Annotated[
         int | None,
         _perhaps(
-            "by the client: packets that the capture holds more than once, without the "
-            "first; where they are few, the network doubled them",
+            "by the client: additional copies of packets in the capture; if these are few, the "
+            "network duplicated them",
         ),
     ]
     broker_duplicate_packets: Annotated[
         int | None,
         _perhaps(
-            "by the broker: packets that the capture holds more than once, without the "
-            "first; where they are few, the network doubled them",
+            "by the broker: additional copies of packets in the capture; if these are few, the "
+            "network duplicated them",
         ),
     ]
     client_duplicate_bytes: Annotated[
         int,
         _number(
-            "by the client: TCP payload that the capture holds more than once, without the first",
+            "by the client: TCP payload in additional copies of packets in the capture",
             "B",
         ),
     ]
     broker_duplicate_bytes: Annotated[
         int,
         _number(
-            "by the broker: TCP payload that the capture holds more than once, without the first",
+            "by the broker: TCP payload in additional copies of packets in the capture",
             "B",
         ),
     ]
     client_retransmitted_packets: Annotated[
         int | None,
         _perhaps(
-            "by the client: packets with payload that had been seen before, in part at least",
+            "by the client: packets whose payload had been seen before, at least in part",
         ),
     ]
     broker_retransmitted_packets: Annotated[
         int | None,
         _perhaps(
-            "by the broker: packets with payload that had been seen before, in part at least",
+            "by the broker: packets whose payload had been seen before, at least in part",
         ),
     ]
     client_retransmitted_bytes: Annotated[
-        int, _number("by the client: TCP payload sent again that had been seen before", "B")
+        int, _number("by the client: TCP payload that had been seen before", "B")
     ]
     broker_retransmitted_bytes: Annotated[
-        int, _number("by the broker: TCP payload sent again that had been seen before", "B")
+        int, _number("by the broker: TCP payload that had been seen before", "B")
     ]
     client_out_of_order_packets: Annotated[
         int,
         _number(
-            "by the client: packets with payload that came after a later part: captured in "
-            "another order, or sent again when the first was lost before the capture point",
+            "by the client: packets whose payload precedes payload seen before: captured in "
+            "another order, or retransmitted after a loss before the capture point",
         ),
     ]
     broker_out_of_order_packets: Annotated[
         int,
         _number(
-            "by the broker: packets with payload that came after a later part: captured in "
-            "another order, or sent again when the first was lost before the capture point",
+            "by the broker: packets whose payload precedes payload seen before: captured in "
+            "another order, or retransmitted after a loss before the capture point",
         ),
     ]
     client_lost_bytes: Annotated[int, _number("by the client: sent but not in the capture", "B")]
@@ -244,10 +256,10 @@ class ConnectionRow(NamedTuple):
     client_snapped_bytes: Annotated[int, _number("by the client: cut off by the snap length", "B")]
     broker_snapped_bytes: Annotated[int, _number("by the broker: cut off by the snap length", "B")]
     client_zero_windows: Annotated[
-        int | None, _perhaps("by the client: packets that say: send no more for now")
+        int | None, _perhaps("by the client: packets with a receive window of 0")
     ]
     broker_zero_windows: Annotated[
-        int | None, _perhaps("by the broker: packets that say: send no more for now")
+        int | None, _perhaps("by the broker: packets with a receive window of 0")
     ]
     client_keep_alives: Annotated[int | None, _perhaps("by the client: keep-alive probes")]
     broker_keep_alives: Annotated[int | None, _perhaps("by the broker: keep-alive probes")]
@@ -262,10 +274,120 @@ class ConnectionRow(NamedTuple):
         int | None, _perhaps("by the broker: SYNs after the first")
     ]
     decoded_bytes: Annotated[
-        int | None, _perhaps("bytes of Kafka frames whose body was read to the end", "B")
+        int | None, _perhaps("bytes of Kafka frames whose body was decoded to the end", "B")
     ]
     skipped_bytes: Annotated[
-        int | None, _perhaps("bytes passed over while looking for a frame boundary", "B")
+        int | None, _perhaps("bytes skipped in the search for a frame boundary", "B")
+    ]
+    tls_decrypted: Annotated[
+        bool | None,
+        Meaning("bool", "whether its TLS could be decrypted; null without TLS", nullable=True),
+    ]
+    tls_version: Annotated[str | None, _text("that the server chose, such as TLS 1.3")]
+    tls_cipher_suite: Annotated[str | None, _text("that the server chose, by IANA's name")]
+    tls_server_name: Annotated[str | None, _text("that the client wants to reach (SNI)")]
+    tls_alpn: Annotated[
+        str | None, _text("protocol that the server chose (ALPN); TLS 1.3 encrypts it")
+    ]
+    tls_offered_versions: Annotated[
+        list[str],
+        Meaning("list<string>", "that the client offers; empty where its hello was not seen"),
+    ]
+    tls_offered_alpn: Annotated[
+        list[str], Meaning("list<string>", "protocols that the client offers (ALPN)")
+    ]
+    tls_handshake_ns: Annotated[
+        int | None,
+        _perhaps(
+            "from the ClientHello to the last Finished; of TLS 1.3 that is not decrypted, to the "
+            "client's first encrypted record; null where the handshake was not seen or failed",
+            "ns",
+        ),
+    ]
+    tls_resumed: Annotated[
+        bool | None,
+        Meaning("bool", "whether an earlier session was resumed; null: not seen", nullable=True),
+    ]
+    tls_certificate_requested: Annotated[
+        bool | None,
+        Meaning(
+            "bool",
+            "whether the broker asked for a certificate of the client; null: not seen (TLS 1.3 "
+            "encrypts it), or a session was resumed",
+            nullable=True,
+        ),
+    ]
+    tls_mutual: Annotated[
+        bool | None,
+        Meaning("bool", "whether the client sent a certificate; null: not seen", nullable=True),
+    ]
+    tls_certificate_subject: Annotated[
+        str | None,
+        _text(
+            "whose the broker's certificate is; null where it was not seen (TLS 1.3 encrypts it)"
+        ),
+    ]
+    tls_certificate_issuer: Annotated[str | None, _text("who signed the broker's certificate")]
+    tls_certificate_not_after_ns: Annotated[
+        int | None, _perhaps_moment("until when the broker's certificate holds")
+    ]
+    tls_client_certificate_subject: Annotated[
+        str | None, _text("whose the client's certificate is; null where none was seen")
+    ]
+    tls_client_certificate_issuer: Annotated[
+        str | None, _text("who signed the client's certificate")
+    ]
+    tls_client_certificate_not_after_ns: Annotated[
+        int | None, _perhaps_moment("until when the client's certificate holds")
+    ]
+    tls_alerts: Annotated[
+        list[str],
+        Meaning(
+            "list<string>",
+            "the first 16 alerts: who sent it, its level, its name; encrypted where it cannot be "
+            "read",
+        ),
+    ]
+    tls_failure: Annotated[
+        str | None,
+        _text(
+            "why no session came about, or why it broke: the name of an alert, encrypted, closed "
+            "(without an alert), plaintext_on_tls_port, tls_on_plaintext_port; null where nothing "
+            "shows that it failed"
+        ),
+    ]
+    tls_failed_by: Annotated[
+        End | None,
+        Meaning(
+            "string",
+            "client or broker: who sent that alert, or closed",
+            nullable=True,
+        ),
+    ]
+    client_tls_records: Annotated[int | None, _perhaps("by the client: records of TLS")]
+    broker_tls_records: Annotated[int | None, _perhaps("by the broker: records of TLS")]
+    client_tls_bytes: Annotated[
+        int | None, _perhaps("by the client: bytes of these records, with their headers", "B")
+    ]
+    broker_tls_bytes: Annotated[
+        int | None, _perhaps("by the broker: bytes of these records, with their headers", "B")
+    ]
+    estimated_requests: Annotated[
+        int | None,
+        _perhaps(
+            "an estimate by the encrypted records: how often data of the client was followed by "
+            "data of the broker; null without TLS, or where there is no telling the client"
+        ),
+    ]
+    estimated_response_time_median_ns: Annotated[
+        int | None,
+        _perhaps(
+            "an estimate: median time from the former to the latter, as latency_ns of requests",
+            "ns",
+        ),
+    ]
+    estimated_response_time_p99_ns: Annotated[
+        int | None, _perhaps("an estimate: 99th percentile of the same", "ns")
     ]
 
 
@@ -288,21 +410,21 @@ def connection_row(
     decoded_bytes: int | None = None,
     skipped_bytes: int | None = None,
 ) -> ConnectionRow:
-    """Make the row of a connection that is over. Raises nothing.
+    """Make the row of a closed connection. Raises nothing.
 
     Args:
-        tcp: the connection, closed; without ``measures`` the columns made of them are null.
-        capture: the input that holds its first packet.
-        first_packet: number in that input, from 1, of the first packet; None if it is unknown.
-        client_side: index in ``tcp.endpoints`` of the client; None when there is no telling.
+        tcp: the closed connection; without ``measures`` the columns made from them are null.
+        capture: the input with its first packet.
+        first_packet: number of the first packet in that input, from 1; None if unknown.
+        client_side: index of the client in ``tcp.endpoints``; None if unknown.
         protocol: the protocol, as in the column.
-        client_id: and those below, as in their columns.
-        client_software_name: null unless it was in a Kafka request.
-        client_software_version: null unless it was in a Kafka request.
+        client_id: this and the following are as in their columns.
+        client_software_name: None unless it was in a Kafka request.
+        client_software_version: None unless it was in a Kafka request.
         principal: never a secret.
-        requests: null if no Kafka is read.
-        decoded_bytes: null if no Kafka is read.
-        skipped_bytes: null if no Kafka is read.
+        requests: None if the connection is not read as Kafka.
+        decoded_bytes: None if the connection is not read as Kafka.
+        skipped_bytes: None if the connection is not read as Kafka.
     """
     client_index = 0 if client_side is None else client_side
     client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]
@@ -310,6 +432,7 @@ def connection_row(
         **_handshake(tcp, client_index),
         **_round_trips(tcp, client_index),
         **_counters(tcp, client_index),
+        **tls_columns(tcp, client_index, protocol),
     }
     return ConnectionRow(
         capture=capture,
@@ -351,7 +474,7 @@ def _handshake(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]
     if measures is None:
         return dict.fromkeys(_HANDSHAKE)
     halves = (measures.answer_rtt_ns, measures.opener_rtt_ns)
-    # The first half is the way to the end that did not open.
+    # The first half is the round trip to the end that did not open the connection.
     broker_ns, client_ns = halves if measures.opened_by == client_index else halves[::-1]
     figures = (measures.handshake_rtt_ns, broker_ns, client_ns)
     return dict(zip(_HANDSHAKE, figures, strict=True))
@@ -364,7 +487,7 @@ def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | Non
     broker: RoundTrips | None = None
     client: RoundTrips | None = None
     if tcp.measures is not None:
-        # What the client sends is acknowledged by the broker.
+        # The broker acknowledges what the client sends.
         broker = tcp.measures.round_trips[client_index]
         client = tcp.measures.round_trips[1 - client_index]
     return {**_leg("broker", broker), **_leg("client", client)}
@@ -380,7 +503,7 @@ def _leg(end: End, trips: "RoundTrips | None") -> dict[str, int | None]:
 
 
 def _counters(tcp: "TcpConnection", client_index: int) -> dict[str, int | None]:
-    """Return the columns that are pairs of counts, by the names that :data:`_PAIRS` gives them."""
+    """Return the columns of counts that come in pairs, named as in :data:`_PAIRS`."""
     columns: dict[str, int | None] = {}
     for name, attribute, is_measured in _PAIRS:
         source = tcp.measures if is_measured else tcp
@@ -406,5 +529,5 @@ _PAIRS = (
     ("fins", "fin_packets", True),
     ("syn_retransmissions", "syn_retransmissions", True),
 )
-"""Of columns for both ends: their common name, where the counts are, and whether these are there
-only when measured."""
+"""Of each pair of columns: the common name, the field with the counts, and whether they need
+``measures``."""

@@ -1,10 +1,10 @@
-"""Selects rows: one filter for every command.
+"""Selects rows: one filter for all commands.
 
-In: conditions as text; rows, or columns of them. Out: yes or no. This module must not know where
-rows come from.
+In: conditions as text; rows, or columns of rows. Out: whether rows match. This module must not know
+where rows come from.
 
-Each condition must hold; of several values for one condition, any may. A condition on a null (a
-null client id, say) does not hold.
+A row matches if it meets every condition. If a condition has several values, one of them must
+match. A null never meets a condition (a null client id, for example).
 """
 
 from __future__ import annotations
@@ -54,29 +54,29 @@ __all__ = [
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 _Field: TypeAlias = "Callable[[str], Sequence[Any]]"
-"""Gives the values that items have in the field of a name; null where they have no such field."""
+"""Returns the values of a field of the items, by the field's name; null for an unknown field."""
 _AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
-"""Rows with a client and a broker."""
+"""Rows that have a client and a broker."""
 
 
 class BrokerAddress(NamedTuple):
-    """A broker, or every broker on one host."""
+    """A broker, or all brokers on one host."""
 
     ip: str
-    """Canonical text, without brackets."""
+    """Canonical IP address, without brackets."""
     port: int | None
     """None for any port."""
 
     def __str__(self) -> str:
-        """Return it as :func:`parse_broker` reads it."""
+        """Return the text that :func:`parse_broker` parses."""
         ip = f"[{self.ip}]" if ":" in self.ip else self.ip
         return ip if self.port is None else f"{ip}:{self.port}"
 
 
 def parse_broker(text: str) -> BrokerAddress:
-    """Return the broker that ``IP``, ``IP:PORT``, ``[IPV6]`` or ``[IPV6]:PORT`` names.
+    """Parse ``IP``, ``IP:PORT``, ``[IPV6]`` or ``[IPV6]:PORT``.
 
-    Raises UsageError for anything else; host names are not looked up.
+    Raises UsageError for anything else. Host names are not resolved.
     """
     host, port = text, None
     if text.startswith("["):
@@ -85,20 +85,20 @@ def parse_broker(text: str) -> BrokerAddress:
         port = rest.removeprefix(":") if rest else None
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
-    import ipaddress  # slow to import, and most filters name no address
+    import ipaddress  # imported late: it is slow, and most filters have no address
 
     try:
         ip = str(ipaddress.ip_address(host))
         number = None if port is None else int(port)
     except ValueError:
-        raise UsageError(f"not a broker address: {text!r} (IP or IP:PORT)") from None
+        raise UsageError(f"not a broker address: {text!r} (use IP or IP:PORT)") from None
     if number is not None and not 0 < number < 65536:
         raise UsageError(f"not a TCP port: {port!r} in {text!r}")
     return BrokerAddress(ip, number)
 
 
 def parse_network(text: str) -> _Network:
-    """Return the network that ``IP`` or ``IP/BITS`` names; raises UsageError for anything else."""
+    """Parse ``IP`` or ``IP/BITS``; raises UsageError for anything else."""
     import ipaddress
 
     try:
@@ -116,19 +116,19 @@ _STATUSES: tuple[str, ...] = get_args(Status)
 
 
 class NamedPartition(NamedTuple):
-    """A partition of a topic, or the partitions of every topic that have one number."""
+    """A partition of the topics that match a glob, or of all topics."""
 
     topic: str | None
     """A glob; None for any topic."""
     partition: int
 
     def __str__(self) -> str:
-        """Return it as :func:`parse_partition` reads it."""
+        """Return the text that :func:`parse_partition` parses."""
         return str(self.partition) if self.topic is None else f"{self.topic}-{self.partition}"
 
 
 def parse_partition(text: str) -> NamedPartition:
-    """Return the partition that ``N`` or ``TOPIC-N`` names; raises UsageError for anything else."""
+    """Parse ``N`` or ``TOPIC-N``; raises UsageError for anything else."""
     topic, dash, number = text.rpartition("-")
     if (topic or not dash) and _is_number(number) and int(number) <= _MOST_PARTITION:
         return NamedPartition(topic if dash else None, int(number))
@@ -136,7 +136,7 @@ def parse_partition(text: str) -> NamedPartition:
 
 
 def parse_status(text: str) -> str:
-    """Return the status that a text names, in any case; raises UsageError for any other text."""
+    """Parse a status word, in any case; raises UsageError for any other text."""
     status = text.lower().replace("-", "_")
     if status in _STATUSES:
         return status
@@ -144,7 +144,7 @@ def parse_status(text: str) -> str:
 
 
 def parse_error(text: str) -> int:
-    """Return the error code that a name in any case, or a number, stands for; raises UsageError."""
+    """Parse the name (in any case) or number of an error code; raises UsageError."""
     if _is_number(text.removeprefix("-")):
         code: int | None = int(text)
     else:
@@ -163,10 +163,10 @@ class NamedApis(NamedTuple):
 
 
 def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None) -> NamedApis:
-    """Return the APIs of texts: names in any case, or keys in digits.
+    """Parse API names (in any case) or API keys (in digits).
 
-    ``api_names`` maps the known names to keys; None takes any name. Raises UsageError for a name
-    that is not known.
+    ``api_names`` maps the known names to keys; None accepts any name. Raises UsageError for an
+    unknown name.
     """
     given = tuple(texts)
     names = [text for text in given if not _is_number(text)]
@@ -177,19 +177,19 @@ def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None)
 
 
 def parse_time_or_time_of_day(text: str) -> tuple[int | None, int | None]:
-    """Return the Unix time in ns that a text stands for, or the ns since midnight; one is None.
+    """Parse a time: return (Unix time in ns, None), or (None, ns since midnight).
 
-    As :func:`~kanalyze.common.times.parse_time_of_day_ns` and
-    :func:`~kanalyze.common.times.parse_time_ns`. Raises UsageError for any other text.
+    See :func:`~kanalyze.common.times.parse_time_ns` and
+    :func:`~kanalyze.common.times.parse_time_of_day_ns`. Raises UsageError for any other text.
     """
     of_day_ns = parse_time_of_day_ns(text)
     return (parse_time_ns(text), None) if of_day_ns is None else (None, of_day_ns)
 
 
 class RowFilter:
-    """Conditions on rows. ``RowFilter()`` lets every row pass.
+    """Conditions on rows. ``RowFilter()`` matches every row.
 
-    Globs are case-sensitive and have ``*``, ``?`` and ``[...]``.
+    Globs are case-sensitive; they may have ``*``, ``?`` and ``[...]``.
     """
 
     __slots__ = (
@@ -238,26 +238,26 @@ class RowFilter:
         """Make a filter.
 
         Args:
-            api_names: in any case.
-            api_keys: the same by number.
+            api_names: names of APIs, in any case.
+            api_keys: keys of APIs; a row matches by name or by key.
             client_ids: globs.
-            client_networks: the client is in one of them.
-            brokers: the broker is one of them.
-            ports: the broker's TCP port is one of them.
-            topics: globs, on the topic's name, or on its id where no name is known.
-            partitions: partitions that the request or an error names; with ``topics``, of one of
-                these topics.
+            client_networks: networks that contain the client's address.
+            brokers: addresses of brokers.
+            ports: TCP ports of brokers.
+            topics: globs for the topic's name, or for its id if the name is unknown.
+            partitions: partitions in the request, the response or an error; with ``topics``, of one
+                of these topics.
             groups: globs.
-            statuses: the status is one of them.
-            error_codes: one of these codes stands in the response, at any level; 0 where no other
-                one does.
+            statuses: status words.
+            error_codes: error codes in the response, at any level; 0 matches a response without
+                errors.
             errors_only: only rows with an error code other than 0, at any level.
-            slower_than_ns: only rows with a latency above this. Responses that the broker held
-                back on purpose are not slow.
-            since_ns: only requests that began at this time or later; a response without a request
-                counts by its own beginning.
+            slower_than_ns: only rows with a latency above this, in ns. Responses that the broker
+                held back on purpose do not match.
+            since_ns: only requests that began at this Unix time in ns or later. A response without
+                a request counts by its own beginning.
             until_ns: only requests that began before this time.
-            since_of_day_ns: a time of day in place of ``since_ns``; see :meth:`on_day_of`.
+            since_of_day_ns: ns since midnight, instead of ``since_ns``; see :meth:`on_day_of`.
             until_of_day_ns: the same for ``until_ns``.
         """
         self._apis = [*sorted(api_names), *map(str, sorted(api_keys))]
@@ -281,7 +281,7 @@ class RowFilter:
         self._checks = self._chosen_checks()
 
     def _chosen_checks(self) -> tuple[int, ...]:
-        """Return the indexes of the conditions that are set; they can be pickled."""
+        """Return the indices of the conditions that are set; indices can be pickled."""
         return tuple(place for place, check in enumerate(_CHECKS) if check.is_set(self))
 
     @classmethod
@@ -306,12 +306,25 @@ class RowFilter:
     ) -> RowFilter:
         """Return the filter that texts describe.
 
-        ``apis`` are names in any case, or API keys as numbers; ``api_names`` maps the known names
-        to keys (None: any name is taken). ``client_ips`` are addresses or networks
-        such as ``10.0.0.0/8``; ``brokers``, ``partitions``, ``statuses`` and ``error_codes`` as
-        :func:`parse_broker` and its like read them; ``slower_than`` a duration with a unit;
-        ``since`` and ``until`` as :func:`~kanalyze.common.times.parse_time_ns` reads them, or a
-        time of day. Raises UsageError.
+        Args:
+            apis: names in any case, or API keys as numbers.
+            api_names: maps the known API names to keys; None accepts any name.
+            client_ids: globs.
+            client_ips: addresses, or networks such as ``10.0.0.0/8``.
+            brokers: see :func:`parse_broker`.
+            ports: TCP ports of brokers.
+            topics: globs.
+            partitions: see :func:`parse_partition`.
+            groups: globs.
+            statuses: see :func:`parse_status`.
+            error_codes: see :func:`parse_error`.
+            errors_only: only rows with an error code other than 0.
+            slower_than: a duration with a unit.
+            since: a time of day, or see :func:`~kanalyze.common.times.parse_time_ns`.
+            until: like ``since``.
+
+        Raises:
+            UsageError: a text cannot be parsed.
         """
         named = parse_apis(apis, api_names)
         nothing = (None, None)
@@ -339,20 +352,20 @@ class RowFilter:
 
     @property
     def passes_all(self) -> bool:
-        """Whether there is no condition at all."""
+        """True if there are no conditions."""
         return not self._checks and not self.needs_day
 
     @property
     def needs_day(self) -> bool:
-        """Whether a time of day is set: :meth:`on_day_of` comes before rows are matched."""
+        """True if a time of day is set; then :meth:`on_day_of` must be called before matching."""
         return (self.since_of_day_ns, self.until_of_day_ns) != (None, None)
 
     def on_day_of(self, first_ns: int) -> RowFilter:
-        """Return this filter with times of day as times of the day that packets begin on.
+        """Return this filter with times of day replaced by times on the day of the first packet.
 
-        ``first_ns`` is the Unix time of the first packet; days are those of UTC. A time of day
-        that is more than 12 hours before it is of the next day, and so is an end that would not
-        come after the begin.
+        ``first_ns`` is the Unix time of the first packet in ns; days are UTC days. A time of day
+        more than 12 hours before the first packet means the next day. So does an end that would not
+        be after the beginning.
         """
         if not self.needs_day:
             return self
@@ -367,9 +380,19 @@ class RowFilter:
         found._checks = found._chosen_checks()
         return found
 
+    def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
+        """Return this filter for rows from one time to another, both included; None is no limit."""
+        found = copy(self)
+        if first_ns is not None:
+            found.since_ns = max(first_ns, found.since_ns or first_ns)
+        if last_ns is not None:
+            found.until_ns = min(last_ns + 1, found.until_ns or last_ns + 1)
+        found._checks = found._chosen_checks()
+        return found
+
     @property
     def conditions(self) -> dict[str, Any]:
-        """The conditions that there are, as plain values, by the names of the arguments."""
+        """The conditions that are set, as plain values, by argument name."""
         since, until = self.since_ns, self.until_ns
         every = {
             "api": self._apis,
@@ -391,11 +414,11 @@ class RowFilter:
 
     @property
     def names_items(self) -> bool:
-        """Whether there is a condition on topics or partitions."""
+        """True if there is a condition on topics or partitions."""
         return bool(self.topics or self.partitions)
 
     def has_item(self, topic: str | None, partition: int | None) -> bool:
-        """Return whether a partition of a topic meets the conditions on both."""
+        """Return whether a partition of a topic meets the conditions on topics and partitions."""
         if self.topics and not _any_glob(topic, self.topics):
             return False
         return not self.partitions or any(
@@ -411,12 +434,12 @@ class RowFilter:
         )
 
     def matching(self, block: RowBlock) -> RowBlock:
-        """Return the rows of a block that meet every condition: the same block when all do."""
+        """Return the matching rows of a block; the same block if all match."""
         numbers = self.numbers(block)
         return block if len(numbers) == len(block) else block.take(numbers)
 
     def numbers(self, block: RowBlock) -> Sequence[int]:
-        """Return the numbers of the rows of a block, from 0, that meet every condition."""
+        """Return the positions of the matching rows of a block, from 0."""
         numbers: Sequence[int] = range(len(block))
         for check in [_CHECKS[place] for place in self._checks]:
             columns = [_of_block(block, name) for name in check.columns]
@@ -426,7 +449,7 @@ class RowFilter:
     def matches_connection(self, row: ConnectionRow) -> bool:
         """Return whether a connection meets the conditions on clients, brokers and times.
 
-        It meets those on times when any part of it lies between them.
+        It meets a condition on times if any part of the connection is in the time range.
         """
         since, until = self.since_ns, self.until_ns
         if (since is not None and row.end_ns < since) or (
@@ -440,7 +463,7 @@ class RowFilter:
     def matches_anomaly(self, row: AnomalyRow) -> bool:
         """Return whether an anomaly meets the conditions on clients, brokers and times.
 
-        One that has no time or no connection meets none on these.
+        An anomaly without a time or a connection does not meet conditions on these.
         """
         since, until, time_ns = self.since_ns, self.until_ns, row.time_ns
         if (since, until) != (None, None) and (
@@ -460,7 +483,7 @@ class RowFilter:
 
 
 def _is_number(text: str) -> bool:
-    # Python reads no number of thousands of digits.
+    # int() refuses numbers of thousands of digits.
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
@@ -479,15 +502,15 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """Return which names may have been meant, as the end of a message."""
-    import difflib  # only for a name that there is not
+    """Return a hint with similar names, as the end of a message."""
+    import difflib  # imported late: only needed for an unknown name
 
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=3)
     return f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
 
 
-# Called for every row with the addresses of the few clients of a capture.
+# Cached: it is called for every row, and a capture has few clients.
 @lru_cache(maxsize=4096)
 def _address(text: str) -> _Address:
     import ipaddress
@@ -500,18 +523,18 @@ def _any_glob(text: str | None, globs: Sequence[str]) -> bool:
 
 
 class _Check(NamedTuple):
-    """A condition on requests: whether it is set, the columns it reads, and its test."""
+    """A condition on requests: whether it is set, the columns it needs, and its test."""
 
     is_set: Callable[[RowFilter], bool]
     columns: tuple[str, ...]
-    """Of the row contract; or ``topics`` or ``topic_partitions``, all that a row names,
-    ``codes``, those of its errors, or ``has_errors``."""
+    """Names of columns of the row contract; or ``topics`` and ``topic_partitions`` (all that a row
+    has), ``codes`` (those of its errors), ``has_errors``."""
     holds: Callable[..., bool]
-    """Given the filter, and the value of each of the columns."""
+    """Called with the filter, and the value of each of the columns."""
 
 
 def _of_row(row: Row, name: str) -> Any:
-    """Return the value of a row that a condition tests."""
+    """Return the value of a row for a condition."""
     if name == "topics":
         return [topic for topic, _ in _of_row(row, "topic_partitions")]
     if name == "topic_partitions":
@@ -523,7 +546,7 @@ def _of_row(row: Row, name: str) -> Any:
 
 
 def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
-    """Return the values of a block's rows that a condition tests."""
+    """Return the values of a block's rows for a condition."""
     if name in ("topics", "topic_partitions"):
         found = _topics_of if name == "topics" else _topic_partitions_of
         items, failed = (_of_items(block, lists, found) for lists in ("partitions", "errors"))
@@ -538,7 +561,7 @@ def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
 def _of_items(
     block: RowBlock, name: str, values_of: Callable[[_Field], Sequence[Any]]
 ) -> Iterator[Sequence[Any]]:
-    """Give what ``values_of`` makes of the fields of each row's partitions, or of its errors."""
+    """Yield, for each row, what ``values_of`` returns for its partitions, or for its errors."""
     lists = _lists(block, name)
     items = RowBlock(lists.offsets[-1], dict(lists.fields))
     fields = {field.name: field for field in _COLUMNS[name].fields}
@@ -551,7 +574,7 @@ def _of_items(
 
 
 def _topics_of(field: _Field) -> Sequence[str | None]:
-    """Return the topic of each item, or its id where no name is known."""
+    """Return the topic of each item, or the topic's id if its name is unknown."""
     return [
         name or topic_id for name, topic_id in zip(field("topic"), field("topic_id"), strict=True)
     ]
@@ -673,4 +696,4 @@ _CHECKS: tuple[_Check, ...] = (
         lambda row_filter: bool(row_filter.partitions), ("topic_partitions",), _partition_matches
     ),
 )
-"""Cheap ones first."""
+"""The conditions, those that are fast to test first."""

@@ -1,6 +1,6 @@
-"""How much of the traffic a capture holds, and how much of that could be read.
+"""How complete a capture is, and how much of it could be decoded.
 
-In: counters that the stages before keep. Out: :class:`CaptureQuality`, which adds up over parts
+In: counters of the earlier stages. Out: :class:`CaptureQuality`, which can be summed over the parts
 of an analysis. This module must not know how anything is counted.
 """
 
@@ -30,7 +30,7 @@ DISCARDED = (
     "out_of_window_bytes",
     "before_start_bytes",
 )
-"""Fields of :meth:`CaptureQuality.to_dict`: TCP data that is in the capture, but of no stream."""
+"""Fields of :meth:`CaptureQuality.to_dict`: TCP data that is in the capture but in no stream."""
 
 DOUBTS = (
     "refused_connections",
@@ -40,69 +40,69 @@ DOUBTS = (
     "unread_ports",
     *DISCARDED,
 )
-"""Fields of :meth:`CaptureQuality.to_dict`: connections that came to nothing, and what is captured
-but not read."""
+"""Fields of :meth:`CaptureQuality.to_dict`: connections that were not established, and captured
+data that was not read."""
 
 MOST_ENDPOINTS = 1000
-"""Endpoints that are counted apart."""
+"""Number of endpoints that are counted separately."""
 MOST_TEXTS = 100
-"""Texts of captures that are kept."""
+"""Number of texts of captures that are kept."""
 _OTHER = "other"
 _SYN_AGAIN_NS = 900_000_000
-"""A SYN without a SYN-ACK is sent again after a second (RFC 6298, section 2)."""
+"""An unanswered SYN is sent again after a second (RFC 6298, section 2)."""
 
 
 class AnomalyTotal:
-    """How often one kind of anomaly was met."""
+    """The number of anomalies of one kind, and their bytes."""
 
     __slots__ = ("bytes", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self.bytes = 0
-        """Bytes of the anomalies that have a length; 0 if none has."""
+        """Total length of the anomalies that have one; 0 if none has."""
 
 
 class CaptureQuality:
-    """Counts of captured, missing and unreadable data.
+    """Counts of captured, missing and undecodable data.
 
-    All counters are zero or above; a fresh value is the neutral element of :meth:`merge`.
+    All counters are 0 or above. A new value is the neutral element of :meth:`merge`.
     """
 
     def __init__(self, captures: Iterable[str] = ()) -> None:
         self.captures = list(captures)
-        """The inputs as given, in order, each once."""
+        """The inputs as given, in order, without repetition."""
         self.packets = 0
         self.captured_bytes = 0
-        """Bytes of packets that the capture holds, link headers included."""
+        """Bytes of the captured packets, link headers included."""
         self.wire_bytes = 0
-        """Bytes the packets had on the wire, link headers included."""
+        """Bytes of the packets on the wire, link headers included."""
         self.first_time_ns: int | None = None
-        """Of the earliest packet; None when there are no packets."""
+        """Unix time of the earliest packet in ns; None if there are no packets."""
         self.last_time_ns: int | None = None
         self.dropped_packets: int | None = None
-        """Packets that the capturing side says it lost, summed over the inputs that say it; None
-        when none does."""
+        """Packets that the capturing program reports as dropped, summed over the inputs that
+        report it; None if none does."""
         self.interfaces: dict[str, int] = {}
-        """Interfaces with a name or a filter, as the captures describe them, and how often they do:
-        the first :data:`MOST_TEXTS`; what comes beyond counts as ``other``."""
+        """Interfaces with a name or a filter as described in the captures, with the number of
+        descriptions: the first :data:`MOST_TEXTS`; the rest counts as ``other``."""
         self.comments: dict[str, int] = {}
-        """Comments on captures and interfaces, likewise."""
+        """Comments on captures and interfaces, counted in the same way."""
         self.packet_comments = 0
         """Comments on packets."""
         self.tcp_packets = 0
-        """Packets that hold a TCP segment, those put together of fragments counted once."""
+        """Packets with a TCP segment; a segment in several fragments counts once."""
         self.not_tcp_packets = 0
         self.unreadable_packets = 0
-        """Packets whose link, IP or TCP header made no sense."""
+        """Packets with a malformed link, IP or TCP header."""
         self.other_packets: dict[str, int] = {}
-        """Packets that are read no further, by protocol (``ARP``, ``UDP``, ...)."""
+        """Packets that are not analysed, by protocol (``ARP``, ``UDP``, ...)."""
         self.tunnels: dict[str, int] = {}
-        """TCP segments found inside of tunnels, by kind; one in two tunnels counts for each."""
+        """TCP segments in tunnels, by kind of tunnel; one in two tunnels counts for both."""
         self.fragment_packets = 0
         """IP fragments of datagrams that may contain TCP."""
         self.lost_datagrams = 0
-        """IP packets with fragments that were not captured."""
+        """IP datagrams of which some fragments were not captured."""
         self.connections = 0
         """TCP connections; the sum of the three below."""
         self.kafka_connections = 0
@@ -110,83 +110,83 @@ class CaptureQuality:
         self.other_connections = 0
         self.other_protocols: dict[str, int] = {}
         """Connections that are not Kafka, by their likely protocol (``tls``, ``http``, ``unknown``,
-        ...); ``none`` for those without payload."""
+        ...); connections without payload are ``none``."""
         self.kafka_ports: dict[str, int] = {}
         """Kafka connections by the broker's port."""
         self.unknown_ports: dict[str, UnknownTotal] = {}
-        """What is ``unknown`` among the others, by the port that was opened; by both ports where
-        the opening was not seen."""
+        """The ``unknown`` ones among the others, by server port; by both ports if the handshake was
+        not captured."""
         self.payload_bytes = 0
-        """TCP payload of all connections, every byte of a stream once."""
+        """TCP payload of all connections; each byte of a stream counts once."""
         self.kafka_bytes = 0
-        """Of these, on Kafka connections."""
+        """The part of this on Kafka connections."""
         self.decoded_bytes = 0
-        """Of these, in frames whose body was read to the end."""
+        """The part of this in frames whose body was decoded to the end."""
         self.undecoded_bytes = 0
-        """Of these, in frames whose body was not."""
+        """The part of this in frames whose body was not."""
         self.skipped_bytes = 0
-        """Passed over while looking for a frame boundary."""
+        """The part of this that was skipped in the search for a frame boundary."""
         self.lost_bytes = 0
-        """Never captured: gaps in streams. The sum over connections that ended, as the next; the
-        anomalies of the same name count those of open connections too."""
+        """Bytes in gaps of streams, which were never captured. This and the next are summed over
+        closed connections; the anomalies of the same name include open connections."""
         self.snapped_bytes = 0
-        """Cut off by the snap length."""
+        """Bytes that the snap length cut off."""
         self.retransmitted_bytes = 0
         self.duplicate_bytes = 0
-        """Payload of packets that the capture holds more than once, without the first."""
+        """Payload in additional copies of packets in the capture."""
         self.network_duplicate_bytes = 0
-        """Of these, what the network doubled: a capture that holds packets of a connection twice
-        holds most of them twice."""
+        """The part of this that the network duplicated. If the capturing side had recorded packets
+        twice, most packets of the connection would be there twice."""
         self.refused_connections = 0
-        """Of the connections, those whose SYN got a RST."""
+        """Connections whose SYN was answered by a RST."""
         self.refused_by: dict[str, int] = {}
         """The same by ``IP:PORT`` of the end that refused; beyond :data:`MOST_ENDPOINTS` as
         ``other``."""
         self.unanswered_connections = 0
-        """Those whose SYN was sent again, and never answered."""
+        """Connections whose SYN was sent again and never answered."""
         self.unanswered_by: dict[str, int] = {}
-        """The same by ``IP:PORT`` of the end that did not answer, bounded alike."""
+        """The same by ``IP:PORT`` of the end that did not answer, bounded in the same way."""
         self.out_of_order_packets = 0
         self.late_packets = 0
-        """Packets that came after their connection had ended, those without payload too; not read,
-        as all up to ``before_start_bytes``."""
+        """Packets that came after the end of their connection, with or without payload. These and
+        the following, up to ``before_start_bytes``, were not read."""
         self.late_bytes = 0
         """Payload of these packets."""
         self.out_of_window_packets = 0
-        """Packets whose sequence number does not fit their connection."""
+        """Packets whose sequence number is outside the window of their connection."""
         self.out_of_window_bytes = 0
         """Payload of these packets."""
         self.before_start_bytes = 0
-        """Payload from before the first byte seen of a connection that began before the capture."""
+        """Payload before the first byte seen of a connection that began before the capture."""
         self.anomalies: dict[AnomalyKind, AnomalyTotal] = {}
 
     @property
     def unread_ports(self) -> dict[str, UnknownTotal]:
-        """Connections on ports of Kafka brokers that were not recognised, by port."""
+        """Connections to ports of Kafka brokers that were not recognised as Kafka, by port."""
         ports = self.unknown_ports
         return {port: ports[port] for port in sorted(ports, key=int) if port in self.kafka_ports}
 
     @property
     def decoded_share(self) -> float | None:
-        """Part of the Kafka bytes that were decoded, 0 to 1; None when there are none."""
+        """Ratio of the Kafka bytes that were decoded, 0 to 1; None if there are no Kafka bytes."""
         if self.kafka_bytes <= 0:
             return None
         return self.decoded_bytes / self.kafka_bytes
 
     @property
     def duration_ns(self) -> int | None:
-        """From the first packet to the last, in ns; None when there are no packets."""
+        """Time from the first packet to the last in ns; None if there are no packets."""
         if self.first_time_ns is None or self.last_time_ns is None:
             return None
         return self.last_time_ns - self.first_time_ns
 
     def count_times(self, first_ns: int, last_ns: int) -> None:
-        """Extend the time of the capture to packets between two times."""
+        """Include packets between two times in the time range of the capture."""
         self.first_time_ns = _of_known(min, self.first_time_ns, first_ns)
         self.last_time_ns = _of_known(max, self.last_time_ns, last_ns)
 
     def count_connection(self, tcp: TcpConnection) -> None:
-        """Count a TCP connection that is over."""
+        """Count a TCP connection that is closed."""
         self.connections += 1
         if tcp.payload_bytes != _NOTHING:
             self.payload_bytes += sum(tcp.unique_bytes)
@@ -213,14 +213,14 @@ class CaptureQuality:
         elif (
             not tcp.packets[acceptor]
             and not tcp.payload_bytes[tcp.opened_by]
-            # Before that the SYN-ACK may be on its way, or the SYN be captured twice.
+            # Earlier, the SYN-ACK may be on its way, or the SYN may have been captured twice.
             and tcp.last_time_ns - tcp.first_time_ns >= _SYN_AGAIN_NS
         ):
             self.unanswered_connections += 1
             _add_bounded(self.unanswered_by, {str(tcp.endpoints[acceptor]): 1})
 
     def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
-        """Add the counters of the stages; once, at the end."""
+        """Add the counters of the stages; call it once, at the end."""
         self.tcp_packets += net.tcp_segments
         self.not_tcp_packets += net.not_ip + net.not_tcp
         unreadable = net.cut_headers + net.bad_ip_headers + net.bad_tcp_headers
@@ -248,7 +248,7 @@ class CaptureQuality:
             setattr(self, name, getattr(self, name) + getattr(net, name))
 
     def count_ports(self, seen: ConnectionCounts) -> None:
-        """Add the ports of Kafka connections and of unknown ones."""
+        """Add the ports of Kafka connections and of unknown connections."""
         _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
         self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
 
@@ -262,19 +262,19 @@ class CaptureQuality:
         texts = [interface.text for interface in description.interfaces]
         _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)
         notes = description.comments
-        # dumpcap writes the same one on the statistics of every interface.
+        # dumpcap repeats its comment in the statistics of every interface.
         about = Counter([note.text for note in notes if note.about in ("section", "interface")])
         _add_bounded(self.comments, about, MOST_TEXTS)
         self.packet_comments += sum(note.about == "packet" for note in notes)
 
     def count_anomaly(self, kind: AnomalyKind, size: int = 0, count: int = 1) -> None:
-        """Count ``count`` anomalies of a kind, concerning ``size`` bytes together."""
+        """Count ``count`` anomalies of a kind with ``size`` bytes in total."""
         total = self.anomalies.setdefault(kind, AnomalyTotal())
         total.count += count
         total.bytes += size
 
     def merge(self, other: CaptureQuality) -> None:
-        """Add what another part of the analysis saw; associative."""
+        """Add the counters of another part of the analysis; the operation is associative."""
         self.captures.extend(name for name in other.captures if name not in self.captures)
         self.first_time_ns = _of_known(min, self.first_time_ns, other.first_time_ns)
         self.last_time_ns = _of_known(max, self.last_time_ns, other.last_time_ns)
@@ -311,8 +311,9 @@ class CaptureQuality:
     def to_dict(self) -> dict[str, Any]:
         """Return every field and ``decoded_share`` (rounded down to 6 digits) as plain values.
 
-        ``anomalies`` is sorted by kind, each ``{count, bytes}``; what is counted by name, by name.
-        Of ports there are the ``unread_ports`` alone, each ``{connections, packets, bytes}``.
+        ``anomalies`` is sorted by kind; each is ``{count, bytes}``. Other counts by name are
+        objects too. Of ports there are only the ``unread_ports``, each ``{connections, packets,
+        bytes}``.
         """
         result: dict[str, Any] = dict(vars(self))
         result["captures"] = list(self.captures)
@@ -330,7 +331,7 @@ class CaptureQuality:
             for port, total in self.unread_ports.items()
         }
         share = self.decoded_share
-        # Rounded down: a share of 1 says that nothing at all is missing.
+        # Rounded down, so that a share of 1 means that nothing is missing.
         result["decoded_share"] = None if share is None else int(share * 1_000_000) / 1_000_000
         result["anomalies"] = {
             kind.value: {"count": total.count, "bytes": total.bytes}
@@ -339,7 +340,7 @@ class CaptureQuality:
         return result
 
     def to_values(self) -> dict[str, Any]:
-        """Return every counter as plain values, as JSON has them, for :meth:`from_values`."""
+        """Return every counter as plain JSON values, for :meth:`from_values`."""
         values: dict[str, Any] = dict(vars(self))
         values["unknown_ports"] = {p: list(each.state()) for p, each in self.unknown_ports.items()}
         values["anomalies"] = {
@@ -351,9 +352,8 @@ class CaptureQuality:
     def from_values(cls, values: object) -> CaptureQuality:
         """Make one from the values of :meth:`to_values`.
 
-        Raises KeyError, TypeError or ValueError for any other value.
-
-        A counter that is not there is as in a fresh one.
+        A counter that is absent has its initial value. Raises KeyError, TypeError or ValueError for
+        any other value.
         """
         made = cls()
         given = _object_of(values)
@@ -409,7 +409,7 @@ def _counters_of(value: object) -> dict[str, int]:
 
 
 def _count_of(value: object, fresh: int | None) -> int | None:
-    """Return a number from 0 on; or None, where that is what is there before anything is known."""
+    """Return a number that is 0 or above; None is allowed if the initial value is None."""
     if value is None and fresh is None:
         return None
     if type(value) is not int or not 0 <= value <= _MOST:
@@ -432,7 +432,7 @@ def _port_of(text: str) -> str:
 
 
 _NOTHING = [0, 0]
-"""Payload of a connection that never had any: all figures of payload are 0 too."""
+"""A connection without payload: it has 0 in all columns about payload."""
 _BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports")
 _BY_ENDPOINT = ("refused_by", "unanswered_by")
 _BY_TEXT = ("interfaces", "comments")
@@ -455,7 +455,7 @@ def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:
 
 
 def _add_bounded(mine: dict[str, int], theirs: dict[str, int], most: int = MOST_ENDPOINTS) -> None:
-    """Add counts by names that others may choose: beyond the limit they count as ``other``."""
+    """Add counts whose names come from the wire; names beyond the limit count as ``other``."""
     for name, count in theirs.items():
         is_known = name in mine or len(mine) - (_OTHER in mine) < most
         key = name if is_known else _OTHER

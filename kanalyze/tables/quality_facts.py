@@ -1,4 +1,4 @@
-"""How much of the traffic a capture holds, as lines: one fact each.
+"""The quality of a capture as lines: one count each.
 
 In: a :class:`~kanalyze.tables.quality.CaptureQuality`. Out: :class:`QualityFact`, and its columns.
 This module must not know how anything is counted.
@@ -25,16 +25,16 @@ QUALITY = "capture_quality"
 class QualityFact(NamedTuple):
     """One count of the report's ``quality``."""
 
-    fact: Annotated[str, Meaning("string", "what is counted, by its name in the report's quality")]
+    fact: Annotated[str, Meaning("string", "the count, named as in the report's quality")]
     about: Annotated[
         str | None,
         Meaning(
             "string",
-            "where it is counted by something: the kind of anomaly, the address, the protocol",
+            "what it is counted by: the kind of anomaly, the address, the protocol; null if none",
             nullable=True,
         ),
     ]
-    value: Annotated[int, Meaning("int64", "how many; what is not known has no line")]
+    value: Annotated[int, Meaning("int64", "the number; an unknown number has no line")]
 
 
 QUALITY_COLUMNS: tuple[Column, ...] = columns_of(QualityFact)
@@ -42,12 +42,12 @@ QUALITY_COLUMNS: tuple[Column, ...] = columns_of(QualityFact)
 
 
 def quality_facts(quality: "CaptureQuality") -> "Iterator[QualityFact]":
-    """Give the counts of a quality: of things, and by what they are counted."""
+    """Yield the counts of a quality, also those by name."""
     yield from facts_of(quality.to_dict())
 
 
 def facts_of(fields: "Mapping[str, Any]") -> "Iterator[QualityFact]":
-    """Give the counts of some fields of a quality, as :meth:`.CaptureQuality.to_dict` has them."""
+    """Yield the counts in some fields of :meth:`.CaptureQuality.to_dict`."""
     for fact, value in fields.items():
         if fact in ("anomalies", "unread_ports"):
             first = "count" if fact == "anomalies" else "connections"

@@ -1,9 +1,9 @@
 """The tables of a run: their names, their columns, and what a line of each is.
 
-In: nothing. Out: :data:`TABLES`, which databases are made from, and :data:`SQL_TABLES`, as who asks
-sees them, with the views, which the documentation is made from. This module must not know how rows
-are made or where they go. It loads the columns of all tables; who gives rows of one table does
-without it.
+In: nothing. Out: :data:`TABLES`, from which databases are made, and :data:`SQL_TABLES`, which SQL
+queries see: tables and views. The documentation is made from the latter. This module must not know
+how rows are made or where they go. It imports the columns of all tables; code that makes rows of a
+single table should not import it.
 """
 
 from __future__ import annotations
@@ -44,25 +44,24 @@ TABLES: dict[str, TableSpec] = {
         TableSpec("anomalies", "one thing that is wrong with the input", ANOMALY_COLUMNS),
         TableSpec(
             "groups",
-            "one event of a consumer group that says something: a join, sync or leave, a heartbeat "
-            "that failed or brought something new, each partition of a commit or of offsets "
-            "fetched",
+            "one event of a consumer group: a join, sync or leave, a heartbeat that failed or "
+            "changed something, each partition of a commit or of fetched offsets",
             GROUP_COLUMNS,
         ),
         TableSpec(
             "metadata",
-            "one broker, leader of a partition, or coordinator, as a connection was told it for "
-            "the first time, or otherwise than before",
+            "one broker, leader of a partition, or coordinator, when it first appears on a "
+            "connection or when it changes",
             METADATA_COLUMNS,
         ),
         TableSpec(
             "records",
-            "one record in a Produce request or a Fetch response, without what users wrote",
+            "one record in a Produce request or a Fetch response, without keys and values",
             columns_of_records(values=False),
         ),
         TableSpec(
             QUALITY,
-            "one count of what the capture holds, lacks, or could not be read",
+            "one count of what the capture contains, lacks, or could not be decoded",
             QUALITY_COLUMNS,
         ),
     )
@@ -70,7 +69,7 @@ TABLES: dict[str, TableSpec] = {
 """The tables by name, in the order of the documentation."""
 
 ALWAYS = ("requests", "connections", "anomalies")
-"""Tables that cost next to nothing; the others are made for those who ask."""
+"""Tables that cost almost nothing; the others are made only if asked for."""
 
 _OF_REQUEST = (
     *("request_id", "capture", "connection", "connection_number", "client_ip", "broker_ip"),
@@ -87,17 +86,17 @@ def _view(
     """Return the view of a list of requests.
 
     Args:
-        name: of the view, and of the list.
-        more: further columns of the request.
-        names: what some columns of the items are called in the view.
-        last: the columns behind those of the items.
+        name: name of the list and of the view.
+        more: columns of the request to copy.
+        names: new names for some columns of the items.
+        last: columns to put after those of the items.
     """
     request = [_BY_NAME[column] for column in (*_OF_REQUEST, *more)]
     items = [
         column._replace(name=names.get(column.name, column.name))
         for column in _BY_NAME[name].fields
     ]
-    line = f"one item of the list {name} of a request, with what matters of the request"
+    line = f"one item of the list {name} of a request, with some columns of the request"
     return TableSpec(name, line, (*request, *items, *last))
 
 
@@ -112,9 +111,9 @@ SQL_TABLES: dict[str, TableSpec] = {
 
 
 def choose_tables(names: Iterable[str] = ()) -> tuple[TableSpec, ...]:
-    """Return the tables with these names, and those of :data:`ALWAYS`; each once.
+    """Return the tables with these names, and those of :data:`ALWAYS`, without repetition.
 
-    Raises UsageError for a name that is no table.
+    Raises UsageError for an unknown name.
     """
     asked = {*ALWAYS, *names}
     for name in sorted(asked):

@@ -1,14 +1,14 @@
 """The row contract: one row per request, every column with its type, unit and meaning.
 
-In: nothing. Out: :class:`Row` and its nested types, and :data:`COLUMNS`, the table that CSV,
-JSON Lines, Parquet, Arrow, pandas and the documentation are made from. This module must not know
-how a row is made or where it goes.
+In: nothing. Out: :class:`Row` and its nested types, and :data:`COLUMNS`, from which CSV, JSON
+Lines, Parquet, Arrow, pandas and the documentation are made. This module must not know how a row is
+made or where it goes.
 
 The columns are defined once, in the annotations of :class:`Row`; everything else is derived.
 """
 
-# No "from __future__ import annotations": annotations that are texts would have to be compiled at
-# every start to make the columns.
+# No "from __future__ import annotations": it makes annotations texts, which would have to be
+# compiled at every start to make the columns.
 
 import typing
 from typing import Annotated, Literal, TypeAlias
@@ -42,7 +42,7 @@ Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_resp
 
 
 class Meaning(NamedTuple):
-    """Type, meaning and unit of a column, as an annotation."""
+    """Type, meaning and unit of a column, for use in an annotation."""
 
     type: str
     text: str
@@ -59,9 +59,9 @@ class Column(NamedTuple):
     """One column of a table.
 
     ``type`` is one of ``string int16 int32 int64 bool``, ``list<string>``, or ``list<struct>``
-    with the struct's columns in ``fields``. A column with ``is_time`` is a point in time: Unix
-    time in ns, its name ends in ``_ns``. Beside these Arrow and Parquet have columns of type
-    ``timestamp``, each made of the column in ``source`` (see :func:`with_times`).
+    with the struct's columns in ``fields``. A column with ``is_time`` is a Unix time in ns; its
+    name ends in ``_ns``. For each of these, Arrow and Parquet also have a column of type
+    ``timestamp``, whose ``source`` is the column in ns (see :func:`with_times`).
     """
 
     name: str
@@ -80,11 +80,11 @@ CONNECTION_NUMBER = Meaning(
     "int64",
     "1 for the first TCP connection on that pair of addresses, 2 when the ports are used again",
 )
-CLIENT_ID = Meaning("string", "as the client calls itself", nullable=True)
+CLIENT_ID = Meaning("string", "the client id in the request", nullable=True)
 PRINCIPAL = Meaning(
     "string", "the user of SASL/PLAIN or SCRAM, when seen; never a secret", nullable=True
 )
-TOPIC = Meaning("string", "topic name; null when only its id was seen", nullable=True)
+TOPIC = Meaning("string", "topic name; null if only its id is known", nullable=True)
 TOPIC_ID = Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True)
 """Columns that several tables have."""
 
@@ -101,7 +101,7 @@ class ErrorItem(NamedTuple):
 class PartitionItem(NamedTuple):
     """One partition that a request produced to, fetched from, committed, or asked about.
 
-    Or a topic as a whole, where request or response names it without a partition.
+    Or a topic as a whole, if the request or response names it without a partition.
     """
 
     topic: Annotated[str | None, TOPIC]
@@ -114,7 +114,7 @@ class PartitionItem(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "records, from batch headers; null where no header says it",
+            "records, from batch headers; null if no header has the number",
             nullable=True,
         ),
     ]
@@ -125,20 +125,20 @@ class PartitionItem(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "Produce: assigned by the broker; Fetch: of the first record, null where that stands "
-            "in a compressed message of magic 0 or 1; "
+            "Produce: assigned by the broker; Fetch: of the first record, null if it is in a "
+            "compressed message of magic 0 or 1; "
             "OffsetCommit, OffsetFetch, ListOffsets and others: the offset",
             nullable=True,
         ),
     ]
-    high_watermark: Annotated[int | None, Meaning("int64", "as the broker told it", nullable=True)]
+    high_watermark: Annotated[int | None, Meaning("int64", "from the response", nullable=True)]
     codec: Annotated[
         str | None,
         Meaning("string", "none, gzip, snappy, lz4, zstd, or mixed", nullable=True),
     ]
     error_code: Annotated[
         int | None,
-        Meaning("int16", "of this partition; null where no response tells it", nullable=True),
+        Meaning("int16", "of this partition; null if no response has it", nullable=True),
     ]
 
 
@@ -236,8 +236,8 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int16",
-            "the first that is not zero, in wire order; 0 when there is none; "
-            "null when no response could be read",
+            "the first that is not zero, in wire order; 0 if there is none; "
+            "null if no response could be read",
             nullable=True,
         ),
     ]
@@ -246,7 +246,7 @@ class Row(NamedTuple):
     ]
     errors: Annotated[list[ErrorItem], Meaning("list<struct>", "every non-zero error code")]
     throttle_time_ms: Annotated[
-        int | None, Meaning("int32", "what the broker tells the client to wait", "ms", True)
+        int | None, Meaning("int32", "throttle time in the response", "ms", True)
     ]
     partitions: Annotated[
         list[PartitionItem],
@@ -254,7 +254,7 @@ class Row(NamedTuple):
     ]
     record_count: Annotated[
         int | None,
-        Meaning("int64", "sum over partitions; null where one is not known", nullable=True),
+        Meaning("int64", "sum over partitions; null if one is unknown", nullable=True),
     ]
     record_bytes: Annotated[int | None, Meaning("int64", "sum over partitions", "B", True)]
     acks: Annotated[int | None, Meaning("int16", "Produce: 0, 1, or -1 for all", "", True)]
@@ -262,15 +262,15 @@ class Row(NamedTuple):
         int | None, Meaning("int32", "Fetch: the longest wait for min_bytes", "ms", True)
     ]
     min_bytes: Annotated[
-        int | None, Meaning("int32", "Fetch: answer when so many bytes are there", "B", True)
+        int | None, Meaning("int32", "Fetch: the broker may wait for this many bytes", "B", True)
     ]
     waited: Annotated[
         bool | None,
         Meaning(
             "bool",
-            "Fetch: the answer was held back by max_wait/min_bytes, not by work; "
+            "Fetch: the response was held back by max_wait/min_bytes, not by work; "
             "ShareFetch, JoinGroup, SyncGroup, heartbeats: it waited for records or members; "
-            "null where that is not known",
+            "null if unknown",
             nullable=True,
         ),
     ]
@@ -279,14 +279,14 @@ class Row(NamedTuple):
     transactional_id: Annotated[
         str | None, Meaning("string", "of a transactional producer", nullable=True)
     ]
-    anomalies: Annotated[list[str], Meaning("list<string>", "kinds seen in this exchange")]
+    anomalies: Annotated[list[str], Meaning("list<string>", "kinds of anomalies in this exchange")]
     capture_point: Annotated[
         str | None,
         Meaning(
             "string",
-            "where the capture was taken, by the round trips to both ends: client or broker "
+            "where the capture was taken, judged by the round trips to both ends: client or broker "
             "(there, or less than 1 ms away), between; host: both ends have one address; null "
-            "where the round trips do not tell",
+            "if the round trips do not show it",
             nullable=True,
         ),
     ]
@@ -299,7 +299,7 @@ class Row(NamedTuple):
         Meaning(
             "int64",
             "part of latency_ns: network from the capture point to the broker and back, the "
-            "least round trip of the connection so far; null where none was measured",
+            "shortest round trip of the connection so far; null if none was measured",
             "ns",
             nullable=True,
         ),
@@ -308,7 +308,7 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "part of latency_ns: until bytes of the request were sent again for the last time",
+            "part of latency_ns: until bytes of the request were retransmitted for the last time",
             "ns",
             nullable=True,
         ),
@@ -317,7 +317,7 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "part of latency_ns: for the response before it on the same connection, which a "
+            "part of latency_ns: waiting for the previous response of the connection, which a "
             "broker sends first",
             "ns",
             nullable=True,
@@ -327,7 +327,7 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "rest of latency_ns: in the broker, what it waited for on purpose too (waited); "
+            "rest of latency_ns: in the broker, including waiting on purpose (waited); "
             "its own RequestQueueTime, LocalTime, RemoteTime and ResponseQueueTime",
             "ns",
             nullable=True,
@@ -341,8 +341,8 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "network from the capture point to the client and back, the least round trip of the "
-            "connection so far: what the client waits beyond total_time_ns",
+            "network from the capture point to the client and back, the shortest round trip of the "
+            "connection so far: what the client waits in addition to total_time_ns",
             "ns",
             nullable=True,
         ),
@@ -351,7 +351,7 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "packets of the connection sent again, by either end, from the first packet of the "
+            "retransmitted packets of the connection, by either end, from the first packet of the "
             "request to the last of the response",
             nullable=True,
         ),
@@ -360,7 +360,7 @@ class Row(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "packets of the connection that say: send no more for now; as retransmitted_packets",
+            "packets with a receive window of 0, counted as in retransmitted_packets",
             nullable=True,
         ),
     ]
@@ -383,16 +383,16 @@ def _column(name: str, hint: typing.Any) -> Column:
 
 
 def time_name(name: str) -> str:
-    """Return the name of the timestamps beside the points in time of a column ``name``.
+    """Return the name of the timestamp column for a column ``name`` of Unix times.
 
-    ``_time`` stands in place of ``_ns``, once: ``request_start_time``, ``time``, ``first_time``.
+    ``_ns`` is replaced by ``_time``: ``request_start_time``; but ``time`` is not repeated.
     """
     stem = name.removesuffix("_ns")
     return stem if stem.split("_")[-1] == "time" else f"{stem}_time"
 
 
 def with_times(columns: "typing.Iterable[Column]") -> tuple[Column, ...]:
-    """Return columns, and behind each point in time the same as a timestamp with nanoseconds."""
+    """Return columns with a timestamp column after each column of Unix times."""
     found = []
     for column in columns:
         found.append(column)

@@ -7,7 +7,7 @@ directions of a connection, as ``net`` gives them, and a key log. Out: the same 
 sockets, clocks, Kafka. Begin reading with ``session.py``.
 
     StreamItem -> TlsRecord -> opened content -> handshake messages, alerts, StreamItem
-       records.py     opener.py       negotiation.py, alerts.py, plaintext.py
+       records.py     protection.py   negotiation.py, alerts.py, application_data.py
 
 TLS 1.2 (AES-GCM, AES-CCM, ChaCha20-Poly1305, AES-CBC with both orders of MAC) and TLS 1.3. Every
 byte of plaintext is proven by its record's tag or MAC. Each direction is decrypted by itself; only

@@ -11,7 +11,10 @@ from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["TlsAlert", "read_alert"]
+__all__ = ["SEALED_ALERT_BYTES", "TlsAlert", "read_alert"]
+
+SEALED_ALERT_BYTES: Final = (19, 35)
+"""Of the body of a record of TLS 1.3 with an alert: 2, its type, the tag; Java pads it by 16."""
 
 _LEVELS: Final = {1: "warning", 2: "fatal"}
 _DESCRIPTIONS: Final = {

@@ -1,64 +1,155 @@
 """What a certificate says: whose it is, who signed it, how long it holds.
 
-In: a certificate in DER. Out: :class:`CertificateFacts`. Must not know: who sent it; nothing is
-verified.
+In: a certificate in DER. Out: :class:`~kanalyze.model.tls.CertificateFacts`. Must not know: who
+sent it; nothing is verified.
+
+Only these fields are read (RFC 5280 section 4.1; DER is X.690), and names are written as RFC 4514
+says, so that nothing has to be installed.
 """
 
 from __future__ import annotations
 
-import warnings
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tls import CertificateFacts
 
 if TYPE_CHECKING:
-    import datetime
+    from collections.abc import Iterator
 
-    from cryptography import x509
-
-__all__ = ["CertificateFacts", "certificate_facts"]
+__all__ = ["certificate_facts"]
 
 _MOST_CERTIFICATE_BYTES: Final = 1 << 16
 _MOST_NAME_CHARACTERS: Final = 1024
 _NS_PER_S: Final = 1_000_000_000
+_MOST_NS: Final = (1 << 63) - 1
 
-
-class CertificateFacts(NamedTuple):
-    """What a certificate says of itself."""
-
-    subject: str
-    """A distinguished name as RFC 4514 writes it; untrusted."""
-    issuer: str
-    not_before_ns: int
-    """Unix time."""
-    not_after_ns: int
+_SEQUENCE: Final = 0x30
+_SET: Final = 0x31
+_VERSION: Final = 0xA0
+_OBJECT_ID: Final = 6
+_UTC_TIME, _GENERALIZED_TIME = 23, 24
+_LAST_CENTURY_FROM: Final = 50
+"""A UTCTime with such a year or a later one is of the last century."""
+_LONG_LENGTH: Final = 0x80
+_MOST_LENGTH_BYTES: Final = 3
+_TEXTS: Final = {
+    **dict.fromkeys((12, 18, 19, 22, 26), "utf-8"),
+    20: "latin-1",
+    28: "utf-32-be",
+    30: "utf-16-be",
+}
+"""The encodings of types of text."""
+_SHORT_NAMES: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+_ESCAPED: Final = str.maketrans(
+    {**{each: f"\\{each}" for each in '\\"+,;<>'}, "\0": "\\00"},
+)
 
 
 def certificate_facts(der: bytes) -> CertificateFacts | None:
-    """Read a certificate; None if it is none, or nothing is installed that reads it."""
+    """Read a certificate; None if it is none."""
     if len(der) > _MOST_CERTIFICATE_BYTES:
         return None
     try:
-        from cryptography import x509  # of the extra "tls"
-    except ImportError:
+        return _facts(der)
+    except (ValueError, OverflowError, StopIteration):
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of certificates that break rules
-        try:
-            certificate = x509.load_der_x509_certificate(der)
-            return CertificateFacts(
-                _name(certificate.subject),
-                _name(certificate.issuer),
-                _unix_ns(certificate.not_valid_before_utc),
-                _unix_ns(certificate.not_valid_after_utc),
-            )
-        except (ValueError, TypeError, OverflowError):
-            return None
 
 
-def _name(name: x509.Name) -> str:
-    return name.rfc4514_string()[:_MOST_NAME_CHARACTERS]
+def _facts(der: bytes) -> CertificateFacts:
+    signed = _values(_inner(_inner(der, _SEQUENCE), _SEQUENCE))
+    tag, _ = next(signed)
+    if tag == _VERSION:
+        next(signed)  # the serial number
+    next(signed)  # the algorithm of the signature
+    issuer, validity, subject = next(signed), next(signed), next(signed)
+    times = _values(validity[1])
+    not_before_ns, not_after_ns = _unix_ns(*next(times)), _unix_ns(*next(times))
+    return CertificateFacts(_name(subject[1]), _name(issuer[1]), not_before_ns, not_after_ns)
 
 
-def _unix_ns(moment: datetime.datetime) -> int:
-    return int(moment.timestamp()) * _NS_PER_S
+def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the values that stand one after the other, with their tags."""
+    at = 0
+    while at < len(data):
+        tag, length = data[at], data[at + 1] if at + 1 < len(data) else 0
+        at += 2
+        if length >= _LONG_LENGTH:
+            count = length - _LONG_LENGTH
+            if not 0 < count <= _MOST_LENGTH_BYTES:
+                raise ValueError("a length that DER does not have, or too large a one")
+            length = int.from_bytes(data[at : at + count])
+            at += count
+        if at + length > len(data):
+            raise ValueError("a value that is cut off")
+        yield tag, data[at : at + length]
+        at += length
+
+
+def _inner(data: bytes, expected: int) -> bytes:
+    """Return what is inside of the first value."""
+    tag, inner = next(_values(data))
+    if tag != expected:
+        raise ValueError(f"a value with the tag {tag} in place of {expected}")
+    return inner
+
+
+def _name(data: bytes) -> str:
+    """Return a distinguished name; its parts stand in the other order than in the certificate."""
+    parts = []
+    for _, several in _values(data):
+        pairs = (_values(pair) for _, pair in _values(several))
+        parts.append("+".join([_part(*next(each), *next(each)) for each in pairs]))
+    return ",".join(reversed(parts))[:_MOST_NAME_CHARACTERS]
+
+
+def _part(kind_tag: int, kind: bytes, tag: int, value: bytes) -> str:
+    if kind_tag != _OBJECT_ID:
+        raise ValueError("a part of a name without its kind")
+    number = _object_id(kind)
+    encoding = _TEXTS.get(tag)
+    text = f"#{value.hex()}" if encoding is None else _escaped(value.decode(encoding, "replace"))
+    return f"{_SHORT_NAMES.get(number, number)}={text}"
+
+
+def _escaped(text: str) -> str:
+    escaped = text.translate(_ESCAPED)
+    if text[:1] in ("#", " ") and text:
+        escaped = f"\\{escaped}"
+    if text[-1:] == " " and len(text) > 1:
+        escaped = f"{escaped[:-1]}\\ "
+    return escaped
+
+
+def _object_id(data: bytes) -> str:
+    numbers, number = [], 0
+    for byte in data[:_MOST_NAME_CHARACTERS]:
+        number = number << 7 | byte & 0x7F
+        if byte < _LONG_LENGTH:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2) if numbers else 0
+    return ".".join(map(str, (first, *(numbers[:1] and [numbers[0] - 40 * first]), *numbers[1:])))
+
+
+def _unix_ns(tag: int, data: bytes) -> int | None:
+    """Return a time; None where 64 bits do not hold it, as "never" in the year 9999."""
+    text = data.decode("ascii")
+    if tag == _UTC_TIME:
+        century = "19" if int(text[:2]) >= _LAST_CENTURY_FROM else "20"
+        text = century + text
+    elif tag != _GENERALIZED_TIME:
+        raise ValueError("a time of no kind")
+    moment = datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+    time_ns = int(moment.timestamp()) * _NS_PER_S
+    return time_ns if abs(time_ns) <= _MOST_NS else None

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tls_record import APPLICATION_DATA
 from kanalyze.tls.cipher_suites import TLS_1_3
-from kanalyze.tls.records import APPLICATION_DATA
 
 if TYPE_CHECKING:
     from kanalyze.tls.cipher_suites import CipherSuite

@@ -12,13 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tls.cipher_suites import TLS_1_2, cipher_suite
+from kanalyze.common.plain_values import fields, items
+from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
 from kanalyze.tls.key_schedule import keys_12, keys_13, next_traffic_secret
 from kanalyze.tls.keylog import SecretKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.ciphers import RecordCipher
     from kanalyze.tls.keylog import KeyLog
@@ -32,6 +34,7 @@ __all__ = [
     "Epochs13",
     "Handshake12",
     "has_secrets_13",
+    "suites_13",
 ]
 
 EARLY, HANDSHAKE, APPLICATION = 0, 1, 2
@@ -44,6 +47,8 @@ _KINDS = (
 """By end (0 client, 1 server) and epoch."""
 _SUITES_BY_SECRET = {32: (0x1301, 0x1303, 0x1304, 0x1305), 48: (0x1302,)}
 """The suites of TLS 1.3 by the size of their secrets, the usual ones first."""
+_MOST_UNSEEN_UPDATES = 3
+"""Between two records that are not missing."""
 _MOST_UPDATES = 4096
 """Nobody updates keys more often within a capture; each takes a few microseconds."""
 
@@ -69,8 +74,16 @@ def has_secrets_13(log: KeyLog, client_random: bytes) -> bool:
     return any(log.find(client_random, kind) is not None for kind in kinds)
 
 
+def suites_13(secret: bytes) -> list[CipherSuite]:
+    """Return the suites of TLS 1.3 that a secret may be of, the usual ones first."""
+    suites = (cipher_suite(number) for number in _SUITES_BY_SECRET[len(secret)])
+    return [suite for suite in suites if suite is not None]
+
+
 class Epochs13:
     """TLS 1.3."""
+
+    _LEFT_OUT = ("_log",)
 
     def __init__(self, log: KeyLog, client_random: bytes, end: int, suite: CipherSuite | None):
         """Begin.
@@ -86,17 +99,32 @@ class Epochs13:
         self._kinds = _KINDS[end]
         self._suite = suite
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes: what the secrets are found by, and none of them."""
+        suite = self._suite
+        return self._random, _KINDS.index(self._kinds), None if suite is None else suite.number
+
+    @classmethod
+    def from_state(cls, state: object, log: KeyLog) -> Epochs13:
+        """Make them from a state, with the secrets of a log; raises ValueError."""
+        client_random, end, number = fields(state, "ynN")
+        suite = None if number is None else cipher_suite(number)
+        if end > 1 or (number is not None and (suite is None or suite.version != TLS_1_3)):
+            raise ValueError("no end of a session of TLS 1.3")
+        return cls(log, client_random, end, suite)
+
     def ciphers(self, epoch: int) -> list[RecordCipher]:
         """Return what may open the records of an epoch."""
-        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
-
         kind = self._kinds[min(epoch, APPLICATION)]
         secret = None if kind is None else self._log.find(self._random, kind)
         updates = max(0, epoch - APPLICATION)
         if secret is None or updates > _MOST_UPDATES:
             return []
+        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
+
         made = []
-        for suite in self._suites(secret):
+        suites = suites_13(secret) if self._suite is None else (self._suite,)
+        for suite in suites:
             current = secret
             for _ in range(updates):
                 current = next_traffic_secret(suite, current)
@@ -107,13 +135,7 @@ class Epochs13:
         """Return the epochs that may follow: the handshake may have left no key in the log."""
         if epoch < APPLICATION:
             return range(epoch + 1, APPLICATION + 1)
-        return (epoch + 1,) if is_uncertain else ()
-
-    def _suites(self, secret: bytes) -> Iterable[CipherSuite]:
-        if self._suite is not None:
-            return (self._suite,)
-        suites = (cipher_suite(number) for number in _SUITES_BY_SECRET[len(secret)])
-        return (suite for suite in suites if suite is not None)
+        return range(epoch + 1, epoch + 1 + _MOST_UNSEEN_UPDATES) if is_uncertain else ()
 
 
 class Handshake12(NamedTuple):
@@ -126,15 +148,41 @@ class Handshake12(NamedTuple):
     suite: CipherSuite
     encrypt_then_mac: bool
 
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        names = self.client_random, self.server_random, self.session_id
+        return *names, self.suite.number, self.encrypt_then_mac
+
+    @classmethod
+    def from_state(cls, state: object) -> Handshake12:
+        """Make one from a state; raises ValueError for any other value."""
+        client_random, server_random, session_id, number, encrypt_then_mac = fields(state, "yyynb")
+        suite = cipher_suite(number)
+        if suite is None or suite.version != TLS_1_2:
+            raise ValueError("no suite of TLS 1.2")
+        return cls(client_random, server_random, session_id, suite, encrypt_then_mac)
+
 
 class Epochs12:
     """TLS 1.2: one handshake, and those that renegotiate."""
+
+    _LEFT_OUT = ("_end", "_log")
 
     def __init__(self, log: KeyLog, end: int):
         """Begin; arguments as those of :class:`Epochs13`."""
         self._log = log
         self._end = end
         self._handshakes: dict[int, Handshake12] = {}
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes: what the secrets are found by, and none of them."""
+        return tuple([(epoch, each.state()) for epoch, each in self._handshakes.items()])
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        for each in items(state, "t"):
+            epoch, handshake = fields(each, "nt")
+            self._handshakes[epoch] = Handshake12.from_state(handshake)
 
     def negotiate(self, epoch: int, handshake: Handshake12) -> None:
         """Note what the hellos of a handshake say; those of older ones are forgotten."""
@@ -144,8 +192,6 @@ class Epochs12:
 
     def ciphers(self, epoch: int) -> list[RecordCipher]:
         """Return what may open the records of an epoch."""
-        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
-
         handshake = self._handshakes.get(epoch)
         if handshake is None:
             return []
@@ -155,6 +201,8 @@ class Epochs12:
             secret = self._log.find(handshake.session_id, SecretKind.SESSION)
         if secret is None:
             return []
+        from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
+
         keys = keys_12(suite, secret, handshake.server_random, client_random)[self._end]
         return [record_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
 

@@ -11,10 +11,13 @@ import enum
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.tcp import end_of_two
+from kanalyze.model.tls import CertificateFacts
+from kanalyze.tls.alerts import TlsAlert
 
 if TYPE_CHECKING:
-    from kanalyze.tls.alerts import TlsAlert
-    from kanalyze.tls.certificates import CertificateFacts
+    from kanalyze.common.plain_values import State
 
 __all__ = ["Decryption", "TlsCounts", "TlsFacts", "version_name"]
 
@@ -74,6 +77,7 @@ class TlsFacts:
         version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
         resumed: whether a session was resumed, by ticket, session id or pre-shared key.
         retried: whether the server asked for another ClientHello (HelloRetryRequest).
+        certificate_requested: whether the server asked for the client's certificate.
         mutual: whether the client showed a certificate.
         server_certificate, client_certificate: the first of the chain.
         handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
@@ -86,8 +90,10 @@ class TlsFacts:
         alert_count: all.
     """
 
+    _LEFT_OUT = ("counts", "decryption")
     __slots__ = (
-        *("accepted_early_data", "alert_count", "alerts", "alpn", "client_certificate"),
+        *("accepted_early_data", "alert_count", "alerts", "alpn", "certificate_requested"),
+        "client_certificate",
         *("client_side", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
         *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
         *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
@@ -105,6 +111,7 @@ class TlsFacts:
         self.alpn: str | None = None
         self.resumed: bool | None = None
         self.retried = False
+        self.certificate_requested: bool | None = None
         self.mutual: bool | None = None
         self.server_certificate: CertificateFacts | None = None
         self.client_certificate: CertificateFacts | None = None
@@ -118,6 +125,40 @@ class TlsFacts:
         self.alert_count = 0
         self.decryption = Decryption.NOTHING_SEALED
         self.counts = (TlsCounts(0, 0, 0, 0, 0, 0), TlsCounts(0, 0, 0, 0, 0, 0))
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; counts and decryption follow from the session."""
+        server, client = self.server_certificate, self.client_certificate
+        return (
+            *(self.client_side, self.offered_versions, self.offered_suites, self.offered_alpn),
+            *(self.server_name, self.version, self.suite, self.alpn, self.resumed, self.retried),
+            *(self.mutual, None if server is None else server.state()),
+            *(None if client is None else client.state(), self.handshake_ns),
+            *(self.offered_early_data, self.accepted_early_data, self.tickets, self.key_updates),
+            *(self.renegotiations, tuple(map(tuple, self.alerts)), self.alert_count),
+            self.certificate_requested,
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TlsFacts:
+        """Make them from a state; raises ValueError for any other value."""
+        made, kinds = cls(), "NTTTSNNSBbBTTIBBnnntnB"
+        side, versions, suites, protocols, *others = fields(state, kinds)
+        made.client_side = end_of_two(side)
+        for values, kind in ((versions, "n"), (suites, "n"), (protocols, "s")):
+            items(() if values is None else values, kind)
+        made.offered_versions, made.offered_suites, made.offered_alpn = versions, suites, protocols
+        made.server_name, made.version, made.suite, made.alpn, *others = others
+        made.resumed, made.retried, made.mutual, server, client, *others = others
+        made.server_certificate = None if server is None else CertificateFacts.from_state(server)
+        made.client_certificate = None if client is None else CertificateFacts.from_state(client)
+        made.handshake_ns, made.offered_early_data, made.accepted_early_data, *others = others
+        made.tickets, made.key_updates, made.renegotiations, alerts, *others = others
+        made.alert_count, made.certificate_requested = others
+        if len(alerts) > MOST_ALERTS:
+            raise ValueError("more alerts than are kept")
+        made.alerts = [TlsAlert(*fields(each, "nssin")) for each in alerts]
+        return made
 
     def add_alert(self, alert: TlsAlert) -> None:
         """Count an alert, and keep it where there is room."""

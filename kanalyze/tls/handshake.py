@@ -13,9 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kanalyze.common.plain_values import State
 
 __all__ = ["CERTIFICATE", "CERTIFICATE_REQUEST", "CLIENT_HELLO", "ENCRYPTED_EXTENSIONS"]
 __all__ += ["END_OF_EARLY_DATA", "FINISHED", "KEY_UPDATE", "NEW_SESSION_TICKET", "SERVER_HELLO"]
@@ -80,6 +83,14 @@ class ClientHello(NamedTuple):
     has_psk: bool
     has_early_data: bool
 
+    @classmethod
+    def from_state(cls, state: object) -> ClientHello:
+        """Make one from its values; raises ValueError for any others."""
+        made = cls(*fields(state, "yyttStbbb"))
+        for values, kind in ((made.versions, "n"), (made.suites, "n"), (made.alpn, "s")):
+            items(values, kind)
+        return made
+
 
 class ServerHello(NamedTuple):
     """What a server chose."""
@@ -96,6 +107,11 @@ class ServerHello(NamedTuple):
     is_retry: bool
     """A HelloRetryRequest: another hello of both ends follows."""
 
+    @classmethod
+    def from_state(cls, state: object) -> ServerHello:
+        """Make one from its values; raises ValueError for any others."""
+        return cls(*fields(state, "yynnnSbbb"))
+
 
 class EncryptedExtensions(NamedTuple):
     """What a server of TLS 1.3 adds to its hello."""
@@ -111,6 +127,15 @@ class MessageAssembler:
         self._buffer = bytearray()
         self._skip = 0
         self._skipped_kind = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return bytes(self._buffer), self._skip, self._skipped_kind
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        buffer, self._skip, self._skipped_kind = fields(state, "ynn")
+        self._buffer[:] = buffer
 
     @property
     def buffered_bytes(self) -> int:

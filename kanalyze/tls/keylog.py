@@ -11,7 +11,8 @@ The format: https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html. T
 older: it names a session of TLS 1.2 by the id that the server gave it, and is what the Java agent
 extract-tls-secrets writes. A log may be hostile:
 a line is at most :data:`LONGEST_LINE_BYTES`, all secrets at most :data:`MOST_SECRETS`; beyond that
-the oldest are dropped. No secret is in a ``repr``, an exception or a count.
+the oldest are dropped. No secret is in a ``repr``, an exception or a count; only
+:meth:`KeyLog.used_lines` gives them away again, to who writes them to a file on purpose.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ LONGEST_LINE_BYTES: Final = 1024
 """A line of TLS 1.3 with a secret of 48 bytes takes less than 200."""
 MOST_SECRETS: Final = 1 << 19
 """About 250 bytes of memory each. A session of TLS 1.2 has one, of 1.3 four."""
+_MOST_USED: Final = 1 << 14
+"""Sessions of which it is remembered that they were decrypted: the latest ones."""
 _RANDOM_BYTES: Final = 32
 _MOST_SESSION_ID_BYTES: Final = 32
 _MASTER_BYTES: Final = (48,)
@@ -63,6 +66,7 @@ _LABELS: Final = {
     b"CLIENT_TRAFFIC_SECRET_0": (SecretKind.CLIENT_TRAFFIC, _TRAFFIC_BYTES),
     b"SERVER_TRAFFIC_SECRET_0": (SecretKind.SERVER_TRAFFIC, _TRAFFIC_BYTES),
 }
+_LABEL_OF: Final = {kind: label for label, (kind, _) in _LABELS.items()}
 _SESSION_LINE: Final = re.compile(rb"RSA Session-ID:([0-9A-Fa-f]+) Master-Key:([0-9A-Fa-f]+)")
 """Is read as a line with a label of our own."""
 _OTHER_LABELS: Final = {
@@ -76,6 +80,8 @@ class KeyLog:
     """The secrets of a key log, as far as it was read.
 
     Attributes:
+        names: of the files that it was read from, without their folders.
+        grows: whether secrets may still come, while packets are read: connections wait for them.
         version: rises when a secret is added: what could not be decrypted before may be now.
         lines: read so far, without empty ones and comments.
         other_lines: sound lines of labels that are not needed.
@@ -83,9 +89,12 @@ class KeyLog:
         dropped_secrets: those that there was no room for.
     """
 
-    def __init__(self, most_secrets: int = MOST_SECRETS) -> None:
+    def __init__(self, most_secrets: int = MOST_SECRETS, *, grows: bool = False) -> None:
+        self.names: list[str] = []
+        self.grows = grows
         self._most_secrets = most_secrets
         self._secrets: dict[tuple[bytes, SecretKind], bytes] = {}
+        self._used: dict[bytes, None] = {}
         self._rest = b""
         self._is_too_long = False
         self.version = 0
@@ -124,6 +133,33 @@ class KeyLog:
     def randoms(self, kind: SecretKind) -> Iterator[bytes]:
         """Yield the randoms of all sessions with such a secret, the latest first."""
         return (random for random, each in reversed(self._secrets) if each is kind)
+
+    def note_used(self, *names: bytes) -> None:
+        """Remember that a session was decrypted, by its random and its id."""
+        for name in names:
+            self._used.pop(name, None)
+            self._used[name] = None
+        while len(self._used) > _MOST_USED:
+            del self._used[next(iter(self._used))]
+
+    def used_lines(self, given: set[bytes]) -> Iterator[bytes]:
+        """Yield the lines of sessions that were decrypted, secrets and all.
+
+        ``given`` are the names of sessions that are left out; those that are given are added.
+        """
+        for name in self._used:
+            if name in given:
+                continue
+            given.add(name)
+            for kind, label in _LABEL_OF.items():
+                secret = self._secrets.get((name, kind))
+                if secret is None:
+                    continue
+                words = name.hex().encode(), secret.hex().encode()
+                if kind is SecretKind.SESSION:
+                    yield b"RSA Session-ID:%b Master-Key:%b\n" % words
+                else:
+                    yield b"%b %b %b\n" % (label, *words)
 
     def _read(self, line: bytes) -> None:
         line = line.strip()

@@ -1,8 +1,9 @@
-"""Sessions whose hellos are not in the capture: which of the key log's secrets fit.
+"""Sessions whose ClientHello is not in the capture: which of the key log's secrets fit.
 
 In: a record, a key log. Out: the session whose secret opens the record. Must not know: connections.
 
-Only of TLS 1.3: the keys of TLS 1.2 depend on the ServerHello's random, which no key log has. Of
+The keys of TLS 1.2 depend on the ServerHello's random, which no key log has: it has to be in the
+capture. TLS 1.3 needs neither hello. Of
 AES-GCM the number of a record is computed; of ChaCha20-Poly1305 so many numbers are tried that a
 connection is found which sent a few hundred records or more, depending on how many sessions the log
 has. Keys that were updated before the capture began are not found.
@@ -15,12 +16,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tls.epochs import APPLICATION, Epochs13
+from kanalyze.common.plain_values import fields
+from kanalyze.tls.epochs import APPLICATION, Epochs12, Epochs13, suites_13
 from kanalyze.tls.keylog import SecretKind
 from kanalyze.tls.opener import ANY_NUMBER
 from kanalyze.tls.records import TrialRange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.tls.cipher_suites import CipherSuite
+    from kanalyze.tls.ciphers import RecordCipher
+    from kanalyze.tls.epochs import Handshake12
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.records import TlsRecord
 
@@ -44,27 +52,76 @@ class FittingSession(NamedTuple):
     client_random: bytes
     end: int
     """Which end sent the record: 0 the client, 1 the server."""
+    suite: CipherSuite
 
 
 class LateStarts:
     """Finds sessions for all connections that began before the capture."""
 
+    _LEFT_OUT = ("_log",)
+
     def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
         self._log = log
         self.trials_left = most_trials
 
-    def find(self, record: TlsRecord) -> FittingSession | None:
-        """Return the session whose secret opens a record; None if there is none."""
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (self.trials_left,)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        (self.trials_left,) = fields(state, "i")
+
+    def find_13(
+        self, record: TlsRecord, end: int | None, suite: CipherSuite | None
+    ) -> FittingSession | None:
+        """Return the session of TLS 1.3 whose secret opens a record; None if there is none.
+
+        ``end`` and ``suite`` are None where they are not known.
+        """
         most = max(_LEAST_TRIALS, _TRIALS_A_SECRET // (1 + len(self._log)))
+        ends = (0, 1) if end is None else (end,)
+        return self._fitting(record, most, self._of_13(ends, suite))
+
+    def find_12(self, record: TlsRecord, end: int, handshake: Handshake12) -> FittingSession | None:
+        """Return the session of TLS 1.2 whose secret opens a record of a handshake.
+
+        The handshake's own client random is not known.
+        """
+        return self._fitting(record, _LEAST_TRIALS, self._of_12(end, handshake))
+
+    def _of_13(
+        self, ends: tuple[int, ...], suite: CipherSuite | None
+    ) -> Iterator[tuple[FittingSession, list[RecordCipher]]]:
+        for end in ends:
+            for client_random in self._log.randoms(_KINDS[end]):
+                secret = self._log.find(client_random, _KINDS[end]) or b""
+                for each in suites_13(secret) if suite is None else (suite,):
+                    epochs = Epochs13(self._log, client_random, end, each)
+                    yield FittingSession(client_random, end, each), epochs.ciphers(APPLICATION)
+
+    def _of_12(
+        self, end: int, handshake: Handshake12
+    ) -> Iterator[tuple[FittingSession, list[RecordCipher]]]:
+        for client_random in self._log.randoms(SecretKind.MASTER):
+            epochs = Epochs12(self._log, end)
+            epochs.negotiate(0, handshake._replace(client_random=client_random))
+            yield FittingSession(client_random, end, handshake.suite), epochs.ciphers(0)
+
+    def _fitting(
+        self,
+        record: TlsRecord,
+        most: int,
+        sessions: Iterator[tuple[FittingSession, list[RecordCipher]]],
+    ) -> FittingSession | None:
         within = TrialRange(0, ANY_NUMBER, most)
         cost = 1 + len(record.body) // _TRIAL_BYTES
-        for end, kind in enumerate(_KINDS):
-            for client_random in self._log.randoms(kind):
-                for cipher in Epochs13(self._log, client_random, end, None).ciphers(APPLICATION):
-                    if self.trials_left <= 0:
-                        return None
-                    if cipher.number(record, within) is not None:
-                        return FittingSession(client_random, end)
-                    trials = most if cipher.tries_numbers else 1
-                    self.trials_left -= _TRIALS_TO_DERIVE + trials * cost
+        for session, ciphers in sessions:
+            for cipher in ciphers:
+                if self.trials_left <= 0:
+                    return None
+                if cipher.number(record, within) is not None:
+                    return session
+                trials = most if cipher.tries_numbers else 1
+                self.trials_left -= _TRIALS_TO_DERIVE + trials * cost
         return None

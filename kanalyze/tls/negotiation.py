@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields
 from kanalyze.tls import handshake
+from kanalyze.tls.alerts import SEALED_ALERT_BYTES
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.cipher_suites import TLS_1_2, TLS_1_3, cipher_suite
 from kanalyze.tls.epochs import (
@@ -23,6 +25,7 @@ from kanalyze.tls.epochs import (
 from kanalyze.tls.facts import TlsFacts
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.cipher_suites import CipherSuite
     from kanalyze.tls.handshake import ClientHello, HandshakeMessage, ServerHello
     from kanalyze.tls.keylog import KeyLog
@@ -50,10 +53,14 @@ class Negotiation:
     Attributes:
         facts: what is known so far.
         handshakes: how many began, by their ClientHello.
+        log: the secrets.
+        both_epochs_12: the keys of TLS 1.2, by end: of the client, of the server.
     """
 
+    _LEFT_OUT = ("log",)
+
     def __init__(self, log: KeyLog) -> None:
-        self._log = log
+        self.log = log
         self.facts = TlsFacts()
         self.handshakes = 0
         """How many began."""
@@ -61,14 +68,42 @@ class Negotiation:
         self.server_hello: ServerHello | None = None
         self.client_random: bytes | None = None
         """Of the ClientHello, or of the session in the key log whose secrets fit."""
-        self._epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
-        """By end: of the client, of the server."""
+        self._adopted_suite: CipherSuite | None = None
+        """Of a session whose ServerHello was not seen."""
+        self.both_epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
+        self.has_begun = [False, False]
+        """By side, whether records came that are behind its hello."""
         self._begin_ns = 0
         self._finished_ns: list[int | None] = [None, None]
         """By side, when its Finished came."""
-        self._was_requested = False
-        """Whether the server asked for the client's certificate."""
         self.may_have_early_data = False
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
+        client, server = self.client_hello, self.server_hello
+        epochs, other_epochs = self.both_epochs_12
+        suite = None if self._adopted_suite is None else self._adopted_suite.number
+        return (
+            *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
+            *(None if server is None else tuple(server), self.client_random),
+            *(epochs.state(), other_epochs.state(), self._begin_ns, tuple(self._finished_ns)),
+            *(self.may_have_early_data, *self.has_begun, suite),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitbbbN")
+        self.facts = TlsFacts.from_state(facts)
+        self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
+        self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
+        self.client_random, *of_epochs, self._begin_ns, finished, early = others[:6]
+        *self.has_begun, suite = others[6:]
+        self._adopted_suite = None if suite is None else cipher_suite(suite)
+        for epochs, known in zip(self.both_epochs_12, of_epochs, strict=True):
+            epochs.load_state(known)
+        self._finished_ns, self.may_have_early_data = list(fields(finished, "II")), early
 
     # -- what keys depend on ----------------------------------------------------------------------
 
@@ -86,17 +121,16 @@ class Negotiation:
         """Whether this is TLS 1.3, by the ServerHello or by the secrets that the key log has."""
         if self.server_hello is not None:
             return self.server_hello.version == TLS_1_3
-        return self.client_random is not None and has_secrets_13(self._log, self.client_random)
+        return self.client_random is not None and has_secrets_13(self.log, self.client_random)
 
-    @property
-    def waits_for_server(self) -> bool:
-        """Whether the first ClientHello has no ServerHello yet."""
-        return self.handshakes == 1 and self.server_hello is None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether no hello was seen: the capture began later, or they are lost."""
-        return self.handshakes == 0 and self.server_hello is None
+    def handshake_12(self, client_random: bytes) -> Handshake12 | None:
+        """Return what keys of TLS 1.2 depend on; None without a ServerHello of TLS 1.2."""
+        hello, suite = self.server_hello, self.suite
+        if hello is None or suite is None or suite.version != TLS_1_2:
+            return None
+        return Handshake12(
+            client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
+        )
 
     def end_of(self, side: int) -> int | None:
         """Return 0 for the client's side, 1 for the server's; None where that is not known."""
@@ -107,7 +141,7 @@ class Negotiation:
         """Return the keys of TLS 1.2 to what a side sends; None where they cannot be known."""
         end, suite = self.end_of(side), self.suite
         is_12 = suite is not None and suite.version == TLS_1_2 and self.client_random is not None
-        return self._epochs_12[end] if is_12 and end is not None else None
+        return self.both_epochs_12[end] if is_12 and end is not None else None
 
     def epochs_13(self, side: int) -> Epochs13 | None:
         """Return the keys of TLS 1.3 to what a side sends; None where they cannot be known."""
@@ -116,13 +150,36 @@ class Negotiation:
             return None
         if self.server_hello is not None and self.suite is None:
             return None
-        return Epochs13(self._log, self.client_random, end, self.suite)
+        return Epochs13(self.log, self.client_random, end, self.suite or self._adopted_suite)
 
-    def adopt(self, client_random: bytes, client_side: int) -> None:
-        """Take a session of the key log for this one: its secrets fit, its hellos are missing."""
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """What the key log knows this session by, as far as that was seen."""
+        hello = self.server_hello
+        session_id = b"" if hello is None or self.is_13 else hello.session_id
+        return tuple(name for name in (self.client_random, session_id) if name)
+
+    @property
+    def lacks_secrets(self) -> bool:
+        """Whether both hellos were seen, and the key log has not all secrets of the session's data.
+
+        False where records of the session are not decrypted whatever the log has.
+        """
+        if self.server_hello is None or self.client_random is None or self.suite is None:
+            return False
+        epochs = [self.epochs_13(side) if self.is_13 else self.epochs_12(side) for side in (0, 1)]
+        first = APPLICATION if self.is_13 else 0
+        return any(each is not None and not each.ciphers(first) for each in epochs)
+
+    def adopt(self, client_random: bytes, client_side: int, suite: CipherSuite) -> None:
+        """Take a session of the key log for this one: its secrets fit, a hello is missing."""
+        self._adopted_suite = suite
         self.client_random = client_random
         self.facts.client_side = client_side
-        self.facts.version = TLS_1_3
+        if self.server_hello is None:
+            self.facts.version = TLS_1_3
+        else:
+            self._agree(self.server_hello)
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -139,10 +196,10 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE:
             self._certificate(body, origin)
         elif kind == handshake.CERTIFICATE_REQUEST:
-            self._was_requested = True
+            facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
-            if self.handshakes == 1 and not self._was_requested and origin.is_gapless:
-                facts.mutual = False
+            if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
+                facts.certificate_requested = facts.mutual = False
         elif kind == handshake.NEW_SESSION_TICKET:
             facts.tickets += 1
         elif origin.is_sealed and self.is_13:
@@ -152,10 +209,15 @@ class Negotiation:
     def note_sealed(self, side: int, record: TlsRecord) -> None:
         """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
 
-        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better.
+        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better. It may
+        have an alert instead.
         """
-        if not self.is_13 or (self.end_of(side) == 0 and not self.may_have_early_data):
-            self._finish(side, record)
+        if self.is_13:
+            is_alert = len(record.body) in SEALED_ALERT_BYTES
+            is_client = self.end_of(side) == 0
+            if is_alert or not is_client or self.may_have_early_data:
+                return
+        self._finish(side, record)
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_client_hello(body)
@@ -204,13 +266,10 @@ class Negotiation:
                 if client is not None:
                     same = client.session_id == hello.session_id
                     facts.resumed = bool(hello.session_id) and same
-        suite = self.suite
-        if suite is None or suite.version != TLS_1_2 or self.client_random is None:
+        agreed = None if self.client_random is None else self.handshake_12(self.client_random)
+        if agreed is None:
             return
-        agreed = Handshake12(
-            self.client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
-        )
-        for epochs in self._epochs_12:
+        for epochs in self.both_epochs_12:
             epochs.negotiate(max(0, self.handshakes - 1), agreed)
 
     def _certificate(self, body: bytes, origin: MessageOrigin) -> None:
@@ -233,9 +292,8 @@ class Negotiation:
         elif kind == handshake.END_OF_EARLY_DATA:
             return HANDSHAKE
         elif kind == handshake.FINISHED:
-            is_client = self.end_of(origin.side) == 0
-            if is_client and origin.is_gapless and facts.mutual is None and not facts.resumed:
-                facts.mutual = False
+            if origin.is_gapless and not facts.resumed:
+                _note_no_certificates(facts, self.end_of(origin.side))
             self._finish(origin.side, origin.record)
             return APPLICATION
         return None
@@ -249,3 +307,14 @@ class Negotiation:
         if is_end:
             times = [time_ns for time_ns in self._finished_ns if time_ns is not None]
             self.facts.handshake_ns = max(times) - self._begin_ns
+
+
+def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
+    """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
+
+    Not of a session that is resumed: they were shown before.
+    """
+    if end == 1:
+        facts.certificate_requested = bool(facts.certificate_requested)
+    elif facts.mutual is None:
+        facts.mutual = False

@@ -13,11 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.tls.records import HEADER_BYTES, TrialRange
+from kanalyze.common.plain_values import fields
+from kanalyze.model.tls_record import HEADER_BYTES
+from kanalyze.tls.epochs import APPLICATION
+from kanalyze.tls.records import TrialRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kanalyze.common.plain_values import State
     from kanalyze.tls.ciphers import Opened, RecordCipher
     from kanalyze.tls.epochs import Epochs
     from kanalyze.tls.records import TlsRecord
@@ -27,12 +31,16 @@ __all__ = ["ANY_NUMBER", "RecordOpener"]
 ANY_NUMBER: Final = 1 << 48
 """No connection sends so many records."""
 _MOST_TRIALS: Final = 1 << 16
+_MOST_BLIND_TRIALS: Final = 1 << 12
+"""Where nobody knows how many records are missing: the next record has its turn too."""
 _MOST_WORK_BYTES: Final = 64 << 20
 """Decrypted in vain at once; 20 to 200 ms."""
 _WORK_PER_BYTE: Final = 16
 """Decrypted in vain for each byte of records that comes, beyond that."""
 _TRIAL_BYTES: Final = 1024
 """What a trial costs besides, in bytes that could be decrypted meanwhile."""
+_DERIVATION_BYTES: Final = 1 << 14
+"""What it costs to make the keys of another epoch."""
 
 
 class _RecordPlace(NamedTuple):
@@ -54,17 +62,42 @@ class RecordOpener:
         left_epoch: the epoch that ended with missing records before that one; None where none did.
     """
 
+    _LEFT_OUT = ("_ciphers", "_epochs", "_found", "_found_offset")
+
     def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
         self._epochs = epochs
         self._ciphers: list[RecordCipher] | None = None
         """None where they were not asked for yet."""
         self._number = 0
         self._found: _RecordPlace | None = None
+        self._found_offset = -1
+        """Of the record that has that place. It may be opened after others that wait before it."""
         self._work_left = _MOST_WORK_BYTES
         self.epoch = epoch
         self.uncertain = uncertain
         self.missing = self.first_missing = 0
         self.left_epoch: int | None = None
+
+    @property
+    def epochs(self) -> Epochs:
+        """The keys that it has."""
+        return self._epochs
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes. Keys are not in it, nor what they follow from."""
+        return (
+            *(self.epoch, self._number, self.uncertain, self.missing, self.first_missing),
+            *(self.left_epoch, self._work_left),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, epochs: Epochs) -> RecordOpener:
+        """Make one from a state, with the keys that are known now; raises ValueError."""
+        epoch, number, uncertain, missing, first_missing, left, work = fields(state, "nnnnnNi")
+        made = cls(epochs, epoch, uncertain)
+        made._number, made.missing, made.first_missing = number, missing, first_missing
+        made.left_epoch, made._work_left = left, min(work, _MOST_WORK_BYTES)
+        return made
 
     @property
     def has_keys(self) -> bool:
@@ -73,6 +106,11 @@ class RecordOpener:
             return True
         following = self._epochs.after(self.epoch, is_uncertain=self.uncertain > 0)
         return any(self._epochs.ciphers(epoch) for epoch in following)
+
+    @property
+    def began_unseen(self) -> bool:
+        """Whether a KeyUpdate is the last record that is missing before the one opened last."""
+        return self.left_epoch is not None and self.epoch > APPLICATION and not self.missing
 
     @property
     def overhead_bytes(self) -> int | None:
@@ -125,7 +163,8 @@ class RecordOpener:
 
         ``more_missing`` is how many may be missing that :attr:`uncertain` does not count yet.
         """
-        if self._found is None:
+        if self._found is None or self._found_offset != record.stream_offset:
+            self._found_offset = record.stream_offset
             gained = _WORK_PER_BYTE * len(record.body)
             self._work_left = min(_MOST_WORK_BYTES, self._work_left + gained)
             within = self.uncertain + more_missing
@@ -135,6 +174,9 @@ class RecordOpener:
     def _places(self, record: TlsRecord, missing: int) -> Iterator[_RecordPlace]:
         yield from self._in_epoch(record, self.epoch, self._current(), (self._number, missing))
         for epoch in self._epochs.after(self.epoch, is_uncertain=missing > 0):
+            if self._work_left <= 0:
+                return
+            self._work_left -= _DERIVATION_BYTES
             yield from self._in_epoch(record, epoch, self._epochs.ciphers(epoch), (0, missing))
 
     def _in_epoch(
@@ -142,10 +184,11 @@ class RecordOpener:
     ) -> Iterator[_RecordPlace]:
         lowest, missing = bounds
         cost = len(record.body) + _TRIAL_BYTES
+        most = _MOST_TRIALS if missing < ANY_NUMBER else _MOST_BLIND_TRIALS
         for cipher in ciphers:
             if self._work_left <= 0:
                 return
-            trials = min(_MOST_TRIALS, missing + 1, self._work_left // cost + 1)
+            trials = min(most, missing + 1, self._work_left // cost + 1)
             number = cipher.number(record, TrialRange(lowest, lowest + missing, trials))
             if number is not None:
                 yield _RecordPlace(epoch, cipher, number)

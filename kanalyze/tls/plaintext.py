@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.plain_values import fields
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.records import TlsRecord
 
@@ -30,6 +32,11 @@ behind it."""
 class PlaintextWriter:
     """Writes the plaintext stream of one direction."""
 
+    _LEFT_OUT = (
+        *("_chunk_offset", "_contents", "_items", "_lengths", "_packets", "_size", "_starts"),
+        "_times",
+    )
+
     def __init__(self) -> None:
         self._items: list[StreamItem] = []
         self._offset = 0
@@ -41,6 +48,15 @@ class PlaintextWriter:
         self._lengths: list[int] = []
         self._times: list[int] = []
         self._packets: list[int] = []
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`take`."""
+        return (self._offset,)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        (self._offset,) = fields(state, "n")
+        self._chunk_offset = self._offset
 
     @property
     def stream_offset(self) -> int:
@@ -58,11 +74,11 @@ class PlaintextWriter:
             size -= 1
         self._segment(size, record.time_ns, record.packet)
 
-    def add_gap(self, length: int | None, record: TlsRecord) -> None:
-        """Add missing bytes before a record; None where their number is not known."""
+    def add_gap(self, length: int | None, time_ns: int, packet: int) -> None:
+        """Add missing bytes before a packet; None where their number is not known."""
         self._end_chunk()
         size = UNKNOWN_GAP_BYTES if length is None else length
-        self._items.append(Gap(self._offset, size, record.time_ns, record.packet))
+        self._items.append(Gap(self._offset, size, time_ns, packet))
         self._offset += size
         self._chunk_offset = self._offset
 

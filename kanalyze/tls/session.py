@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.common.plain_values import fields
 from kanalyze.tls.direction import TlsDirection
 from kanalyze.tls.facts import Decryption, TlsFacts
 from kanalyze.tls.negotiation import Negotiation
 
 if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.tls.alerts import TlsAlert
     from kanalyze.tls.keylog import KeyLog
@@ -36,6 +38,8 @@ class TlsEvents:
 
 class TlsSession:
     """Follows one TCP connection."""
+
+    _LEFT_OUT = ("_log", "_log_version")
 
     def __init__(
         self,
@@ -69,6 +73,23 @@ class TlsSession:
         )
         self._directions = (first, second)
 
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, between two steps. No secret or key is in it."""
+        first, second = self._directions
+        return self._negotiation.state(), first.state(), second.state()
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state, before anything was fed; raises ValueError for any other."""
+        negotiation, *directions = fields(state, "ttt")
+        self._negotiation.load_state(negotiation)
+        for direction, known in zip(self._directions, directions, strict=True):
+            direction.load_state(known)
+
+    @property
+    def has_lost_keys(self) -> bool:
+        """Whether something was decrypted before the state was loaded, and nothing more can be."""
+        return any(direction.has_lost_keys for direction in self._directions)
+
     @property
     def facts(self) -> TlsFacts:
         """What is known so far."""
@@ -85,6 +106,15 @@ class TlsSession:
         return self._negotiation.facts.client_side
 
     @property
+    def lacks_secrets(self) -> bool:
+        """Whether the key log, as it is now, has not all secrets of the session's data."""
+        return self._negotiation.lacks_secrets
+
+    def note_used(self) -> None:
+        """Tell the key log that its secrets of this session were of use."""
+        self._log.note_used(*self._negotiation.names)
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes held: less than 1 MiB."""
         return sum(direction.buffered_bytes for direction in self._directions)
@@ -93,12 +123,19 @@ class TlsSession:
         """Take in what was added to both streams."""
         return self._step(items, is_last=False)
 
-    def close(self) -> TlsEvents:
-        """End: what waited for keys is given up."""
-        return self._step(([], []), is_last=True)
+    def close(self, *, gives_up: bool = False) -> TlsEvents:
+        """End: what waited for keys is given up.
+
+        With ``gives_up`` more of the connection may come, which is a gap in both directions.
+        """
+        return self._step(([], []), is_last=True, gives_up=gives_up)
 
     def _step(
-        self, items: tuple[list[StreamItem], list[StreamItem]], *, is_last: bool
+        self,
+        items: tuple[list[StreamItem], list[StreamItem]],
+        *,
+        is_last: bool,
+        gives_up: bool = False,
     ) -> TlsEvents:
         if self._log.version != self._log_version:
             self._log_version = self._log.version
@@ -112,6 +149,10 @@ class TlsSession:
             pass
         for direction in self._directions:
             direction.end_step(is_last=is_last)
+        if is_last and self.facts.decryption is Decryption.DECRYPTED:
+            latest = max(first.latest, second.latest)
+            for direction in self._directions:
+                direction.end_stream(latest, gives_up=gives_up)
         alerts = sorted(
             [alert for direction in self._directions for alert in direction.take_alerts()],
             key=lambda alert: (alert.time_ns, alert.packet),

@@ -4,60 +4,152 @@ In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net``
 the same; of a connection that the key log opens, the items are plaintext. Must not know: which
 protocol the plaintext is, nor where a key log comes from.
 
-A connection is looked at if the first bytes of the end that was seen first look like a record.
+A connection is looked at if its first bytes say that it is TLS (``detection.py``).
 Until a record with data was opened, the original items are kept, as copies, and the connection
 gives no update. If that shows that no secret fits, or if it takes too many bytes, they are handed
 on, and all that follows passes unchanged.
+
+If the key log grows, a connection whose hellos were seen and whose secrets are not in the log waits
+for them: up to :data:`MOST_WAIT_NS`, by the time of packets, and :data:`MOST_WAITING_BYTES`. One
+that closed waits too. Those that were given up are told (:class:`GivenUp`).
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+import operator
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.segments import Segments
-from kanalyze.model.streams import Chunk, StreamUpdate
-from kanalyze.tls.direction import LATE_RECORDS
+from kanalyze.model.streams import Chunk, Gap, StreamUpdate
+from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
+from kanalyze.tls.held_bytes import HeldBytes
 from kanalyze.tls.late_start import LateStarts
-from kanalyze.tls.records import HEADER_BYTES, looks_like_record
+from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
+from kanalyze.tls.watched import note_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
+    from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.keylog import KeyLog
 
     _BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
+    _NewSession: TypeAlias = Callable[[TcpConnection], TlsSession]
 
-__all__ = ["DecryptedStreams"]
+__all__ = ["MOST_WAITING_BYTES", "MOST_WAIT_NS", "DecryptedStreams", "GivenUp"]
 
+MOST_WAIT_NS: Final = 30 * 1_000_000_000
+"""How long a connection waits for its secrets. Programs may write them through a buffer."""
+MOST_WAITING_BYTES: Final = 1 << 23
+"""What a connection may have sent meanwhile: some 100 ms of a fast one."""
+_MOST_GIVEN_UP: Final = 256
+"""So many are told by name at once."""
 _MOST_KEPT_BYTES: Final = 1 << 18
 """Of one connection: a handshake with long chains of certificates takes a tenth."""
+_SESSION_BYTES: Final = 12 << 10
+"""What a session takes besides its buffers, measured, with both ends' ciphers and what is known."""
 _BYTES_OF_AN_ITEM: Final = 512
 """What an item takes besides its bytes."""
 
 
-class DecryptedStreams:
-    """Replaces what is TLS by its plaintext, where the key log has the secrets."""
+class GivenUp(NamedTuple):
+    """A connection with TLS that is not decrypted."""
 
-    def __init__(self, log: KeyLog, most_kept_bytes: int) -> None:
+    tcp: TcpConnection
+    why: Decryption
+
+
+class DecryptedStreams:
+    """Replaces what is TLS by its plaintext, where the key log has the secrets.
+
+    Attributes:
+        decrypted_connections: how many of those that are open are decrypted.
+        given_up_connections: how many were given up so far, where the key log grows.
+    """
+
+    _LEFT_OUT = (
+        *("_anomalies", "_closed_decrypted", "_given_up", "_held", "_log", "_log_version"),
+        *("_now_ns", "_waiting", "decrypted_connections"),
+        "given_up_connections",
+    )
+
+    def __init__(self, log: KeyLog, most_bytes: int) -> None:
         """Begin.
 
         Args:
             log: the secrets; more may be added between two batches.
-            most_kept_bytes: of all connections of which it is not known whether a secret fits.
-                Above it, those with new bytes are handed on as they are.
+            most_bytes: of memory for all connections. Above it, those that were not heard for
+                longest are handed on as they are, or decrypted no further.
         """
         self._log = log
         self._late_starts = LateStarts(log)
-        self._most_kept_bytes = most_kept_bytes
-        self._kept_bytes = 0
+        self._held = HeldBytes(most_bytes)
         self._connections: dict[int, _Connection | None] = {}
         """By serial; None for those that pass unchanged."""
+        self._waiting: dict[int, _Connection] = {}
+        """Those that wait for secrets, by serial; the closed ones are nowhere else."""
+        self._log_version = log.version
+        self._now_ns = 0
+        """Time of the latest packet."""
+        self._closed_decrypted: set[int] = set()
+        """Serials of those that closed with the last batch."""
+        self._given_up: list[GivenUp] = []
+        self._anomalies: list[Anomaly] = []
+        self.decrypted_connections = 0
+        self.given_up_connections = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, between two batches. No secret is in it.
+
+        Connections that wait for secrets begin anew; those that closed meanwhile are not in it.
+        """
+        connections = self._connections.items()
+        return (
+            self._late_starts.state(),
+            tuple([(serial, None if c is None else c.state()) for serial, c in connections]),
+        )
+
+    def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
+        """Continue from a state, before anything was fed; secrets are looked up in the log.
+
+        Args:
+            state: what other streams returned; None where there were none, so that what is open
+                passes unchanged.
+            connections: those that are open, by serial.
+
+        Raises:
+            ValueError: it is anything else.
+        """
+        if state is None:
+            self._connections = dict.fromkeys(connections)
+            return
+        late_starts, followed = fields(state, "tt")
+        self._late_starts.load_state(late_starts)
+        for each in items(followed, "t"):
+            serial, known = fields(each, "nT")
+            tcp = connections.get(serial)
+            if tcp is None:
+                raise ValueError("a connection that is not open")
+            connection = None
+            if known is not None:
+                connection = _Connection.from_state(known, tcp, self._new_session)
+                self._held.note(serial, connection.held_bytes)
+                self.decrypted_connections += connection.is_decrypted
+            self._connections[serial] = connection
+
+    def take_anomalies(self) -> list[Anomaly]:
+        """Return the anomalies since the last call."""
+        taken, self._anomalies = self._anomalies, []
+        return taken
 
     def add_secrets(self, data: bytes) -> None:
         """Add a whole key log to the secrets."""
@@ -67,30 +159,75 @@ class DecryptedStreams:
     @property
     def held_bytes(self) -> int:
         """Bytes held of open connections."""
-        followed = (each for each in self._connections.values() if each is not None)
-        return self._kept_bytes + sum(each.buffered_bytes for each in followed)
+        return self._held.total
 
-    def feed(self, updates: Iterable[StreamUpdate]) -> list[StreamUpdate]:
-        """Return the updates of a batch, in the same order; some come later, some as plaintext."""
+    @property
+    def waiting_connections(self) -> int:
+        """How many of those that are open wait for secrets."""
+        return sum(each.closing is None for each in self._waiting.values())
+
+    def is_decrypted(self, tcp: TcpConnection) -> bool:
+        """Tell whether a connection is decrypted that is open, or closed with the last batch."""
+        connection = self._connections.get(tcp.serial)
+        is_open = connection is not None and connection.is_decrypted
+        return is_open or tcp.serial in self._closed_decrypted
+
+    def take_given_up(self) -> list[GivenUp]:
+        """Return the connections that were given up since the last call, the first ones."""
+        taken, self._given_up = self._given_up, []
+        return taken
+
+    def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool = False) -> list[StreamUpdate]:
+        """Return the updates of a batch, in the same order; some come later, some as plaintext.
+
+        With ``is_last`` nothing comes later.
+        """
+        self._closed_decrypted.clear()
+        if self._waiting:
+            times = (update.connection.last_time_ns for update in updates)
+            self._now_ns = max(times, default=self._now_ns)
         read = (self._read(update) for update in updates)
-        return [update for update in read if update is not None]
+        found = [update for update in read if update is not None]
+        found += [update for serial in self._held.excess() for update in self._dropped(serial)]
+        if self._waiting:
+            found += self._settled(is_last=is_last)
+        self._log_version = self._log.version
+        return found
 
     def _read(self, update: StreamUpdate) -> StreamUpdate | None:
         serial = update.connection.serial
         if serial not in self._connections:
             if not any(update.items):
                 return update
-            self._connections[serial] = _Connection(update)
+            tcp = update.connection
+            detector = TlsDetector(_first_side(update), _starts_seen(tcp))
+            self._connections[serial] = _Connection(tcp, detector)
         connection = self._connections[serial]
         if update.closed:
             del self._connections[serial]
         if connection is None:
             return update
-        kept_before = connection.kept_bytes
+        if connection.has_lost_keys:
+            self._note_lost_keys(connection, update)
         items = self._next_items(connection, update)
-        self._kept_bytes += connection.kept_bytes - kept_before
+        if connection.is_waiting:
+            self._held.note(serial, connection.held_bytes)
+            connection.closing = update if update.closed else None
+            self._waiting[serial] = connection
+            return None
+        return self._following(connection, update, items)
+
+    def _following(
+        self, connection: _Connection, update: StreamUpdate, items: _BothItems | None
+    ) -> StreamUpdate | None:
+        """Return what follows an update; note what is to become of the connection."""
+        if update.closed and connection.is_decrypted:
+            self._closed_decrypted.add(update.connection.serial)
+            self.decrypted_connections -= 1
+        serial, is_over = update.connection.serial, update.closed or connection.passes
         if connection.passes and not update.closed:
             self._connections[serial] = None
+        self._held.note(serial, 0 if is_over else connection.held_bytes)
         if items is None:
             return None
         read = StreamUpdate(update.connection, items, update.closed)
@@ -101,46 +238,137 @@ class DecryptedStreams:
         """Return what is handed on of an update; None for nothing."""
         if not connection.is_decrypted:
             connection.keep(update.items)
-        if connection.session is None and not self._begin(connection, update.connection):
+        if connection.is_waiting:
+            return None
+        if connection.is_dropped:
+            return ([], [])
+        if connection.session is None and not self._begin(connection, update):
             if update.closed or connection.passes:
                 return connection.give_up()
             return None
-        connection.decrypt(update)
+        connection.decrypt(update.items, is_last=update.closed)
         if connection.is_decrypted:
             update.connection.path.forget_ranges()
+            connection.note_facts()
             return connection.take_plaintext()
-        is_too_much = (
-            connection.kept_bytes > _MOST_KEPT_BYTES
-            or self._kept_bytes + connection.kept_bytes > self._most_kept_bytes
-        )
+        if self._log.grows and connection.begins_waiting(is_closed=update.closed):
+            return None
+        if connection.is_opened():
+            return self._first_plaintext(connection)
+        is_too_much = connection.kept_bytes > _MOST_KEPT_BYTES
         if update.closed or is_too_much or connection.has_no_secret:
-            return connection.give_up()
+            return self._given_up_items(connection)
         return None
 
-    def _begin(self, connection: _Connection, tcp: TcpConnection) -> bool:
-        """Begin to decrypt if the connection begins as TLS does."""
-        head = connection.head()
-        if len(head) < HEADER_BYTES:
+    def _first_plaintext(self, connection: _Connection) -> _BothItems:
+        """Begin to hand on plaintext."""
+        assert connection.session is not None
+        connection.session.note_used()
+        self.decrypted_connections += 1
+        connection.tcp.path.forget_ranges()
+        connection.note_facts()
+        return connection.take_plaintext()
+
+    def _given_up_items(self, connection: _Connection) -> _BothItems:
+        """Give a connection up; return its original items."""
+        assert connection.session is not None
+        why = connection.session.facts.decryption
+        if self._log.grows and why is not Decryption.NOTHING_SEALED:
+            self.given_up_connections += 1
+            if len(self._given_up) < _MOST_GIVEN_UP:
+                self._given_up.append(GivenUp(connection.tcp, why))
+        connection.note_facts()
+        return connection.give_up()
+
+    def _settled(self, *, is_last: bool) -> Iterator[StreamUpdate]:
+        """Yield the updates of connections that wait no more: for their secrets came, or never."""
+        has_grown = self._log.version != self._log_version
+        for serial, connection in list(self._waiting.items()):
+            is_over = (
+                is_last
+                or self._now_ns - connection.waits_since_ns > MOST_WAIT_NS
+                or connection.kept_bytes > MOST_WAITING_BYTES
+            )
+            if not is_over and not (has_grown and connection.has_secrets):
+                continue
+            del self._waiting[serial]
+            tcp, closing = connection.tcp, connection.closing
+            connection.session = self._new_session(tcp)
+            connection.decrypt_kept()
+            items = None
+            if connection.is_opened():
+                items = self._first_plaintext(connection)
+            elif is_over or closing is not None or connection.has_no_secret:
+                items = self._given_up_items(connection)
+            update = StreamUpdate(tcp, ([], []), closed=False) if closing is None else closing
+            read = self._following(connection, update, items)
+            if read is not None:
+                yield read
+
+    def _dropped(self, serial: int) -> Iterator[StreamUpdate]:
+        """Give up a connection, for all together hold too much; yield what it held."""
+        connection = self._waiting.get(serial) or self._connections[serial]
+        assert connection is not None
+        tcp = connection.tcp
+        if connection.is_waiting:
+            connection.waits_since_ns = -2 * MOST_WAIT_NS  # it waits no more
+            return
+        if connection.is_decrypted:
+            items, detail = connection.drop(), "TLS is decrypted no further"
+            self._anomalies.append(
+                Anomaly(AnomalyKind.MEMORY_LIMIT, tcp.last_time_ns, connection=tcp, detail=detail)
+            )
+        else:
+            has_begun = connection.session is not None
+            items = self._given_up_items(connection) if has_begun else connection.give_up()
+            self._connections[serial] = None
+        yield StreamUpdate(tcp, items, closed=False)
+
+    def _begin(self, connection: _Connection, update: StreamUpdate) -> bool:
+        """Begin to decrypt if the connection is TLS."""
+        is_tls = connection.is_tls(is_last=update.closed)
+        if not is_tls:
+            connection.passes = is_tls is False
             return False
-        if not looks_like_record(head):
-            connection.passes = True
-            return False
-        from_start = (tcp.start_seen[0], tcp.start_seen[1])
-        connection.session = TlsSession(self._log, self._late_starts, from_start)
+        connection.session = self._new_session(update.connection)
         return True
+
+    def _new_session(self, tcp: TcpConnection) -> TlsSession:
+        return TlsSession(self._log, self._late_starts, _starts_seen(tcp))
+
+    def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
+        """Note, once, that a connection cannot be decrypted on."""
+        sides = [items for items in update.items if items]
+        if not sides:
+            return
+        connection.has_lost_keys, connection.is_noted = False, True
+        packet = min(_first_packet(items[0]) for items in sides)
+        place = (update.connection.last_time_ns, packet, update.connection)
+        self._anomalies.append(Anomaly(AnomalyKind.KEYS_MISSING, *place))
 
 
 class _Connection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_fed", "_first_side", "_kept", "_plaintext", "is_decrypted", "kept_bytes", "passes"),
-        "session",
+        *("_detector", "_fed", "_kept", "_plaintext", "closing", "has_lost_keys"),
+        *("is_decrypted", "is_noted", "is_waiting", "kept_bytes", "passes", "session", "tcp"),
+        "waits_since_ns",
     )
+    _LEFT_OUT = ("closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns")
 
-    def __init__(self, update: StreamUpdate) -> None:
+    def __init__(self, tcp: TcpConnection, detector: TlsDetector) -> None:
+        self.tcp = tcp
         self.session: TlsSession | None = None
         self.is_decrypted = False
+        self.has_lost_keys = False
+        """Whether it was decrypted, and cannot be decrypted on; False once that is noted."""
+        self.is_noted = False
+        self.is_waiting = False
+        """Whether nothing is read until the key log has more secrets."""
+        self.waits_since_ns = 0
+        self.closing: StreamUpdate | None = None
+        """The update that closed it, meanwhile."""
         self.passes = False
         """Whether all that follows passes unchanged."""
         self.kept_bytes = 0
@@ -149,13 +377,51 @@ class _Connection:
         self._fed = False
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
-        sides = [side for side in (0, 1) if update.items[side]]
-        self._first_side = min(sides, key=lambda side: _first_packet(update.items[side][0]))
+        self._detector = detector
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes; those that pass have none."""
+        # One that waits begins anew with all that was kept.
+        session = None if self.is_waiting else self.session
+        kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
+        return (
+            *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
+            *(self.is_noted, kept, plaintext, None if session is None else session.state()),
+        )
+
+    @classmethod
+    def from_state(cls, state: object, tcp: TcpConnection, new_session: _NewSession) -> _Connection:
+        """Make one from a state; raises ValueError for any other value."""
+        detector, fed, is_decrypted, is_noted, *others = fields(state, "tbbbttT")
+        kept, plaintext, session = others
+        if session is None and fed:
+            raise ValueError("no connection that begins as TLS does")
+        made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
+        made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
+        made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
+        made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
+        if session is not None:
+            made.session = new_session(tcp)
+            made.session.load_state(session)
+            made.has_lost_keys = not made.is_noted and made.session.has_lost_keys
+        return made
 
     @property
-    def buffered_bytes(self) -> int:
-        """Bytes that the session holds."""
-        return 0 if self.session is None else self.session.buffered_bytes
+    def held_bytes(self) -> int:
+        """Bytes of memory."""
+        session = self.session
+        of_session = 0 if session is None else _SESSION_BYTES + session.buffered_bytes
+        return self.kept_bytes + of_session
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether it was decrypted, and is no more, for there was no room."""
+        return self.is_decrypted and self.session is None
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether the key log has what it waits for."""
+        return self.session is not None and not self.session.lacks_secrets
 
     @property
     def has_no_secret(self) -> bool:
@@ -173,33 +439,54 @@ class _Connection:
         for kept, added in zip(self._kept, items, strict=True):
             for item in added:
                 kept.append(_copied(item))
-                self.kept_bytes += _BYTES_OF_AN_ITEM
-                if isinstance(item, Chunk):
-                    self.kept_bytes += sum(item.segments.captured[item.first : item.last])
+                self.kept_bytes += _kept_bytes(item)
 
-    def head(self) -> bytes:
-        """Return the first bytes of the end that was seen first."""
-        head = b""
-        for item in self._kept[self._first_side]:
-            if isinstance(item, Chunk):
-                head += bytes(item.segments.buffer[: HEADER_BYTES - len(head)])
-        return head
+    def is_tls(self, *, is_last: bool) -> bool | None:
+        """Tell whether this is TLS; None if more bytes have to say."""
+        return self._detector.decide(self._kept, is_last=is_last)
 
-    def decrypt(self, update: StreamUpdate) -> None:
-        """Give an update to the session, at first with all that was kept."""
+    def decrypt(self, items: _BothItems, *, is_last: bool) -> None:
+        """Give items to the session, at first all that were kept."""
         assert self.session is not None
-        found = [self.session.feed(update.items if self._fed else self._kept)]
+        found = [self.session.feed(items if self._fed else self._kept)]
         self._fed = True
-        if update.closed:
+        if is_last:
             found.append(self.session.close())
         for side in (0, 1):
             for events in found:
                 self._plaintext[side].extend(events.items[side])
-        if not self.is_decrypted and any(
-            isinstance(item, Chunk) for side in self._plaintext for item in side
-        ):
+
+    def decrypt_kept(self) -> None:
+        """Give all that was kept to a new session."""
+        self.is_waiting, self._fed = False, False
+        self.decrypt(self._kept, is_last=self.closing is not None)
+
+    def begins_waiting(self, *, is_closed: bool) -> bool:
+        """Tell whether secrets of the session have yet to come; what was read is forgotten then."""
+        session = self.session
+        assert session is not None
+        if not session.lacks_secrets:
+            return False
+        if is_closed and session.facts.decryption is Decryption.NOTHING_SEALED:
+            return False
+        self._plaintext = ([], [])
+        self.is_waiting, self.waits_since_ns = True, self.tcp.last_time_ns
+        return True
+
+    def is_opened(self) -> bool:
+        """Tell whether plaintext was found; what was kept is forgotten then."""
+        if any(isinstance(item, Chunk) for side in self._plaintext for item in side):
             self.is_decrypted = True
             self._forget_kept()
+        return self.is_decrypted
+
+    def note_facts(self) -> None:
+        """Write what only who has keys knows, where TLS is watched."""
+        if self.session is None or self.tcp.tls is None:
+            return
+        facts = self.session.facts
+        if facts.decryption is Decryption.DECRYPTED:
+            note_facts(self.tcp.tls, facts)
 
     def take_plaintext(self) -> _BothItems:
         """Return the plaintext since the last call."""
@@ -213,8 +500,79 @@ class _Connection:
         self.passes, self.session = True, None
         return kept
 
+    def drop(self) -> _BothItems:
+        """Return the end of the plaintext, with gaps for all that follows."""
+        assert self.session is not None
+        items = self.session.close(gives_up=True).items
+        self.note_facts()
+        self.session, self._fed = None, False
+        return items
+
     def _forget_kept(self) -> None:
         self._kept, self.kept_bytes = ([], []), 0
+
+
+def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
+    """Return, by direction, whether a stream begins with the first byte that was sent."""
+    return tcp.start_seen[0], tcp.start_seen[1]
+
+
+def _first_side(update: StreamUpdate) -> int:
+    """Return the end that was seen first."""
+    sides = [side for side in (0, 1) if update.items[side]]
+    return min(sides, key=lambda side: _first_packet(update.items[side][0]))
+
+
+def _kept_bytes(item: StreamItem) -> int:
+    """Return about how much memory an item takes that is kept."""
+    if not isinstance(item, Chunk):
+        return _BYTES_OF_AN_ITEM
+    return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
+
+
+def _items_state(kept: list[StreamItem]) -> State:
+    """Return what :func:`_items_from_state` takes, of copies."""
+    return tuple(
+        [
+            tuple(item)
+            if not isinstance(item, Chunk)
+            else (item.stream_offset, bytes(item.segments.buffer), *_columns(item.segments))
+            for item in kept
+        ]
+    )
+
+
+def _columns(segments: Segments) -> State:
+    return (
+        *(tuple(segments.length), tuple(segments.captured)),
+        *(tuple(segments.time_ns), tuple(segments.packet)),
+    )
+
+
+def _both_items(state: object) -> _BothItems:
+    """Return the items of both directions from a state; raises ValueError for any other value."""
+    one, other = fields(state, "tt")
+    return _items_from_state(one), _items_from_state(other)
+
+
+def _items_from_state(state: object) -> list[StreamItem]:
+    found: list[StreamItem] = []
+    for each in items(state, "t"):
+        if len(each) == len(Gap._fields):
+            found.append(Gap(*fields(each, "nnin")))
+            continue
+        offset, data, lengths, captured, times, packets = fields(each, "nytttt")
+        columns = (lengths, captured, times, packets)
+        for column, kind in zip(columns, "nnin", strict=True):
+            items(column, kind)
+        count = len(lengths)
+        if not count or any(len(column) != count for column in columns):
+            raise ValueError("columns of different lengths")
+        if sum(captured) != len(data) or any(map(operator.gt, captured, lengths)):
+            raise ValueError("more bytes than a segment had")
+        starts = list(accumulate(captured, initial=0))[:-1]
+        found.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
+    return found
 
 
 def _first_packet(item: StreamItem) -> int:

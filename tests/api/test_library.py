@@ -19,7 +19,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.row import RECORD_COLUMNS, VALUE_COLUMNS
 from kanalyze.tables.row import time_name, with_times
 from tests.cli.test_imports import modules_after
-from tests.support.captures import path
+from tests.support.captures import often, path
 
 TABLES = {
     "requests": kanalyze.requests,
@@ -88,7 +88,7 @@ def test_decode_gives_the_objects_that_its_command_writes(name, written):
     assert list(kanalyze.decode(capture)) == objects(written("decode", capture))
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", often(CAPTURES, ("errors", "snaplen")))
 def test_a_report_is_the_one_that_its_command_writes(name, written):
     capture = str(path(name))
     assert as_json(kanalyze.report(capture)) == summary(written("report", "--json", "-", capture))
@@ -145,6 +145,11 @@ def test_filters_are_those_of_the_commands(given, words, written):
     rows = kanalyze.records(capture, **given)
     told = objects(written("records", "--format", "jsonl", *words, capture))
     assert [as_told(row, rows.columns) for row in rows] == told
+
+
+@pytest.mark.parametrize(("given", "words"), FILTERS)
+def test_filters_of_a_report_are_those_of_the_command(given, words, written, few_findings):
+    capture = str(path("basics"))
     told = summary(written("report", "--json", "-", *words, capture))
     assert as_json(kanalyze.report(capture, **given)) == told
 

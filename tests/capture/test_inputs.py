@@ -13,7 +13,6 @@ import pytest
 from kanalyze.capture.inputs import (
     find_inputs,
     find_readable,
-    first_packet_time_ns,
 )
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common import paths
@@ -125,11 +124,6 @@ def test_what_cannot_be_read_is_an_error_of_one_line(folder, arguments, message)
     with pytest.raises(CaptureError, match=message) as caught:
         find_captures([argument.format(folder) for argument in arguments])
     assert "\n" not in str(caught.value)
-
-
-def test_the_time_of_the_first_packet_is_told_without_reading_on(folder):
-    assert first_packet_time_ns(folder / "b.dat") == 1_000
-    assert first_packet_time_ns(folder / "no packets.pcap") is None
 
 
 def test_what_is_no_capture_is_left_out_and_told(folder):

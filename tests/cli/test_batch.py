@@ -62,7 +62,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
     ("more", "told"),
     [
         (["--finish"], "--finish needs --checkpoint"),
-        (["--split-size", "1000"], "--split-size: at least 1048576 bytes"),
+        (["--split-size", "1000"], "--split-size: use at least 1048576 bytes"),
         (["--api", "Nope"], "unknown API: 'Nope'"),
         (["--since", "soon"], "soon"),
         (["--topic-ids", "no/such/file"], "no/such/file"),

@@ -37,7 +37,7 @@ SELDOM = {
     "kanalyze.net.ip.fragments",
     "kanalyze.kafka.v07.messages",
     "kanalyze.kafka.v07.records",
-    "kanalyze.tls",
+    "kanalyze.tls.session",
     "cryptography",
 }
 """What a pcap file with nothing but Kafka 0.8 and later in TCP does not need, unless asked to."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import duckdb
 import pytest
 
 import kanalyze
@@ -13,6 +14,8 @@ from kanalyze.errors import UsageError
 from kanalyze.runtime import workers
 from kanalyze.tls import installed
 from tests.support import tls_captures
+
+pytestmark = pytest.mark.usefixtures("few_findings")
 
 NAME = "tls13-aes128gcm"
 CAPTURE = str(tls_captures.path(NAME))
@@ -73,9 +76,13 @@ def test_a_query_and_a_saved_file_have_what_was_decrypted(capsys, tmp_path):
     saved = tmp_path / "saved.duckdb"
     assert main(["save", "-o", str(saved), "--keylog", KEYS, CAPTURE]) == 0
     assert len(lines(capsys, "requests", *JSON_LINES, str(saved))) == REQUESTS
+    with duckdb.connect(str(saved), read_only=True) as file:
+        header = dict(file.execute("SELECT name, value FROM stored.header").fetchall())
+    assert json.loads(header["options"])["key_logs"] == [f"{NAME}.keys"]
+    assert KEYS not in "".join(header.values())
     data = saved.read_bytes()
     assert not any(secret.encode() in data or bytes.fromhex(secret) in data for secret in SECRETS)
-    assert "--keylog decides how" in refused(capsys, "requests", "--keylog", KEYS, str(saved))
+    assert "--keylog has no effect" in refused(capsys, "requests", "--keylog", KEYS, str(saved))
 
 
 def test_the_same_is_compared_with_itself(capsys):
@@ -105,7 +112,7 @@ def test_a_folder_is_said(capsys, tmp_path):
 def test_what_is_no_key_log_is_said(content, capsys, tmp_path):
     wrong = tmp_path / "wrong.keys"
     wrong.write_bytes(content)
-    assert "is no key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
+    assert "not a TLS key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
 
 
 def test_a_key_log_is_not_repeated_where_lines_of_it_are_broken(capsys, tmp_path):
@@ -118,14 +125,6 @@ def test_without_ciphers_it_is_said_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
     told = refused(capsys, "requests", "--keylog", KEYS, CAPTURE)
     assert "kanalyze[tls]" in told
-
-
-@pytest.mark.parametrize("command", [["live", "-"], ["batch", "--out", "out", CAPTURE]])
-def test_commands_that_do_not_decrypt_have_no_such_option(command, capsys):
-    with pytest.raises(SystemExit) as raised:
-        main([*command, "--keylog", KEYS])
-    assert raised.value.code == 2
-    assert "--keylog" in capsys.readouterr().err
 
 
 def test_the_variable_names_a_key_log(capsys, monkeypatch):
@@ -148,7 +147,7 @@ def test_a_variable_that_is_of_no_use_stops_nothing(exists, capsys, monkeypatch,
     assert main(["requests", *JSON_LINES, "captures/basics.pcap"]) == 0
     told = capsys.readouterr()
     assert told.out
-    assert ("SSLKEYLOGFILE is not used: " in told.err) == exists
+    assert ("SSLKEYLOGFILE is ignored: " in told.err) == exists
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-", "--format", "view"], "there is no terminal to draw on"),
         (["-", "--json", "-"], "--json - and lines (jsonl) would both be on standard output"),
         (["-", "--json", "-", "--format", "rows"], "lines (rows) would both"),
-        (["-", "--interval", "0"], "--interval: more than 0 seconds"),
+        (["-", "--interval", "0"], "--interval: use more than 0 seconds"),
         (["-", "--metrics", "localhost"], "not an address to listen on: 'localhost'"),
         (["-", "--metrics", "::1:9308"], "(IPv6 as [ADDRESS]:PORT)"),
         (["-", "--topic-ids", "no/such/file"], "no/such/file"),
@@ -218,10 +218,13 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-i", "a-name-that-is-long"], "is not the name of an interface"),
         (["-i", "lo", "--filter", "porte 22"], "porte 22"),
         (["-i", "lo", "--host", "nobody"], "nobody"),
-        (["-i", "lo", "--buffer", "0"], "--buffer: more than 0, and up to 4G"),
-        (["-i", "lo", "--buffer", "1T"], "--buffer: more than 0, and up to 4G"),
-        (["-", "--format", "rows", "--interval", "5"], "--interval is of --format jsonl, not of"),
-        (["-", "--write-every", "0.5"], "--write-every: 1 second or more"),
+        (["-i", "lo", "--buffer", "0"], "--buffer: use more than 0 and at most 4G"),
+        (["-i", "lo", "--buffer", "1T"], "--buffer: use more than 0 and at most 4G"),
+        (
+            ["-", "--format", "rows", "--interval", "5"],
+            "--interval needs --format jsonl; the format is",
+        ),
+        (["-", "--write-every", "0.5"], "--write-every: use at least 1 second"),
         (["-", "--json", ""], "--json: not the name of a file: ''"),
         (["-", "--save", ""], "--save: not the name of a file: ''"),
         (["-", "--save", "-"], "--save: not the name of a file: '-'"),
@@ -271,9 +274,7 @@ def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_
 def test_a_capture_file_is_for_other_commands(capsys):
     with pytest.raises(SystemExit):
         main(["live", "broker.pcap"])
-    assert (
-        "not -: 'broker.pcap' (kanalyze report and requests read files" in capsys.readouterr().err
-    )
+    assert "not -: 'broker.pcap' (live reads only standard input" in capsys.readouterr().err
 
 
 def test_a_filter_of_nothing_takes_everything():
@@ -289,7 +290,10 @@ def test_standard_input_that_is_closed_is_told():
         timeout=LONG_S,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (2, b"kanalyze: standard input is closed\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"kanalyze: standard input is closed: pipe a capture into kanalyze live -\n",
+    )
 
 
 def test_metrics_without_their_package_say_how_to_get_it(capsys, monkeypatch):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,18 +22,35 @@ from tests.support.packets import Packet, make_batch, pcap_file
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PLACES = ("request_packet", "response_packet")
 
 
-def run(*argv: str, data: bytes = b"", before: str = "") -> subprocess.CompletedProcess[bytes]:
-    words = [sys.executable, "-c", before + COMMAND, *argv]
-    return subprocess.run(words, input=data, capture_output=True, timeout=LONG_S, check=False)
+class Done(NamedTuple):
+    """What a command wrote, and its status."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
 
 
-def rows_in(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+@pytest.fixture
+def run(monkeypatch, capfdbinary) -> Callable[..., Done]:
+    """Run a command with bytes on its standard input."""
+
+    def run(*argv: str, data: bytes = b"") -> Done:
+        capfdbinary.readouterr()
+        with io.TextIOWrapper(io.BytesIO(data)) as given:
+            monkeypatch.setattr(sys, "stdin", given)
+            status = main(list(argv))
+        return Done(status, *capfdbinary.readouterr())
+
+    return run
+
+
+def rows_in(done: Done | subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
     assert (done.returncode, done.stderr) == (0, b"")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     for row in rows:
@@ -58,7 +76,7 @@ def captured(name: str) -> list[Packet]:
         ("ipv6", ["--filter", "not src portrange 44140-44170"], "not src portrange 44140-44170"),
     ],
 )
-def test_rows_are_those_of_a_capture_that_was_filtered(name, argv, expression, tmp_path: Path):
+def test_rows_are_those_of_a_capture_that_was_filtered(name, argv, expression, run, tmp_path: Path):
     packets = captured(name)
     is_taken = libpcap.taken(expression, make_batch(packets))
     numbers = [number for number, taken in enumerate(is_taken, 1) if taken]
@@ -78,7 +96,7 @@ def test_rows_are_those_of_a_capture_that_was_filtered(name, argv, expression, t
     assert json.loads(report.read_bytes())["capture"]["packets"] == len(numbers)
 
 
-def test_where_nothing_matches_it_comes_to_its_end():
+def test_where_nothing_matches_it_comes_to_its_end(run):
     data = path("basics").read_bytes()
     done = run("live", "-", "--format", "rows", "--port", "1", data=data)
     assert rows_in(done) == []
@@ -135,12 +153,17 @@ def test_one_line_says_what_is_missing(argv, told, capsys):
 
 
 @pytest.mark.parametrize("label", ["VLAN", "VXLAN"])
-def test_ports_and_hosts_are_seen_through_what_is_around_them(label):
+def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
     """Also without libpcap, which `--port` and `--host` do not need of a pipe."""
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster"), random.Random(label))
     packets = [Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in altered]
     words = ["live", "-", "--format", "rows", "--port", "9103", "--host", "127.0.0.1"]
-    found = rows_in(run(*words, data=pcap_file(packets), before=WITHOUT_LIBPCAP))
+    command = [sys.executable, "-c", WITHOUT_LIBPCAP + COMMAND, *words]
+    found = rows_in(
+        subprocess.run(
+            command, input=pcap_file(packets), capture_output=True, timeout=LONG_S, check=False
+        )
+    )
     assert found == rows_in(run(*words, data=path("cluster").read_bytes()))
     assert len(found) > 5
 
@@ -158,7 +181,8 @@ def test_ports_and_hosts_are_seen_through_what_is_around_them(label):
         ("errors", ("--errors", "--broker", "127.0.0.1")),
     ],
 )
-def test_requests_are_filtered_as_by_every_command(name, argv, tmp_path: Path):
+@pytest.mark.usefixtures("few_findings")
+def test_requests_are_filtered_as_by_every_command(name, argv, run, tmp_path: Path):
     expected = rows_in(run("requests", "--format", "jsonl", *argv, str(path(name))))
     report, rows = tmp_path / "report.json", tmp_path / "rows"
     words = ["live", "-", "--format", "rows", "--json", str(report), "--write", str(rows), *argv]
@@ -172,7 +196,7 @@ def test_requests_are_filtered_as_by_every_command(name, argv, tmp_path: Path):
     assert written == len(expected)
 
 
-def test_the_lines_of_rates_are_of_what_was_filtered():
+def test_the_lines_of_rates_are_of_what_was_filtered(run):
     data = path("basics").read_bytes()
     done = run("live", "-", "--format", "jsonl", "--api", "Metadata", data=data)
     last = json.loads(done.stdout.splitlines()[-1])

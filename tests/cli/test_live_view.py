@@ -125,7 +125,7 @@ def test_somebody_looks_at_a_capture_as_it_comes():
         live.press(b"5")
         live.see_screen(shows("rebalances", "groups-classic"))
         live.press(b"?")
-        live.see_screen(shows("counting goes on"))
+        live.see_screen(shows("counting continues"))
         live.press(b"x")
         live.see_screen(shows("rebalances"))
         live.give(third)

@@ -17,6 +17,8 @@ from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
+pytestmark = pytest.mark.usefixtures("few_findings")
+
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 BASICS = ROOT / "captures" / "basics.pcap"
@@ -32,6 +34,7 @@ WRITE = {
     "records -o": ["records", "--format", "csv", "-o", "{out}", "{capture}"],
     "decode -o": ["decode", "--format", "jsonl", "-o", "{out}", "{capture}"],
     "connections -o": ["connections", "--format", "csv", "-o", "{out}", "{capture}"],
+    "extract -o": ["extract", "-o", "{out}", "{capture}"],
     "save -o": ["save", "-o", "{out}", "{capture}"],
     "anomalies -o": ["anomalies", "--format", "csv", "-o", "{out}", "{capture}"],
 }
@@ -254,13 +257,15 @@ def test_a_loop_among_the_inputs_is_one_line(tmp_path, capsys):
 
 
 NO_FILES = {
-    "all", "api", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip", "columns",
-    "conf", "duration", "error", "errors", "fail_on", "filter", "finish", "format", "group", "help",
-    "host", "interface", "interval", "jobs", "kind", "least_ms", "least_percent", "limit", "list",
-    "master", "max_memory", "max_records", "metrics", "metrics_host", "param", "partition", "port",
-    "query", "replace", "save_errors", "save_files", "save_size", "save_slower_than", "settle",
-    "since", "slower_than", "sort", "split_size", "status", "tables", "threshold", "topic", "until",
-    "values", "write_every", "write_files", "write_size",
+    "all", "api", "around", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip",
+    "columns", "conf", "duration", "error", "errors", "fail_on", "filter", "finding", "finish",
+    "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
+    "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
+    "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
+    "save_files", "save_size", "save_slower_than", "settle", "since", "slower_than", "sort",
+    "split_size", "status", "tables", "threshold", "topic", "until", "values",
+    "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
+    "write_files", "write_size",
 }  # fmt: skip
 
 

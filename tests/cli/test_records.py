@@ -104,7 +104,7 @@ def test_columns_are_chosen_by_name(fake, capsys):
 
 def test_a_column_with_values_takes_values(fake, capsys):
     assert main(["records", "--columns", "offset,value", "x.pcap"]) == 2
-    assert "column 'value' contains user data; it needs --values" in capsys.readouterr().err
+    assert "column 'value' has users' data: use --values" in capsys.readouterr().err
     assert main(["records", "--values", "--columns", "offset,value", "x.pcap"]) == 0
     assert main(["records", "--columns", "nope", "x.pcap"]) == 2
 
@@ -116,6 +116,7 @@ def test_records_take_the_filters_that_requests_take():
     assert ours.pop("values") is False
     assert ours.pop("max_records") is None
     assert theirs.pop("jobs") is None
+    assert theirs.pop("wireshark") is False
     assert ours | {"command": "requests"} == theirs
 
 

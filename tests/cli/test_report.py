@@ -9,6 +9,8 @@ from kanalyze.cli.main import main
 from kanalyze.render.report_tables import SORTS
 from tests.support.captures import path
 
+pytestmark = pytest.mark.usefixtures("few_findings")
+
 
 def test_the_report_goes_to_the_terminal(fake, capsys):
     assert main(["report", "x.pcap"]) == 0
@@ -105,9 +107,15 @@ def test_all_files_can_be_had_in_one_run(capfd, tmp_path):
     ("words", "problem"),
     [
         (["-o", "r.csv"], "cannot tell the format of 'r.csv' from its ending; give --format, or"),
-        (["--format", "json", "--sort", "p99"], "--sort and --limit are of text and md: json has"),
-        (["-o", "r.html", "--limit", "3"], "--sort and --limit are of text and md: html has"),
-        (["--json", "-", "--format", "md"], "--json - and --format md would both be on standard"),
+        (
+            ["--format", "json", "--sort", "p99"],
+            "--sort and --limit work for text and md only: json has",
+        ),
+        (
+            ["-o", "r.html", "--limit", "3"],
+            "--sort and --limit work for text and md only: html has",
+        ),
+        (["--json", "-", "--format", "md"], "--json - and --format md would both use standard"),
         (["--status", "fine"], "unknown status: 'fine'; there are ok, error, one_way, "),
         (["--error", "NOT_LEADER"], "unknown error: 'NOT_LEADER'; did you mean NOT_LEADER_OR_"),
         (["--partition", "orders"], "not a partition: 'orders' (such as 3 or orders-3)"),

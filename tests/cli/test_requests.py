@@ -72,7 +72,7 @@ def test_no_rows_are_titles_alone(fake, capfd):
     [
         (["-o", "rows.xml"], "cannot tell the format of 'rows.xml'"),
         (["--columns", "nope"], "unknown column: 'nope'"),
-        (["--columns", ","], "columns must be named"),
+        (["--columns", ","], "columns: name at least one"),
     ],
 )
 def test_an_output_that_makes_no_sense_is_one_line_and_2(fake, capsys, arguments, words):

@@ -4,7 +4,6 @@ import random
 import struct
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from kanalyze.decoding.bodies import json_path
 from kanalyze.kafka.records.batch_headers import RecordsSummary
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.tree import TreeText
+from tests.support.cases import for_each
 from tests.support.decoding import (
     CATALOG,
     READER,
@@ -190,7 +190,7 @@ def test_any_mutation_of_a_frame_is_decoded_or_reported(sample, seed, changes, c
     assert ("not decoded" in shown(made)) == (one.problem is not None) or found.forwarded
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+@for_each("sample", SAMPLES)
 def test_a_message_of_every_api_is_decoded_as_it_was_written(sample):
     api_key, version, kind = sample
     message_ = CATALOG.message(api_key, kind)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.export.arrow import BatchMaker, frame_of, record_batch, table_of
+from kanalyze.export.arrow import BatchMaker, frame_of, table_of
 from kanalyze.export.schema import arrow_schema, choose_columns
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
 from kanalyze.tables.row import COLUMNS, with_times
@@ -38,19 +38,19 @@ def without_surrogates(value):
 @settings(max_examples=50)
 @given(st.lists(rows(), max_size=5))
 def test_a_batch_gives_back_what_went_in(some):
-    batch = record_batch(some)
+    batch = BatchMaker().of_rows(some)
     assert batch.schema.equals(arrow_schema(), check_metadata=True)
     assert batch.to_pylist() == [without_surrogates(plain(item)) for item in some]
     batch.validate(full=True)
 
 
 def test_columns_can_be_chosen():
-    batch = record_batch([row()], choose_columns(["latency_ns", "client_id"]))
+    batch = BatchMaker(choose_columns(["latency_ns", "client_id"])).of_rows([row()])
     assert batch.to_pylist() == [{"latency_ns": 2_000_000, "client_id": "app"}]
 
 
 def test_text_that_is_no_unicode_is_written_with_escapes():
-    batch = record_batch([row(client_id="a\udc80", anomalies=["b\udc81"])])
+    batch = BatchMaker().of_rows([row(client_id="a\udc80", anomalies=["b\udc81"])])
     assert batch.column("client_id").to_pylist() == ["a\\udc80"]
     assert batch.column("anomalies").to_pylist() == [["b\\udc81"]]
 
@@ -92,7 +92,7 @@ def test_nested_columns_are_lists_in_a_frame():
 
 def test_a_number_that_does_not_fit_its_column_is_not_cut():
     with pytest.raises(OverflowError):
-        record_batch([row(latency_ns=2**63)])
+        BatchMaker().of_rows([row(latency_ns=2**63)])
 
 
 @settings(max_examples=50)
@@ -100,13 +100,13 @@ def test_a_number_that_does_not_fit_its_column_is_not_cut():
 def test_a_block_gives_the_batch_that_its_rows_give(some):
     batch = BatchMaker().of_block(RowBlock.of_rows(some))
     batch.validate(full=True)
-    assert batch.equals(record_batch(some), check_metadata=True)
+    assert batch.equals(BatchMaker().of_rows(some), check_metadata=True)
 
 
 @settings(max_examples=50)
 @given(st.lists(rows(), max_size=5))
 def test_arrays_are_what_pyarrow_itself_makes_of_the_values(some):
-    batch = record_batch(some)
+    batch = BatchMaker().of_rows(some)
     for name in ("latency_ns", "client_id", "waited", "api_key", "anomalies"):
         values = without_surrogates([getattr(item, name) for item in some])
         made = batch.column(name)
@@ -136,7 +136,7 @@ def test_columns_that_are_slices_of_others_are_as_good():
     assert isinstance(latencies, Ints)
     part = RowBlock.of_rows(traffic[::3])
     part.columns["latency_ns"] = Ints(latencies.values[::3], None)
-    assert BatchMaker().of_block(part).equals(record_batch(traffic[::3]))
+    assert BatchMaker().of_block(part).equals(BatchMaker().of_rows(traffic[::3]))
 
 
 def test_a_table_is_made_of_blocks():

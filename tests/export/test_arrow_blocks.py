@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.export.arrow import BatchMaker, record_batch
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.arrow_blocks import block_of
 from kanalyze.tables.row import COLUMNS
 from tests.support.row_blocks import blocks_of
@@ -22,13 +22,13 @@ from tests.support.rows import orphan, plain_traffic, row, rows
 @given(st.lists(rows(), max_size=5))
 def test_rows_come_back(some):
     """But for texts that are no Unicode: Arrow has escapes of these."""
-    batch = record_batch(some)
-    assert record_batch(block_of(batch, COLUMNS).rows()).equals(batch)
+    batch = BatchMaker().of_rows(some)
+    assert BatchMaker().of_rows(block_of(batch, COLUMNS).rows()).equals(batch)
 
 
 def test_parts_of_batches_are_blocks_of_these_rows():
     traffic = [*plain_traffic(40), orphan(), row(waited=None), row(waited=True)]
-    batch = record_batch(traffic)
+    batch = BatchMaker().of_rows(traffic)
     random = Random(1)
     for _ in range(20):
         first = random.randrange(len(traffic))
@@ -45,7 +45,7 @@ def test_a_block_that_came_back_makes_the_same_batch():
 
 @pytest.mark.parametrize("name", ["capture", "connection_number", "errors", "anomalies"])
 def test_a_null_where_none_may_be_is_refused(name):
-    batch = record_batch([row()])
+    batch = BatchMaker().of_rows([row()])
     at = batch.schema.get_field_index(name)
     broken = batch.set_column(at, name, pa.nulls(1, batch.schema.field(name).type))
     with pytest.raises(ValueError, match=f"{name} is null"):
@@ -54,7 +54,7 @@ def test_a_null_where_none_may_be_is_refused(name):
 
 @pytest.mark.parametrize("name", ["errors", "anomalies"])
 def test_a_null_in_a_list_is_refused(name):
-    batch = record_batch([row()])
+    batch = BatchMaker().of_rows([row()])
     at = batch.schema.get_field_index(name)
     kind = batch.schema.field(name).type
     broken = batch.set_column(at, name, pa.array([[None]], kind))
@@ -65,11 +65,11 @@ def test_a_null_in_a_list_is_refused(name):
 def test_pandas_is_not_loaded():
     code = (
         "import sys\n"
-        "from kanalyze.export.arrow import record_batch\n"
+        "from kanalyze.export.arrow import BatchMaker\n"
         "from kanalyze.export.arrow_blocks import block_of\n"
         "from kanalyze.tables.row import COLUMNS\n"
         "from tests.support.rows import orphan, plain_traffic\n"
-        "block_of(record_batch([*plain_traffic(9), orphan()]), COLUMNS).rows()\n"
+        "block_of(BatchMaker().of_rows([*plain_traffic(9), orphan()]), COLUMNS).rows()\n"
         "sys.exit('pandas' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

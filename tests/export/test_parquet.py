@@ -12,7 +12,7 @@ import pytest
 
 from kanalyze.errors import UsageError
 from kanalyze.export import parquet
-from kanalyze.export.arrow import record_batch
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.parquet import ParquetWriter
 from kanalyze.export.schema import arrow_schema, choose_columns
 from kanalyze.tables.row import COLUMNS, with_times
@@ -29,7 +29,7 @@ def test_what_is_read_back_equals_what_was_written(tmp_path):
         writer.write([])
         writer.write(MIXED[2:])
     table = pq.read_table(target)
-    assert table.to_pylist() == record_batch(MIXED, with_times(COLUMNS)).to_pylist()
+    assert table.to_pylist() == BatchMaker(with_times(COLUMNS)).of_rows(MIXED).to_pylist()
     assert table.schema.equals(arrow_schema(with_times(COLUMNS)), check_metadata=True)
 
 

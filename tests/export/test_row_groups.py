@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.export.arrow import record_batch
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.row_groups import RowGroups, sizes_up_to
 from kanalyze.tables.columns.block import RowBlock, Words
 from kanalyze.tables.row import COLUMNS, Column, Row
@@ -81,4 +81,4 @@ def test_the_size_of_a_row_is_that_of_the_row_alone(some):
 
 def test_sizes_are_about_those_of_arrow():
     traffic = [*plain_traffic(1000), *(failed("\u00e9" * 20, 6, "X") for _ in range(100))]
-    assert 0.95 < sizes_of(traffic)[-1] / record_batch(traffic).nbytes < 1.0
+    assert 0.95 < sizes_of(traffic)[-1] / BatchMaker().of_rows(traffic).nbytes < 1.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from kanalyze.kafka.schema.field_rules import parse_default
 from kanalyze.kafka.schema.versions import NONE, VersionRange
+from tests.support.cases import for_each
 from tests.support.facts import FieldFact, MessageFact, bounds, message_facts
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def test_there_are_as_many_messages_as_facts() -> None:
     assert len(FACTS) == 203
 
 
-@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
+@for_each("fact", FACTS)
 def test_a_definition_says_what_its_fact_says(catalog: Catalog, fact: MessageFact) -> None:
     message = definition_of(catalog, fact)
     assert (message.name, message.kind) == (fact.name, fact.kind)

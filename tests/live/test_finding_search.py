@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from kanalyze.errors import KanalyzeError
 from kanalyze.live.finding_search import FindingSearch
 from kanalyze.live.kept_rows import KeptRows, database_of
 from kanalyze.queries.files import Query
-from kanalyze.queries.findings import FindingKind, kind_of_finding
+from kanalyze.queries.findings import MOST_OF_A_KIND, FindingKind, kind_of_finding
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.findings import kinds_of
@@ -101,3 +103,17 @@ def test_without_room_for_a_database_all_are_left_out():
     for _ in range(2):
         assert search.search(make, LONG_S) == ([], reasons)
     assert len(lines) == 2
+
+
+def test_of_a_huge_answer_only_the_first_lines_are_fetched():
+    sql = "SELECT 'x' || i AS what, i AS weight FROM range(3000000) t(i)"
+    tracemalloc.start()
+    try:
+        found, left_out = Searched(kind("mine", sql)).search()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.count("mine") == MOST_OF_A_KIND
+    assert left_out == {}
+    # All lines would take some 600 MB.
+    assert most < 50 << 20

@@ -84,7 +84,7 @@ def test_it_asks_once_there_are_packets_and_tells_what_was_found():
     assert (found.name, found.concerns) == ("throttled", {"client_id": "billing"})
     assert found.what == (
         "3 of 3 responses throttled, 300 ms in all, 100 ms at most; "
-        "0 requests sent within the time to wait"
+        "0 requests sent before the throttle time was over"
     )
 
 
@@ -141,7 +141,7 @@ def test_what_the_capturing_side_dropped_is_a_finding():
     at(watch, 9)
     assert watch.latest is not None
     lost = [each for each in watch.latest.findings if each.name == "capture_lost_packets"]
-    assert [each.what for each in lost] == ["7 packets dropped, as the capturing side says"]
+    assert [each.what for each in lost] == ["7 packets dropped by the capturing program"]
 
 
 def test_the_end_waits_for_a_round():

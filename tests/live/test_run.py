@@ -20,7 +20,7 @@ from kanalyze.live.run import LiveRun
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
 from tests.support import kafka as k
-from tests.support.captures import NAMES, path
+from tests.support.captures import NAMES, in_turn, path
 from tests.support.compare import in_any_order, nameless
 from tests.support.findings import kinds_of
 from tests.support.packets import ACK, RST, START_NS, SYN, Packet, make_batch, segment
@@ -220,8 +220,7 @@ def test_all_sinks_get_packets_then_rows_in_their_order():
     ]
 
 
-@pytest.mark.parametrize("at_once", [3, 5000])
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize(("name", "at_once"), in_turn(SOME, [3, 5000]))
 def test_rows_and_report_are_those_of_the_capture(name, at_once):
     check_capture(name, at_once)
 

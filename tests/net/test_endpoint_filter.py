@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kanalyze.net.endpoint_filter import EndpointFilter
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
+from tests.support.cases import for_each
 from tests.support.disorder import TRANSFORMATIONS, Stage, packets_of
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, segment, tcp
 from tests.support.wrapped import INNER, INNER_V6, wrapped
@@ -26,7 +27,7 @@ def selected(
     return endpoints.selected(make_batch(made)).tolist()
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@for_each("name", WRAPPED)
 def test_the_innermost_header_counts(name):
     one = WRAPPED[name]
     packets = [Packet(one.data, link_type=one.link_type)]
@@ -126,7 +127,7 @@ def segments_of(packets: list[Packet]) -> set[tuple[int, ...]]:
     return set(zip(*(getattr(columns, name).tolist() for name in names), strict=True))
 
 
-@pytest.mark.parametrize("label", AROUND)
+@for_each("label", AROUND)
 def test_what_is_around_segments_hides_none(label):
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster")[:400], random.Random(label))
     packets = [Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in altered]

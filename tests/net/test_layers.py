@@ -11,6 +11,7 @@ from kanalyze.net.header_kinds import IPV4
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.layers import find_tcp
+from tests.support.cases import for_each
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import INNER, INNER_V6, PAYLOAD, wrapped
 
@@ -48,7 +49,7 @@ def accounted(stats: LayerStats) -> int:
     )
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@for_each("name", WRAPPED)
 def test_the_segment_inside_is_read(name):
     columns, stats = read(packet(name))
     one = WRAPPED[name]
@@ -81,7 +82,7 @@ def test_all_of_them_in_one_batch_stay_in_the_order_of_the_packets():
         assert count == sum(name in one.tunnels for one in WRAPPED.values())
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@for_each("name", WRAPPED)
 def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
     one = WRAPPED[name]
     cuts = [
@@ -97,7 +98,7 @@ def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
     assert payloads(columns) == [PAYLOAD[:size] for size in range(len(cuts) - first)]
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@for_each("name", WRAPPED)
 def test_a_packet_that_is_too_short_is_no_error(name):
     one = WRAPPED[name]
     cuts = [Packet(one.data[:size], link_type=one.link_type) for size in range(len(one.data))]
@@ -105,7 +106,7 @@ def test_a_packet_that_is_too_short_is_no_error(name):
     assert accounted(stats) == len(cuts)
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@for_each("name", WRAPPED)
 def test_any_byte_may_be_wrong(name):
     one = WRAPPED[name]
     changed = []

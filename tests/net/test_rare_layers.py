@@ -12,6 +12,7 @@ from kanalyze.net import rare_layers, scapy_layers
 from kanalyze.net.header_kinds import LLC_FRAME
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
+from tests.support.cases import for_each
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import wrapped
 
@@ -30,7 +31,7 @@ def packet(name: str, data: bytes | None = None) -> Packet:
     return Packet(found.data if data is None else data, link_type=found.link_type)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_without_the_library_they_are_counted_and_said_with_what_reads_them(name, monkeypatch):
     monkeypatch.setattr(rare_layers, "_module", lambda: None)
     segments, stats = read(packet(name))
@@ -69,7 +70,7 @@ def test_an_error_within_the_library_s_module_is_not_taken_for_its_absence(monke
     assert rare_layers._module.__wrapped__() is None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_packet_that_is_cut_anywhere_is_counted_once_and_raises_nothing(name):
     whole = wrapped()[name]
     packets = [

@@ -101,9 +101,9 @@ def test_parameters_are_values_and_no_sql(database: Database) -> None:
         ("SELECT", "Parser Error"),
         ("SELECT x FROM things", '"x" not found'),
         ("SELECT * FROM thing", "thing does not exist"),
-        ("CREATE TABLE a (b INTEGER)", "only one query"),
-        ("SELECT 1; SELECT 2", "only one query"),
-        ("", "only one query"),
+        ("CREATE TABLE a (b INTEGER)", "a single query"),
+        ("SELECT 1; SELECT 2", "a single query"),
+        ("", "a single query"),
         ("SELECT $x", "parameter"),
     ],
 )

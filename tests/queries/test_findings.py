@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,18 +15,18 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.findings import Finding, findings_of, kind_of_finding, unfiltered_only
-from kanalyze.tables.anomalies import AnomalyRow
 from kanalyze.tables.cluster.group_row import GroupEvent
 from kanalyze.tables.connections import ConnectionRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from tests.support import rows as made
-from tests.support.captures import WHOLE, path, truth
-from tests.support.findings import findings_in, kinds_of
+from tests.support.captures import ROOT, TROUBLED, WHOLE, path, truth
+from tests.support.findings import findings_in, kinds_of, sample_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Row
 
@@ -123,6 +124,19 @@ def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     assert fault is None or found[0].name == fault
 
 
+def test_the_page_of_findings_says_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = sample_reports()
+    monkeypatch.setattr(
+        tool, "findings_in", lambda capture, _: findings_in(name_of(Path(capture).name))
+    )
+    written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert written == tool.findings_page(), "run tools/sample_reports.py and read the diff"
+
+
+def name_of(capture: str) -> str:
+    return next(name for name in (*WHOLE, *TROUBLED) if path(name).name == capture)
+
+
 def test_every_kind_says_how_bad_why_and_what_to_do() -> None:
     for query in built_in("findings").values():
         kind = kind_of_finding(query)
@@ -146,7 +160,7 @@ def fault(kind: str, words: str) -> Callable[[Any], Any]:
 
 @fault(
     "refused_by_kafka_4",
-    "2 requests of versions that Kafka 4.0 does not take: Fetch v3, Produce v2; records in message",
+    "2 requests of versions that Kafka 4.0 does not accept: Fetch v3, Produce v2; records in",
 )
 def old_versions() -> Any:
     old = [
@@ -175,7 +189,7 @@ def refused_versions() -> Any:
 
 @fault(
     "throttled",
-    "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 requests sent within the time",
+    "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 requests sent before the thro",
 )
 def throttled() -> Any:
     # Told at 101 ms to wait for 100 ms, which it does, and at 303 ms for 400 ms.
@@ -198,7 +212,7 @@ def unanswered() -> Any:
     return [waiting], [connection(closed_by="client", client_lost_bytes=0, broker_lost_bytes=0)]
 
 
-@fault("idle_cut", "1 connection closed by the other end after 540.0 s of silence")
+@fault("idle_cut", "1 connection closed by the other end after 540.0 s without packets")
 def idle_cut() -> Any:
     return [request(latency_ns=0)], [connection(end_ns=START_NS + 540 * S, closed_by="broker")]
 
@@ -300,17 +314,47 @@ for _kind in REFUSALS:
     fault(_kind, _words)(partial(refusals, _kind))
 
 
+def with_tls(count: int, **changes: Any) -> list[ConnectionRow]:
+    """Connections with TLS, one a second."""
+    return [
+        connection(
+            **{"protocol": "tls", "tls_decrypted": False, "start_ns": START_NS + n * S, **changes}
+        )._replace(connection_number=n + 1)
+        for n in range(count)
+    ]
+
+
 @fault("wrong_protocol", "2 connections in 1.0 s that begin with plaintext on a port of TLS")
 def wrong_protocol() -> Any:
-    many = [connection(start_ns=START_NS + n * S, connection_number=n + 1) for n in range(2)]
-    alert = {"kind": "implausible_size", "stream_offset": 0, "detail": "size 352518912"}
-    return [], many, [anomaly(one, **alert) for one in many]
+    return [], [*with_tls(2, tls_failure="plaintext_on_tls_port"), *with_tls(1)]
 
 
-def anomaly(of: ConnectionRow, **changes: Any) -> AnomalyRow:
-    none = AnomalyRow._make([None] * len(AnomalyRow._fields))
-    where = {"connection": of.connection, "connection_number": of.connection_number}
-    return none._replace(**{"stage": "connection", "detail": "", **where, **changes})
+@fault("tls_failed", "2 TLS connections in 1.0 s fail: the client sends the alert unknown_ca")
+def tls_failed() -> Any:
+    refused = {"tls_failure": "unknown_ca", "tls_failed_by": "client"}
+    return [], [*with_tls(2, **refused), *with_tls(1, tls_failure="plaintext_on_tls_port")]
+
+
+@fault(
+    "tls_certificate_expires",
+    "the broker's certificate CN=a (signed by CN=b) expires in 12.5 days; 1 connections",
+)
+def tls_certificate_expires() -> Any:
+    until_ns = START_NS + 25 * 43_200 * S
+    certificate = {"tls_certificate_subject": "CN=a", "tls_certificate_issuer": "CN=b"}
+    return [], with_tls(1, tls_certificate_not_after_ns=until_ns, **certificate)
+
+
+@fault(
+    "tls_weak",
+    "2 connections of 1 clients: TLS 1.0, TLS_RSA_WITH_3DES_EDE_CBC_SHA "
+    "(old version, no forward secrecy, CBC, 3DES)",
+)
+def tls_weak() -> Any:
+    weak = {"tls_version": "TLS 1.0", "tls_cipher_suite": "TLS_RSA_WITH_3DES_EDE_CBC_SHA"}
+    sound = {"tls_version": "TLS 1.3", "tls_cipher_suite": "TLS_AES_128_GCM_SHA256"}
+    better = {"tls_version": "TLS 1.2", "tls_cipher_suite": "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256"}
+    return [], [*with_tls(2, **weak), *with_tls(2, **sound), *with_tls(2, **better)]
 
 
 @fault(
@@ -370,9 +414,7 @@ def test_a_fault_is_found_and_said_with_its_figures(kind: str) -> None:
 
 def without_one(kind: str) -> tuple[Any, ...]:
     """What is just not a fault: the same with the least that makes it one taken away."""
-    rows, connections, *others = FAULTS[kind][0]()
-    if kind == "wrong_protocol":
-        return rows, connections, [each._replace(stream_offset=9) for each in others[0]]
+    rows, connections, *_ = FAULTS[kind][0]()
     if kind == "unanswered":
         return rows, [each._replace(broker_lost_bytes=1) for each in connections]
     if kind == "idle_cut":
@@ -396,6 +438,9 @@ LIMITS = {
     "fetch_sessions_evicted": {"least_answers": (3, 4), "least_per_s": (1.49, 1.51)},
     "tiny_batches": {"largest_bytes": (100, 99), "least_per_s": (100.5, 100.6)},
     "wrong_protocol": {"least_connections": (2, 3)},
+    "tls_failed": {"least_connections": (2, 3)},
+    "tls_weak": {"least_connections": (2, 3)},
+    "tls_certificate_expires": {"days": (12.5, 12.4)},
     "hot_partition": {
         "least_ratio": (5.45, 5.46),
         "least_partitions": (6, 7),
@@ -468,9 +513,9 @@ def test_a_threshold_can_be_given_and_one_that_is_not_there_is_an_error() -> Non
 @pytest.mark.parametrize(
     ("description", "problem"),
     [
-        ("severity: 1\nsure: yes\nwhy: because.", "does not say"),
-        ("severity: high\nsure: yes\nwhy: a.\nrepair: b.", "does not say severity"),
-        ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not say all parameters"),
+        ("severity: 1\nsure: yes\nwhy: because.", "has no "),
+        ("severity: high\nsure: yes\nwhy: a.\nrepair: b.", "has no severity"),
+        ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not have all parameters"),
     ],
 )
 def test_a_query_whose_head_says_too_little_is_no_finding(description: str, problem: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
-from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from kanalyze.tables.quality_facts import QUALITY, QualityFact
 from kanalyze.tables.registry import TABLES
 from tests.queries.test_findings import MS, START_NS, S, connection, request
 from tests.support.captures import TROUBLED, path, truth
+from tests.support.findings import findings_in
 from tests.support.loss import packets_of
 from tests.support.packets import Packet, pcap_file
 
@@ -60,15 +60,6 @@ CONCERNS = {
 }
 
 
-@cache
-def found_in(name: str) -> tuple[Finding, ...]:
-    kinds = [kind_of_finding(query) for query in built_in("findings").values()]
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        asked = {table for kind in kinds for table in kind.tables}
-        fill(database, Analysis([str(path(name))]), asked)
-        return tuple(findings_of(database, kinds))
-
-
 def figures(text: str) -> list[float]:
     """Every number in words, in order; what is part of an address or a name is none."""
     return [float(each) for each in re.findall(r"(?<![\w.:])\d+(?:\.\d+)?(?![\w.:]\S)", text)]
@@ -83,17 +74,17 @@ def answered(name: str, *keys: str) -> float:
 
 @pytest.mark.parametrize("name", TROUBLED)
 def test_the_fault_that_a_capture_was_recorded_with_is_found_first(name: str) -> None:
-    first = found_in(name)[0]
+    first = findings_in(name)[0]
     assert first.name == truth(name)["fault"]
     assert CONCERNS[name].items() <= first.concerns.items()
-    assert {each.name for each in found_in(name)} <= {first.name} | BESIDE.get(name, set())
+    assert {each.name for each in findings_in(name)} <= {first.name} | BESIDE.get(name, set())
     assert first.first_packet is not None
     assert 1 <= first.first_packet <= truth(name)["packets"]
 
 
 @pytest.mark.parametrize("name", TROUBLED)
 def test_what_to_look_at_next_shows_its_rows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for found in found_in(name):
+    for found in findings_in(name):
         words = [found.command, str(path(name)), *found.options, "--format", "jsonl"]
         assert main(words) == 0, shlex.join(words)
         lines = capsys.readouterr().out.splitlines()
@@ -102,33 +93,33 @@ def test_what_to_look_at_next_shows_its_rows(name: str, capsys: pytest.CaptureFi
 
 def test_it_is_said_how_long_clients_waited_for_a_broker_that_stands_still() -> None:
     timeout_s = answered("fault-killed", "provoked", "client_timeout_s")
-    for found in found_in("fault-killed")[:2]:
+    for found in findings_in("fault-killed")[:2]:
         count, waited_s = figures(found.what)
         assert (count, waited_s) == (1, pytest.approx(timeout_s, abs=0.3))
         assert "then the client closed the connection; its TCP acknowledged them" in found.what
-    away = found_in("fault-killed")[-1]
+    away = findings_in("fault-killed")[-1]
     assert away.name == "broker_away"
     assert re.match(r"38 connections of 1 clients in 14\.2 s .*: 38 refused, 0 not", away.what)
 
 
 def test_it_is_said_after_which_silence_connections_are_cut() -> None:
     told = truth("fault-idle")["provoked"]
-    count, silence_s = figures(found_in("fault-idle")[0].what)
+    count, silence_s = figures(findings_in("fault-idle")[0].what)
     assert (count, silence_s) == (told["records"], pytest.approx(told["idle_limit_s"], abs=0.3))
-    count, silence_s = figures(found_in("fault-idle-240")[0].what)
+    count, silence_s = figures(findings_in("fault-idle-240")[0].what)
     limit_s = answered("fault-idle-240", "provoked", "idle_limit_s")
     assert (count, silence_s) == (1, pytest.approx(limit_s, abs=1))
 
 
 def test_it_is_said_that_a_connection_was_forgotten_and_how_long_it_had_been_silent() -> None:
-    count, _, again, silence_s = figures(found_in("fault-forgotten")[0].what)
+    count, _, again, silence_s = figures(findings_in("fault-forgotten")[0].what)
     assert (count, again) == (1, 6)
     assert silence_s == pytest.approx(answered("fault-forgotten", "provoked", "silence_s"), abs=0.3)
 
 
 def test_it_is_said_how_often_and_how_long_a_member_stood_still() -> None:
     told = truth("fault-heartbeats")["provoked"]
-    count, gap_s, session_s = figures(found_in("fault-heartbeats")[0].what)
+    count, gap_s, session_s = figures(findings_in("fault-heartbeats")[0].what)
     assert (count, session_s) == (told["freezes"], told["session_timeout_s"])
     # From the heartbeat before it, one interval of 1 s earlier at most.
     assert told["freeze_s"] <= gap_s <= told["freeze_s"] + 1.2
@@ -136,14 +127,14 @@ def test_it_is_said_how_often_and_how_long_a_member_stood_still() -> None:
 
 def test_it_is_said_what_the_way_takes_of_the_latency() -> None:
     there_and_back_ms = 2 * answered("fault-network", "provoked", "delay_ms")
-    slow, requests, whole_ms, trip_ms, *_ = figures(found_in("fault-network")[0].what)
+    slow, requests, whole_ms, trip_ms, *_ = figures(findings_in("fault-network")[0].what)
     assert 0.9 * requests <= slow <= requests
     assert there_and_back_ms <= trip_ms <= there_and_back_ms + 2
     assert trip_ms <= whole_ms
 
 
 def test_it_is_said_which_broker_is_slow_and_by_how_much() -> None:
-    found = found_in("fault-slow-broker")[0]
+    found = findings_in("fault-slow-broker")[0]
     told = truth("fault-slow-broker")
     assert found.concerns["broker"].endswith(f":{told['provoked']['slow_port']:.0f}")
     _, requests, slow_ms, other_ms = figures(found.what)
@@ -152,7 +143,7 @@ def test_it_is_said_which_broker_is_slow_and_by_how_much() -> None:
 
 
 def test_it_is_said_how_many_requests_wait_for_an_acknowledgment() -> None:
-    late, requests, sending_ms = figures(found_in("fault-nagle")[0].what)
+    late, requests, sending_ms = figures(findings_in("fault-nagle")[0].what)
     sent = sum(
         count
         for versions in truth("fault-nagle")["broker_requests"].values()
@@ -164,7 +155,7 @@ def test_it_is_said_how_many_requests_wait_for_an_acknowledgment() -> None:
 
 
 def test_it_is_said_how_often_the_wrong_broker_was_asked() -> None:
-    answers, span_s, partitions, told = figures(found_in("fault-stale-leader")[0].what)
+    answers, span_s, partitions, told = figures(findings_in("fault-stale-leader")[0].what)
     errors = truth("fault-stale-leader")["client_listeners"]["errors"]["Produce"]
     assert answers == errors["NOT_LEADER_OR_FOLLOWER"]
     assert (partitions, span_s > 30, told > 30) == (1, True, True)
@@ -175,17 +166,17 @@ def test_it_is_said_how_often_the_wrong_broker_was_asked() -> None:
     [("fault-nobody", "192.0.2.9:9092", 0), ("fault-wrong-listener", "127.0.0.3:9092", 8)],
 )
 def test_it_is_said_where_nobody_answers(name: str, address: str, refused: int) -> None:
-    [found] = found_in(name)
+    [found] = findings_in(name)
     many, vain = (refused, 0) if refused else (1, 1)
     assert found.what.startswith(
-        f"{many} attempts of 1 clients to connect to {address}, as Metadata told them: "
+        f"{many} attempts of 1 clients to connect to {address}, as named by Metadata: "
         f"{refused} refused, {vain} without any answer"
     )
 
 
 def test_it_is_said_how_far_a_consumer_is_behind() -> None:
     told = truth("fault-lag")
-    behind, partitions, growth, _, uncommitted = figures(found_in("fault-lag")[0].what)
+    behind, partitions, growth, _, uncommitted = figures(findings_in("fault-lag")[0].what)
     produced = told["produced_records"]["orders"]["0"]
     fetched = told["fetched_records"]["orders"]
     # Of what was produced while the last answer was on its way, or after it, it cannot tell.
@@ -196,8 +187,8 @@ def test_it_is_said_how_far_a_consumer_is_behind() -> None:
 
 def test_it_is_said_of_how_many_connections_one_direction_is_there() -> None:
     connections = answered("fault-one-way", "broker_listeners", "PLAINTEXT", "connections")
-    assert found_in("fault-one-way")[0].what == (
-        f"of {connections:.0f} connections only what the client sends"
+    assert findings_in("fault-one-way")[0].what == (
+        f"of {connections:.0f} connections only the packets of the client"
     )
 
 
@@ -280,8 +271,8 @@ def test_what_is_sent_again_and_again_is_another_fault_than_an_answer_that_is_mi
         assert findings(other, tables) == []
     assert words(findings("sent_into_nothing", tables)) == [
         (
-            "1 without an answer within 4.0 s, sent 3 times again; "
-            "before, the connection was silent for 9.0 s"
+            "1 without an answer within 4.0 s, with 3 retransmissions; "
+            "before, the connection was idle for 9.0 s"
         )
     ]
 
@@ -443,8 +434,8 @@ def test_a_broker_is_away_that_answers_before_or_after() -> None:
     vain = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
     assert words(findings("broker_away", {"connections": [answering, *vain]})) == [
         (
-            "3 connections of 1 clients in 1.0 s came to nothing: "
-            "3 refused, 0 not answered; 1 others were taken"
+            "3 connections of 1 clients in 1.0 s failed: "
+            "3 refused, 0 not answered; 1 others succeeded"
         )
     ]
     assert findings("broker_away", {"connections": vain}) == []
@@ -478,7 +469,7 @@ def test_what_a_capture_lacks_is_said(kind: str, changes: dict[str, Any]) -> Non
 
 
 def test_what_the_capturing_side_dropped_is_said() -> None:
-    for packets, said in ((0, []), (7, ["7 packets dropped, as the capturing side says"])):
+    for packets, said in ((0, []), (7, ["7 packets dropped by the capturing program"])):
         facts = [QualityFact("dropped_packets", None, packets), QualityFact("packets", None, 9)]
         assert words(findings("capture_lost_packets", {QUALITY: facts})) == said
 
@@ -507,8 +498,8 @@ def test_a_capture_of_both_sides_of_a_nat_holds_each_request_twice(tmp_path: Pat
             "(SELECT connection FROM requests WHERE record_count > 0)"
         ).to_pylist()[0]
     assert found.what == (
-        f"{told['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are those between 10.9.8.7 "
-        f"and 127.0.0.1:9092: {told['requests']} requests stand here twice"
+        f"{told['n']} connections between 127.0.0.1 and 127.0.0.1:9092 are the same as those "
+        f"between 10.9.8.7 and 127.0.0.1:9092: {told['requests']} requests are in the capture twice"
     )
 
 
@@ -516,6 +507,20 @@ def test_tls_matters_where_kafka_may_be_spoken() -> None:
     web = connection(protocol="tls", broker_port=443)
     assert len(findings("capture_encrypted", {"connections": [web]})) == 1
     assert findings("capture_encrypted", {"connections": [web, connection()]}) == []
+
+
+def test_what_failed_is_not_said_to_hide_something_nor_to_be_a_storm() -> None:
+    failed = connection(protocol="tls", tls_failure="unknown_ca")
+    assert findings("capture_encrypted", {"connections": [failed]}) == []
+    assert findings("capture_encrypted", {"connections": [failed._replace(tls_failure=None)]})
+    many = [
+        connection(opened_by="client", end="fin", start_ns=n * MS, duration_ns=MS)
+        for n in range(40)
+    ]
+    refused = [each._replace(tls_failure="unknown_ca") for each in many]
+    assert findings("connection_storm", {"connections": many})
+    assert findings("connection_storm", {"connections": refused}) == []
+    assert findings("tls_failed", {"connections": refused})
 
 
 def test_of_two_other_brokers_the_slower_one_is_the_measure() -> None:

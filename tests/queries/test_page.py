@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections import Counter, defaultdict
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import PartitionItem, Row
 
 MS = 1_000_000
+MANY = 20_000
 FAR, FAR_ROWS = "client_network_ns", "client_network_rows"
 CHOSEN = (
     *("basics", "errors", "waits", "transactions", "cluster", "old-0-8-2-2"),
@@ -245,6 +247,12 @@ def test_exact_quantiles_are_those_of_plain_python(name: str) -> None:
         )
 
 
+@cache
+def crowd() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report on thousands of clients and topics, and its cube."""
+    return report_and_cube(many_rows(MANY, clients=5_000, topics=3_000))
+
+
 def many_rows(many: int, clients: int, topics: int) -> list[Row]:
     dice = random.Random(17)
     found = []
@@ -273,13 +281,12 @@ def many_rows(many: int, clients: int, topics: int) -> list[Row]:
 
 
 def test_thousands_of_clients_and_topics_leave_a_small_cube() -> None:
-    rows = many_rows(20_000, clients=5_000, topics=3_000)
-    _, cube = report_and_cube(rows)
+    _, cube = crowd()
     assert len(packed(cube)) <= MOST_PACKED_BYTES
     cells = lines(cube["cells"])
     assert any(cell["client"] == OTHERS for cell in cells)
-    assert sum(cell["rows"] for cell in cells if not cell["is_again"]) == len(rows)
-    assert sum(cell["records"] for cell in cells) == 2 * len(rows)
+    assert sum(cell["rows"] for cell in cells if not cell["is_again"]) == MANY
+    assert sum(cell["records"] for cell in cells) == 2 * MANY
 
 
 def test_without_rows_there_is_a_cube_of_nothing() -> None:

@@ -32,21 +32,21 @@ def test_a_sound_capture_has_no_warning():
         ({"unreadable_packets": 2}, "2 packets with unreadable headers"),
         (
             {"late_packets": 3, "late_bytes": 1460},
-            "1.46 kB sent after a connection had ended, not read",
+            "1.46 kB sent after the end of a connection, not read",
         ),
         (
             {"out_of_window_packets": 1, "out_of_window_bytes": 10},
-            "1 packet (10 B) not read: the sequence number does not fit the connection",
+            "1 packet (10 B) with a sequence number outside the window, not read",
         ),
         (
             {"before_start_bytes": 50},
-            "50 B from before the first byte seen of a connection, not read",
+            "50 B before the first byte seen of a connection, not read",
         ),
         (
             {"kafka_bytes": 200, "decoded_bytes": 100, "undecoded_bytes": 60, "skipped_bytes": 40},
             (
-                "50.00 % of the Kafka bytes not decoded: 60 B in messages that were not read to "
-                "the end, 40 B passed over while out of step"
+                "50.00 % of the Kafka bytes not decoded: 60 B in messages that could not be "
+                "decoded to the end, 40 B skipped because frame boundaries were lost"
             ),
         ),
     ],
@@ -91,7 +91,7 @@ def test_responses_without_a_request_are_a_warning():
 
 def test_a_limit_that_was_met_is_a_warning():
     warnings = warnings_of([row(client_id=str(n)) for n in range(9)], key_limit=5)
-    assert warnings == ["WARNING: too many clients to tell all apart: the rest is one line"]
+    assert warnings == ["WARNING: too many clients to list each: the rest is summed up"]
 
 
 def test_an_empty_capture_says_that_it_has_no_packets():
@@ -149,8 +149,8 @@ def test_what_the_other_connections_speak_is_guessed():
 def test_tunnels_and_packets_read_no_further_are_named():
     others = {f"kind {number}": number for number in range(1, 9)}
     lines = lines_of(tunnels={"VXLAN": 12, "GRE": 1500}, other_packets=others)
-    assert "inside of tunnels, by TCP packets: 1,500 GRE, 12 VXLAN" in lines
-    (line,) = [line for line in lines if line.startswith("packets read no further")]
+    assert "inside tunnels, by TCP packets: 1,500 GRE, 12 VXLAN" in lines
+    (line,) = [line for line in lines if line.startswith("packets not analysed")]
     assert line.endswith(
         "8 kind 8, 7 kind 7, 6 kind 6, 5 kind 5, 4 kind 4, 3 kind 3, 3 of other kinds"
     )

@@ -4,7 +4,7 @@ import pytest
 
 from kanalyze.render.nothing import no_kafka_text
 
-FORCE = "--port N takes what listens on a port for a broker"
+FORCE = "if a broker listens on port N, use --port N"
 WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
 
 

@@ -116,7 +116,7 @@ def test_a_capture_without_kafka_gives_the_head_alone():
     quality = capture_quality(["x.pcap"], packets=3, connections=1, other_connections=1)
     assert rendered(summary_of([], quality), 80) == (
         "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found; "
-        "--port N takes what listens on a port for a\nbroker\n"
+        "if a broker listens on port N, use --port N\n"
     )
 
 

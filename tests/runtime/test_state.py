@@ -16,7 +16,7 @@ from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError, load_state
 from tests.support import kafka as k
 from tests.support import kafka07 as old
-from tests.support.captures import NAMES, in_turn, path
+from tests.support.captures import CHOSEN, NAMES, in_turn, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
 from tests.support.packets import SYN, pcap_file, segment, timed
@@ -68,7 +68,7 @@ def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: A
     assert broken == whole
 
 
-@pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS))
+@pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS, CHOSEN))
 def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
     assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
 
@@ -300,7 +300,7 @@ def test_another_version_is_told_apart(state: bytes) -> None:
     for at, word in ((1, b"0"), (2, b"9.9.9")):
         other = [*words[:at], word, *words[at + 1 :]]
         assert_refused(b" ".join(other) + b"\n" + packed, "another version")
-    assert_refused(b"\xd4\xc3\xb2\xa1" + bytes(100), "no state")
+    assert_refused(b"\xd4\xc3\xb2\xa1" + bytes(100), "not the state")
 
 
 @pytest.mark.parametrize(
@@ -318,10 +318,10 @@ def test_a_run_with_other_settings_is_told_apart(state: bytes, settings: dict[st
 
 def test_a_run_without_rows_is_another_one(state: bytes) -> None:
     going = new_run()
-    with pytest.raises(StateError, match="other rows"):
+    with pytest.raises(StateError, match="other tables"):
         load_state(state, going.stages)
     without = Run(going.captures, is_asked=False)
-    assert_refused(without.saved_state(), "other rows")
+    assert_refused(without.saved_state(), "other tables")
 
 
 def test_a_size_that_is_not_true_takes_no_memory() -> None:

@@ -8,13 +8,17 @@ import signal
 import pytest
 
 from benchmarks.repeat import repeat
+from kanalyze.api.key_logs import read_key_logs
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError, KanalyzeError, UsageError
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.shard import Shard
 from kanalyze.runtime import workers as workers_module
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.workers import Workers, WorkerTask, usable_workers
+from kanalyze.tables.registry import TABLES
+from tests.support import tls_captures
 from tests.support.captures import FOLDER, NAMES, path
 from tests.support.summaries import summary_of_blocks
 
@@ -209,3 +213,34 @@ def test_what_another_share_calls_a_topic_is_its_name(small_too):
     assert together == alone
     errors = [item for row in together for item in row.errors]
     assert errors == [item for row in alone for item in row.errors]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tls12-aes256cbc-sha1", "tls13-sasl"),
+        *(pytest.param(each, marks=pytest.mark.long) for each in tls_captures.LATE),
+    ],
+)
+def test_all_workers_decrypt(name, small_too):
+    def found(jobs: int, **keys):
+        run = Analysis([str(tls_captures.path(name))], jobs=jobs, **keys)
+        tables: dict[str, list[str]] = {}
+        for rows in run.table_rows():
+            for table, block in rows.blocks():
+                columns = TABLES[table].columns
+                lines = BatchMaker(columns).of_block(block).to_pylist()
+                tables.setdefault(table, []).extend(map(repr, lines))
+        return {table: sorted(lines) for table, lines in tables.items()}, run.quality.to_dict()
+
+    keys = {"keylog": read_key_logs([str(tls_captures.keylog(name))])}
+    alone = found(1, **keys)
+    assert len(alone[0]["requests"]) == len(tls_captures.read_by_tshark(name))
+    assert found(2, **keys) == found(4, **keys) == alone
+
+
+def test_all_workers_have_the_secrets_inside_of_captures(small_too):
+    name = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
+    alone = read(name, jobs=1)
+    assert alone[0]
+    assert read(name, jobs=4) == alone

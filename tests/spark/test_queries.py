@@ -14,7 +14,7 @@ import pytest
 
 import kanalyze
 from kanalyze.errors import UsageError
-from kanalyze.export.arrow import BatchMaker, record_batch
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in, find_query
@@ -54,7 +54,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 @pytest.fixture(scope="module")
 def ask_spark(spark: SparkSession) -> Iterator[Ask]:
-    batches = as_spark(record_batch(rows()), COLUMNS)
+    batches = as_spark(BatchMaker().of_rows(rows()), COLUMNS)
     table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
     frame = spark.createDataFrame(table, spark_schema(COLUMNS))
     frame.createOrReplaceTempView("requests")

@@ -9,21 +9,25 @@ import pytest
 from kanalyze.api.reports import report_on as report_of_one
 from kanalyze.api.reports import tables_of as asked_of
 from kanalyze.api.tables import opened_tables
-from kanalyze.queries.findings import finding_kinds
+from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
 from kanalyze.spark.report import ReportOptions, report_on
+from kanalyze.spark.tables import SparkTables
 from tests.support.captures import NAMES, path
+from tests.support.findings import kinds_of
 from tests.support.packets import pcap_file
 from tests.support.spark_tables import tables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.findings import FindingKind
 
 BY_DEFAULT = "errors"
 
@@ -33,7 +37,7 @@ def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
 
 
-@pytest.fixture(params=["spark", "driver"])
+@pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.long), "driver"])
 def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answer queries on Spark, however few rows there are, or where the driver is."""
     if request.param == "spark":
@@ -68,6 +72,26 @@ def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
 )
 def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None:
     check(spark, path(name))
+
+
+def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every query of a report is asked there by `test_tables.py`; here, that it would be."""
+    on_spark(monkeypatch)
+
+    def findings_alone(
+        engine: QueryEngine, quality: object, conditions: object, kinds: Sequence[FindingKind]
+    ) -> dict[str, Any]:
+        assert isinstance(engine, SparkTables)
+        return {"findings": findings_of(engine, kinds)}
+
+    monkeypatch.setattr(spark_report, "report_with_findings", findings_alone)
+    kinds = kinds_of("too_large")
+    with opened_tables(Analysis([str(path(BY_DEFAULT))]), asked_of(kinds)) as opened:
+        database, quality, _ = opened
+        found = report_on(
+            spark, tables_of(spark, database), quality, options=ReportOptions(kinds=kinds)
+        )
+        assert found["findings"] == findings_of(database, kinds) != []
 
 
 def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:

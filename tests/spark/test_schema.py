@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 import kanalyze
-from kanalyze.export.arrow import BatchMaker, record_batch
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
@@ -51,7 +51,7 @@ def record_table() -> pa.Table:
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
     batches = [
-        record_batch(rows, RECORD_COLUMNS)
+        BatchMaker(RECORD_COLUMNS).of_rows(rows)
         for exchanges in Analysis(CAPTURES, keep=has_records).exchange_batches()
         for rows in reader.row_batches(exchanges)
     ]
@@ -159,7 +159,7 @@ def from_task_frame(spark: SparkSession) -> Any:
 
 def test_a_large_batch_is_given_in_parts(monkeypatch):
     monkeypatch.setattr(schema_module, "_ROWS_AT_ONCE", 7)
-    whole = record_batch(list(kanalyze.requests(CAPTURES[0])))
+    whole = BatchMaker().of_rows(list(kanalyze.requests(CAPTURES[0])))
     parts = list(as_requested(whole, COLUMNS, spark_schema(COLUMNS)))
     assert {len(part) for part in parts[:-1]} == {7}
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
@@ -169,7 +169,7 @@ def test_a_user_may_say_that_more_is_nullable(spark: SparkSession):
     columns = [column for column in COLUMNS if column.name in ("status", "errors")]
     items = "array<struct<topic:string,partition:int,code:smallint,name:string>>"
     asked = StructType.fromDDL(f"status string, errors {items}")
-    whole = record_batch(list(kanalyze.requests(CAPTURES[0])))
+    whole = BatchMaker().of_rows(list(kanalyze.requests(CAPTURES[0])))
     (part,) = as_requested(whole, columns, asked)
     assert part.schema.field("status").nullable
     assert part.schema.field("errors").type.value_field.nullable

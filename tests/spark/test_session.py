@@ -91,21 +91,21 @@ class TestJava:
         """macOS has a ``java`` that says where to get one."""
         program = java(tmp_path, "Unable to locate a Java Runtime.", status=1)
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert said_of_java().startswith(f"{program} is no Java that runs: ")
+        assert said_of_java().startswith(f"{program} is not a working Java: ")
 
     def test_one_that_says_nothing_of_use(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         program = java(tmp_path, "a cup of coffee")
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert said_of_java().startswith(f"{program} is no Java that runs: ")
+        assert said_of_java().startswith(f"{program} is not a working Java: ")
 
     def test_one_that_does_not_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         program = java(tmp_path)
         program.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         monkeypatch.setattr(session, "_LONGEST_WAIT_S", 0.2)
-        assert said_of_java().startswith(f"{program} is no Java that runs: ")
+        assert said_of_java().startswith(f"{program} is not a working Java: ")
 
     def test_that_of_java_home_goes_before_that_on_the_path(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

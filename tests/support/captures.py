@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -31,6 +32,21 @@ TROUBLED = [name for name in _TRUTHS if name not in WHOLE]
 NAMES = [name for name in WHOLE if "fault" not in _TRUTHS[name]]
 """Of those that are whole the ones that were not made for a finding: what everything is tried with.
 The others hold little else than their fault, and are for findings and for what was counted."""
+CHOSEN = (
+    "any",  # a cooked link layer, packets twice
+    "basics",  # three clients, most APIs
+    "codecs",  # all compressions
+    "errors",  # error codes; pcapng
+    "groups",  # members, names of topics by id
+    "ipv6",
+    "old-0-8-2-2",  # versions without a header of responses, message sets
+    "sasl",  # secrets
+    "snaplen",  # packets cut short
+    "tls",  # nothing can be read
+    "transactions",  # control batches, several topics
+)
+"""The ones that a rule each depends on: what is ``long`` with all others is tried with these (see
+:func:`often`)."""
 
 
 def truth(name: str) -> dict[str, Any]:
@@ -40,7 +56,20 @@ def truth(name: str) -> dict[str, Any]:
 
 
 def path(name: str) -> Path:
-    return FOLDER / truth(name)["capture"]
+    """The file of a capture; the name of one with TLS begins with ``tls/``."""
+    return (FOLDER / name).parent / truth(name)["capture"]
+
+
+def key_log(name: str) -> KeyLog | None:
+    """The secrets of a capture with TLS, read anew; None where it needs none."""
+    source = truth(name).get("cut_from", path(name).name)
+    file = path(name).with_name(source).with_suffix(".keys")
+    if not file.exists():
+        return None
+    log = KeyLog()
+    log.feed(file.read_bytes())
+    log.end()
+    return log
 
 
 def request_log(name: str) -> list[dict[str, Any]]:
@@ -78,6 +107,6 @@ def in_turn(
 @functools.cache
 def analysis(name: str) -> tuple[tuple[Row, ...], CaptureQuality]:
     """Our rows and what we say of the capture."""
-    run = Analysis([str(path(name))])
+    run = Analysis([str(path(name))], keylog=key_log(name))
     rows = tuple(row for batch in run.row_batches() for row in batch)
     return rows, run.quality

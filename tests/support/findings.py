@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 from kanalyze.api.tables import fill
@@ -10,18 +11,30 @@ from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.runtime.pipeline import Analysis
-from tests.support.captures import path
+from tests.support.captures import ROOT, path
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from kanalyze.queries.findings import Finding, FindingKind
 
-__all__ = ["findings_in", "kinds_of"]
+__all__ = ["findings_in", "kinds_of", "sample_reports"]
 
 
 def kinds_of(*names: str) -> list[FindingKind]:
     """Return the kinds with these names, or all."""
     queries = built_in("findings")
     return [kind_of_finding(queries[name]) for name in names or queries]
+
+
+def sample_reports() -> ModuleType:
+    """Return `tools/sample_reports.py`, which no package holds, as a module of its own."""
+    spec = spec_from_file_location("sample_reports", ROOT / "tools" / "sample_reports.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @cache

@@ -3,7 +3,7 @@
 The rows of the whole capture are the truth (they are held against the broker's own log elsewhere).
 Of each exchange it is known which packets its bytes came in. When none of these was dropped, its
 row must be there and right; of all other rows nothing that they say may be wrong, though much may
-be unknown.
+be unknown. Over TLS, an exchange came in all packets of the records that its bytes were in.
 """
 
 from __future__ import annotations
@@ -23,18 +23,27 @@ from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.runtime.pipeline import Analysis
-from tests.support.captures import analysis, path
+from kanalyze.tls.streams import DecryptedStreams
+from tests.support.captures import analysis, key_log, path
 from tests.support.disorder.transformation import WAY
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.tables.row import Row
 
-__all__ = ["Judgement", "Lossy", "judge", "packets_of", "pcap_without", "rows_without"]
+__all__ = [
+    "Judgement",
+    "Lossy",
+    "hello_packets",
+    "judge",
+    "packets_of",
+    "pcap_without",
+    "rows_without",
+]
 
 UNPROVABLE = ("trailing_bytes", "malformed_body", "snapped_bytes")
 """A body that is not what its version says, or not there, proves no boundary: after a loss it may
@@ -115,7 +124,7 @@ def pcap_without(name: str, dropped: Iterable[int]) -> bytes:
 
 def rows_without(name: str, dropped: Iterable[int]) -> list[Row]:
     """Our rows of the capture without the packets of these numbers."""
-    run = Analysis([io.BytesIO(pcap_without(name, dropped))])
+    run = Analysis([io.BytesIO(pcap_without(name, dropped))], keylog=key_log(name))
     return [row for batch in run.row_batches() for row in batch]
 
 
@@ -187,16 +196,19 @@ def _frames(name: str) -> _Frames:
     found: _Frames = defaultdict(list)
     cutters: dict[tuple[int, int], tuple[FrameCutter, list[tuple[int, int, int]]]] = {}
     reassembler = Reassembler()
+    keys = key_log(name)
+    decrypt = (lambda updates: updates) if keys is None else DecryptedStreams(keys, 1 << 30).feed
+    records = {} if keys is None else _records(name)
 
     def take(updates: list[StreamUpdate]) -> None:
-        for update in updates:
+        for update in decrypt(updates):
             for side in (0, 1):
                 key = (update.connection.serial, side)
                 cutter, spans = cutters.setdefault(key, (FrameCutter(_Never()), []))
                 for item in update.items[side]:
                     spans += _spans(item)
                 cut = cutter.feed(update.items[side])
-                partial = [cutter.partial] if update.closed and cutter.partial else []
+                partial = [cutter.partial.frame] if update.closed and cutter.partial.frame else []
                 for frame in [*cut.frames, *partial]:
                     end = update.connection.endpoints[side]
                     number = update.connection.connection_number
@@ -204,15 +216,84 @@ def _frames(name: str) -> _Frames:
                         id_ = int.from_bytes(_bytes(frame, at), "big", signed=True)
                         sender = f"{end.ip}:{end.port}"
                         place = (sender, number, frame.start_packet, frame.length, id_)
-                        found[place].append(_packets(frame, spans))
-                if cutter.partial is not None:
-                    cutter.partial.detach()
+                        packets = _packets(frame, spans)
+                        found[place].append(records[key].widen(packets) if records else packets)
+                if cutter.partial.frame is not None:
+                    cutter.partial.frame.detach()
 
     with open_capture(str(path(name))) as reader:
         for batch in reader.batches():
             take(reassembler.feed(batch).updates)
     take(reassembler.finish().updates)
     return found
+
+
+class _Records:
+    """The packets of each record of TLS that an end sent, by the packet that completed it."""
+
+    def __init__(self) -> None:
+        self.hello: frozenset[int] = frozenset()
+        """The packets of the first record."""
+        self._stream = bytearray()
+        self._owners: list[int] = []
+        """By byte of the stream."""
+        self._by_last: dict[int, set[int]] = defaultdict(set)
+
+    def add(self, items: Iterable[StreamItem]) -> None:
+        for item in items:
+            assert not isinstance(item, Gap)
+            segments = item.segments
+            for index in range(item.first, item.last):
+                start, length = segments.start[index], segments.length[index]
+                self._stream += segments.view(start, start + length)
+                self._owners += [segments.packet[index]] * length
+        size = _record_size(self._stream)
+        while size <= len(self._stream):
+            packets = frozenset(self._owners[:size])
+            self.hello = self.hello or packets
+            self._by_last[self._owners[size - 1]] |= packets
+            del self._stream[:size], self._owners[:size]
+            size = _record_size(self._stream)
+
+    def widen(self, packets: frozenset[int]) -> frozenset[int]:
+        """Return all packets of the records that these packets completed."""
+        return packets.union(*(self._by_last.get(packet, ()) for packet in packets))
+
+
+@functools.cache
+def _records(name: str) -> dict[tuple[int, int], _Records]:
+    """By serial and side, the records of a capture with TLS."""
+    found: dict[tuple[int, int], _Records] = defaultdict(_Records)
+    for update in _updates(name):
+        for side in (0, 1):
+            found[update.connection.serial, side].add(update.items[side])
+    return found
+
+
+def _updates(name: str) -> Iterator[StreamUpdate]:
+    reassembler = Reassembler()
+    with open_capture(str(path(name))) as reader:
+        for batch in reader.batches():
+            yield from reassembler.feed(batch).updates
+    yield from reassembler.finish().updates
+
+
+@functools.cache
+def hello_packets(name: str) -> dict[tuple[str, int], frozenset[int]]:
+    """By the client's end and the connection's number: the packets of both hellos of TLS."""
+    found = {}
+    for update in _updates(name):
+        tcp = update.connection
+        assert tcp.opened_by is not None
+        client = tcp.endpoints[tcp.opened_by]
+        hellos = [_records(name)[tcp.serial, side].hello for side in (0, 1)]
+        found[f"{client.ip}:{client.port}", tcp.connection_number] = hellos[0] | hellos[1]
+    return found
+
+
+def _record_size(stream: bytearray) -> int:
+    """Return the size of the first record, 5 if it is not known yet."""
+    return 5 + int.from_bytes(stream[3:5], "big") if len(stream) >= 5 else 5
 
 
 def _id_places(update: StreamUpdate, side: int) -> tuple[int, ...]:

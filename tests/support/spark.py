@@ -26,7 +26,7 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         # Functions of test modules are pickled by name.
         "spark.executorEnv.PYTHONPATH": str(ROOT),
     }

@@ -33,6 +33,7 @@ def uncompiled(*besides: str) -> Iterator[dict[str, ModuleType]]:
     Who imports them meanwhile gets these; afterwards everything is as before.
     """
     names = [*compiled_modules(), *besides]
+    known = set(sys.modules)
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     finders = list(sys.meta_path)
     prefer_sources()
@@ -40,6 +41,8 @@ def uncompiled(*besides: str) -> Iterator[dict[str, ModuleType]]:
         yield {name: importlib.import_module(name) for name in names}
     finally:
         sys.meta_path[:] = finders
-        for name in names:
+        # What was imported meanwhile for the first time has got uncompiled classes.
+        new = [name for name in sys.modules if name not in known and name.startswith("kanalyze.")]
+        for name in {*names, *new}:
             sys.modules.pop(name, None)
         sys.modules.update(before)

@@ -181,7 +181,8 @@ def test_packets_make_a_row() -> None:
 
 def test_every_column_has_a_type_a_meaning_and_where_it_is_a_size_or_a_time_a_unit() -> None:
     assert tuple(column.name for column in CONNECTION_COLUMNS) == ConnectionRow._fields
-    assert {column.type for column in CONNECTION_COLUMNS} == {"string", "int32", "int64", "bool"}
+    types = {"string", "int32", "int64", "bool", "list<string>"}
+    assert {column.type for column in CONNECTION_COLUMNS} == types
     assert all(column.meaning for column in CONNECTION_COLUMNS)
     for column in CONNECTION_COLUMNS:
         expected = {"_ns": "ns", "bytes": "B"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.tls.keylog import LONGEST_LINE_BYTES, KeyLog, SecretKind
+from kanalyze.tls.keylog import LONGEST_LINE_BYTES, MOST_SECRETS, KeyLog, SecretKind
+from tests.support.effort import took_soon
 
 RANDOM, SECRET, MASTER = b"\x01" * 32, b"\x02" * 32, b"\x03" * 48
 
@@ -108,3 +111,19 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(log) + str(log)
     assert MASTER.hex() not in shown
     assert repr(MASTER) not in shown
+
+
+@pytest.mark.parametrize("count", [1 << 14, pytest.param(1 << 20, marks=pytest.mark.long)])
+def test_a_log_of_any_length_is_bounded_and_read_in_proportion(count: int) -> None:
+    text = b"".join(
+        line(b"CLIENT_RANDOM", number.to_bytes(32, "big"), MASTER) for number in range(count)
+    )
+    began_s = time.thread_time()
+    log = KeyLog()
+    for at in range(0, len(text), 1 << 16):
+        log.feed(text[at : at + (1 << 16)])
+    assert took_soon(time.thread_time() - began_s, 100e-6 * count)
+    assert (log.lines, log.wrong_lines) == (count, 0)
+    assert len(log) + log.dropped_secrets == count
+    assert len(log) <= MOST_SECRETS
+    assert log.find((count - 1).to_bytes(32, "big"), SecretKind.MASTER) == MASTER

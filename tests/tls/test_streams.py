@@ -30,6 +30,14 @@ WITH_LOGIN = [name for name in WHOLE if "handshake_requests" in tls_captures.tru
 LOGGED = [name for name in WHOLE if name not in {*WITH_LOGIN, *SECRETS_MISSING}]
 OTHER = "tls-no-suite"
 """Its key log has no secret of another capture."""
+_OTHERS = b"".join(
+    f"{label} {number:064x} {'ab' * size}\n".encode()
+    for number in range(500)
+    for label, size in (
+        *(("CLIENT_RANDOM", 48), ("CLIENT_TRAFFIC_SECRET_0", 32), ("SERVER_TRAFFIC_SECRET_0", 48)),
+    )
+)
+"""Lines of sessions that no capture has."""
 _FILE_HEADER, _PACKET_HEADER = 24, 16
 _IP_ID = _PACKET_HEADER + 14 + 4
 _ANSWERED = ("ok", "error")
@@ -121,6 +129,14 @@ def test_without_a_secret_that_fits_all_is_as_without_keys(name):
         assert list(table(path, **other)) == list(table(path))
 
 
+@pytest.mark.parametrize("name", ["tls13-late", "tls12-cbc-long"])
+def test_what_else_is_in_a_key_log_changes_no_row(name, tmp_path):
+    own = tls_captures.keylog(name).read_bytes()
+    log = tmp_path / "odd.keys"
+    log.write_bytes(_OTHERS + bytes(range(256)) * 40 + b"\n" + own + _OTHERS[:-9])
+    assert rows_of(name, keylog=log) == opened(name) != []
+
+
 def test_plaintext_is_not_touched_by_keys():
     path = "captures/basics.pcap"
     keys = tls_captures.keylog("tls13-aes128gcm")
@@ -132,11 +148,14 @@ def test_secrets_inside_a_capture_are_used_by_themselves(name):
     assert len(rows_of(name)) == len(tls_captures.read_by_tshark(name)) > 0
 
 
-def test_nothing_is_decrypted_where_places_in_tcp_are_asked_for():
-    name = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
-    analysis = Analysis([name], on_tokens=lambda _: None)
-    assert list(analysis.row_batches()) == []
-    assert analysis.quality.tls_connections > 0
+def test_tokens_that_packets_have_encrypted_are_no_places_in_tcp():
+    name, places = "tls13-sasl", []
+    log = KeyLog()
+    log.feed(tls_captures.keylog(name).read_bytes())
+    analysis = Analysis([str(tls_captures.path(name))], on_tokens=places.extend, keylog=log)
+    rows = [row for rows in analysis.row_batches() for row in rows]
+    assert "SaslAuthenticate" in {row.api_name for row in rows}
+    assert places == []
 
 
 def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_again():

@@ -20,10 +20,7 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
 
-__all__ = ["PCAPNG_MAGIC", "PcapngParser"]
-
-PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
-"""Type of a section header block, the same in both byte orders: a file begins with it."""
+__all__ = ["PcapngParser"]
 
 _MIN_BLOCK_BYTES: Final = 12
 _MIN_SECTION_BYTES: Final = 28

@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+from kanalyze.kafka.framing.trimming import keep_only
 from kanalyze.kafka.wire import MissingBytes, WireError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def drop_unread_bytes(
     with suppress(WireError):
         decode(reads.window(at), 0, at, reads)
     ranges = reads.ranges()
-    frame.keep_only(ranges, reads.stuck_at)
+    keep_only(frame, ranges, reads.stuck_at)
     return ranges, reads.stuck_at
 
 

@@ -18,13 +18,13 @@ cdef class Frame:
     cdef readonly long long last_packet
     cdef public long long missing_bytes
     cdef public long long lost_bytes
-    cdef readonly long long buffered_bytes
+    cdef public long long buffered_bytes
     cdef Segments segments
     cdef long long begin
     cdef long long contiguous_bytes
     cdef SegmentSpan spread
     cdef public FramePieces _pieces
-    cdef public long long _skim_above
+    cdef public long long skim_above
     cdef public long long window_bytes
 
     cdef _begin_at(
@@ -38,9 +38,9 @@ cdef class Frame:
     cpdef read(self, long long at, long long length)
     cpdef window(self, long long at)
     cdef const unsigned char[::1] part(self, long long at)
-    cpdef detach(self)
     @cython.locals(pieces=FramePieces)
-    cdef FramePieces _in_pieces(self)
+    cpdef FramePieces in_pieces(self)
+    cpdef detach(self)
     cdef _check_end(self, long long at)
     cdef _join(self, long long at, long long least)
 

@@ -31,10 +31,11 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 if not cython.compiled:
     NO_PACKET = -1  # in place of a packet's number, where there is none
 
-__all__ = ["Frame", "frame_begun", "frame_in_segment"]
+__all__ = ["SKIMMED_BYTES", "Frame", "frame_begun", "frame_in_segment"]
 
 _FIRST_WINDOW_BYTES = 2048
-_SKIMMED_BYTES = 64 * 1024
+SKIMMED_BYTES = 64 * 1024
+"""With fewer bytes, it takes longer to find the needed ones than to keep all."""
 _NO_BYTES = memoryview(b"")
 
 
@@ -60,11 +61,11 @@ class Frame:
             index ``begin`` on; 0 in the other forms.
         spread: the bytes from the first on, in segments of one batch; None in the other forms.
         window_bytes: how many bytes :meth:`window` joins at most.
+        skim_above: how many bytes are buffered before it is looked which of them are needed.
     """
 
     __slots__ = (
         "_pieces",
-        "_skim_above",
         "begin",
         "buffered_bytes",
         "contiguous_bytes",
@@ -74,6 +75,7 @@ class Frame:
         "lost_bytes",
         "missing_bytes",
         "segments",
+        "skim_above",
         "spread",
         "start_packet",
         "start_time_ns",
@@ -94,7 +96,7 @@ class Frame:
         self.last_time_ns = 0
         self.last_packet = NO_PACKET
         self.lost_bytes = self.missing_bytes = self.buffered_bytes = 0
-        self._skim_above = _SKIMMED_BYTES
+        self.skim_above = SKIMMED_BYTES
         self.window_bytes = _FIRST_WINDOW_BYTES
         self.segments: Segments | None = None
         self.begin = self.contiguous_bytes = 0
@@ -104,11 +106,11 @@ class Frame:
     def state(self) -> State:
         """Return what :meth:`from_state` takes; the bytes become the frame's own."""
         is_ended = self.last_packet != NO_PACKET
-        self._in_pieces()
+        self.in_pieces()
         return (
             *(self.length - 4, self.stream_offset, self.start_time_ns, self.start_packet),
             *((self.last_time_ns, self.last_packet) if is_ended else (None, None)),
-            *(self.missing_bytes, self.lost_bytes, self._skim_above, self.window_bytes),
+            *(self.missing_bytes, self.lost_bytes, self.skim_above, self.window_bytes),
             None if self._pieces is None else self._pieces.state(),
         )
 
@@ -122,18 +124,14 @@ class Frame:
             raise ValueError("only one of the time and the packet of a frame's end")
         if end_packet is not None:
             made.end_with(end_time_ns, end_packet)
-        made._skim_above, made.window_bytes = values[8:10]
-        made._set_pieces(FramePieces.from_state(values[10]))
+        made.skim_above, made.window_bytes = values[8:10]
+        made._pieces = FramePieces.from_state(values[10])
+        made.buffered_bytes = made._pieces.buffered_bytes()
         if made.length - 4 >> 31 or made.received > made.length:
             raise ValueError("bytes behind the end of a frame")
         if made.lost_bytes > made.missing_bytes:
             raise ValueError("more lost bytes of a frame than missing ones")
         return made
-
-    def _set_pieces(self, pieces: FramePieces) -> None:
-        """Use the pieces of a state."""
-        self._pieces = pieces
-        self.buffered_bytes = pieces.buffered_bytes()
 
     @property
     def size(self) -> int:
@@ -162,37 +160,7 @@ class Frame:
     @property
     def received(self) -> int:
         """Frame position after the last byte that is there."""
-        return self._in_pieces().end()
-
-    @property
-    def is_worth_skimming(self) -> bool:
-        """True if so much is buffered that it pays to find the bytes that are needed."""
-        return self.buffered_bytes > self._skim_above
-
-    def keep_only(self, ranges: list[tuple[int, int]], until: int) -> None:
-        """Drop all bytes before frame position ``until`` that are in none of ``ranges``.
-
-        ``ranges`` rise and do not overlap.
-        """
-        kept = [(begin, min(end, until)) for begin, end in ranges if begin < until]
-        kept.append((until, self.length))
-        pieces = self._in_pieces()
-        pieces.keep_only(kept)
-        self._set_pieces(pieces)
-        # The frame is not skimmed again until it has twice as many bytes.
-        self._skim_above = max(_SKIMMED_BYTES, 2 * self.buffered_bytes)
-
-    def drop_after(self, at: int) -> int:
-        """Drop all bytes from frame position ``at`` on; return how many.
-
-        For when memory is short. The bytes count as lost.
-        """
-        before = self.buffered_bytes
-        self.keep_only([(0, at)], self.received)
-        dropped = before - self.buffered_bytes
-        self.missing_bytes += dropped
-        self.lost_bytes += dropped
-        return dropped
+        return self.in_pieces().end()
 
     def whole(self) -> memoryview | None:
         """Return the frame's bytes if they are contiguous and complete, else None."""
@@ -205,14 +173,14 @@ class Frame:
 
     def add(self, at: int, piece: memoryview) -> None:
         """Add bytes at frame position ``at``; positions rise."""
-        self._in_pieces().add(at, piece)
+        self.in_pieces().add(at, piece)
         self.buffered_bytes += len(piece)
 
     def add_spread(self, at: int, spread: SegmentSpan) -> None:
         """Add bytes in segments at frame position ``at``; positions rise."""
         self.buffered_bytes += spread.buffered_bytes
         if at > 0:
-            self._in_pieces().add(at, spread)
+            self.in_pieces().add(at, spread)
             return
         self.spread = spread
         self.segments = spread.segments
@@ -245,14 +213,10 @@ class Frame:
         if at >= self.length:
             self._check_end(at)
             return _NO_BYTES
-        return self._in_pieces().part(at)
+        return self.in_pieces().part(at)
 
-    def detach(self) -> None:
-        """Copy the frame's bytes, so that it outlives the buffers they came in."""
-        self._in_pieces().detach()
-
-    def _in_pieces(self) -> FramePieces:
-        """Bring the bytes into the form of pieces."""
+    def in_pieces(self) -> FramePieces:
+        """Bring the bytes into the form of pieces, and return these."""
         pieces = self._pieces
         if pieces is None:
             pieces = self._pieces = FramePieces()
@@ -263,6 +227,10 @@ class Frame:
             self.spread = self.segments = None
             self.contiguous_bytes = 0
         return pieces
+
+    def detach(self) -> None:
+        """Copy the frame's bytes, so that it outlives the buffers they came in."""
+        self.in_pieces().detach()
 
     def _check_end(self, at: int) -> None:
         """Raise Truncated for a position beyond the end of the frame."""
@@ -276,7 +244,7 @@ class Frame:
             return _NO_BYTES
         if self.segments is not None and self.contiguous_bytes == self.length and at >= 0:
             return self.segments.view(self.begin + at, self.begin + self.length)
-        return self._in_pieces().join(at, least)
+        return self.in_pieces().join(at, least)
 
 
 def frame_begun(length: int, stream_offset: int, time_ns: int, packet: int) -> Frame:

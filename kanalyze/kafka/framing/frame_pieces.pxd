@@ -20,7 +20,7 @@ cdef class SegmentSpan:
         length=cython.longlong,
         at=cython.longlong,
         index=cython.longlong,
-        held=cython.longlong,
+        buffered=cython.longlong,
         begin=cython.longlong,
         end=cython.longlong,
     )

@@ -62,14 +62,14 @@ class SegmentSpan:
     def _measure(self) -> None:
         """Find how much was captured, and the segment after the last."""
         segments, length = self.segments, self.length
-        at, index, held = -self._skip, self._first, 0
+        at, index, buffered = -self._skip, self._first, 0
         while at < length:
             begin, end = max(at, 0), min(at + segments.captureds[index], length)
             if end > begin:
-                held += end - begin
+                buffered += end - begin
             at += segments.lengths[index]
             index += 1
-        self.buffered_bytes = held
+        self.buffered_bytes = buffered
         self._last = index
 
     def __len__(self) -> int:

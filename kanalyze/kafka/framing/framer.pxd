@@ -4,7 +4,8 @@ cimport cython
 from kanalyze.kafka.codec.machine cimport int32_at
 from kanalyze.kafka.framing.boundary_search cimport BoundarySearch
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame, frame_begun, frame_in_segment
-from kanalyze.kafka.framing.frame_pieces cimport SegmentSpan, spread_of
+from kanalyze.kafka.framing.frame_pieces cimport spread_of
+from kanalyze.kafka.framing.partial_frame cimport PartialFrame, SplitPrefix
 from kanalyze.model.segments cimport Segments
 
 
@@ -19,18 +20,23 @@ cdef class CutFrames:
     cdef public list rest
 
 
+@cython.final
+cdef class SizeLimits:
+    cdef long long _smallest
+    cdef long long _largest
+    cdef public int small_left
+
+    cdef bint accepts(self, long long size) except -1
+
+
 cdef class FrameCutter:
-    cdef public long long _largest
-    cdef public long long _smallest
-    cdef public int _small_left
+    cdef public SizeLimits _sizes
     cdef public list _frames
     cdef public list _losses
     cdef public BoundarySearch _search
     cdef public long long _search_from
-    cdef public Frame partial
-    cdef public long long _remaining
-    cdef public bytes _prefix
-    cdef public Frame _prefix_frame
+    cdef public PartialFrame partial
+    cdef public SplitPrefix _prefix
 
     @cython.locals(cut=CutFrames, more=CutFrames)
     cpdef CutFrames feed(self, list items)
@@ -42,6 +48,7 @@ cdef class FrameCutter:
     cdef list _cut_chunks(self, list chunks)
     @cython.locals(
         segments=Segments,
+        partial=PartialFrame,
         lengths="const long long[::1]",
         index=cython.longlong,
         last=cython.longlong,
@@ -64,9 +71,9 @@ cdef class FrameCutter:
     cdef long long _cut_segment(
         self, Segments segments, long long index, long long offset, long long used
     ) except -1
-    cdef _extend(self, Frame frame, SegmentSpan spread, long long index)
-    cdef bint _may_be_small(self, long long size) except -1
     @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)
-    cdef int _complete_prefix(self, Frame frame, Segments segments, long long index) except -1
-    cdef _begin_prefix(self, Segments segments, long long index, long long offset, long long used)
+    @cython.locals(taken=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
+    cdef long long _complete_prefix(
+        self, Frame frame, Segments segments, long long index
+    ) except -1

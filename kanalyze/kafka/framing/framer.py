@@ -15,13 +15,13 @@ Compiled by Cython, with the types in ``framer.pxd``; uncompiled it does the sam
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.framing.boundary_search import BoundarySearch
-from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.framing.partial_frame import PartialFrame, SplitPrefix
+from kanalyze.kafka.framing.trimming import drop_after
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap
 
@@ -38,7 +38,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.boundary_search import FrameLocator
-    from kanalyze.kafka.framing.frame_pieces import SegmentSpan
+    from kanalyze.kafka.framing.frame import Frame
     from kanalyze.model.streams import StreamItem
 
 __all__ = ["LARGEST_FRAME_BYTES", "CutFrames", "FrameCutter", "SyncLoss"]
@@ -46,7 +46,6 @@ __all__ = ["LARGEST_FRAME_BYTES", "CutFrames", "FrameCutter", "SyncLoss"]
 LARGEST_FRAME_BYTES = 100 * 1024 * 1024
 """Kafka's default for ``socket.request.max.bytes``; a larger size is not a frame."""
 
-_SIZE = struct.Struct(">i").unpack_from
 _KEPT_BYTES = 2048
 """How many bytes of a dropped frame are kept: its header, and the fields before its first array."""
 _MOST_SMALL_FRAMES = 32
@@ -79,23 +78,45 @@ class CutFrames:
         """Items to feed next: the step ended because sync was lost."""
 
 
+class SizeLimits:
+    """Which declared sizes may be those of a message.
+
+    A few that are too small are accepted, because SASL tokens have the same framing and may be
+    empty. Their limit keeps a stream of zeros from being cut into endless frames.
+    """
+
+    __slots__ = ("_largest", "_smallest", "small_left")
+    _LEFT_OUT = ("_largest", "_smallest")
+
+    def __init__(self, smallest: int, largest: int) -> None:
+        self._smallest = smallest
+        self._largest = largest
+        self.small_left = _MOST_SMALL_FRAMES
+        """How many frames that are too small are still accepted."""
+
+    def accepts(self, size: int) -> bool:
+        """Return true if a frame may have a size; count it if it is too small."""
+        if self._smallest <= size <= self._largest:
+            return True
+        if not 0 <= size < self._smallest or self.small_left == 0:
+            return False
+        self.small_left -= 1
+        return True
+
+
 class FrameCutter:
     """Cuts one direction of a connection into frames; a state machine without I/O."""
 
     __slots__ = (
         "_frames",
-        "_largest",
         "_losses",
         "_prefix",
-        "_prefix_frame",
-        "_remaining",
         "_search",
         "_search_from",
-        "_small_left",
-        "_smallest",
+        "_sizes",
         "partial",
     )
-    _LEFT_OUT = ("_frames", "_largest", "_losses", "_smallest")
+    _LEFT_OUT = ("_frames", "_losses")
 
     def __init__(
         self,
@@ -112,65 +133,43 @@ class FrameCutter:
             in_sync: whether the stream's first byte begins a frame.
             largest_bytes: a declared size above it is not a frame.
             smallest_bytes: a declared size below it is not a message; 4 is a correlation id.
-                A few smaller ones are accepted, because SASL tokens have the same framing and may
-                be empty. The limit keeps a stream of zeros from being cut into endless frames.
         """
-        self._largest = largest_bytes
-        self._smallest = smallest_bytes
-        self._small_left = _MOST_SMALL_FRAMES
+        self._sizes = SizeLimits(smallest_bytes, largest_bytes)
         self._frames: list[Frame] = []
         self._losses: list[SyncLoss] = []
         self._search = BoundarySearch(locator, is_on=not in_sync)
         self._search_from = 0
-        self.partial: Frame | None = None
-        """The frame that has begun and is not complete, once its size is known."""
-        self._remaining = 0
-        self._prefix = b""
-        self._prefix_frame: Frame | None = None
+        self._prefix = SplitPrefix()
+        self.partial = PartialFrame()
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        partial, prefix_frame = self.partial, self._prefix_frame
         return (
-            *(self._search.state(), self._search_from, self._small_left),
-            *(self._remaining, self._prefix),
-            None if partial is None else partial.state(),
-            None if prefix_frame is None else prefix_frame.state(),
+            *(self._search.state(), self._search_from, self._sizes.small_left),
+            *(self.partial.state(), self._prefix.state()),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state, before anything was fed; raises ValueError for any other value."""
-        search, self._search_from, self._small_left, *begun = fields(state, "tnnnyTT")
+        search, self._search_from, small_left, partial, prefix = fields(state, "tnntt")
         self._search.load_state(search)
-        self._remaining, self._prefix, partial, prefix_frame = begun
-        self.partial = None if partial is None else Frame.from_state(partial)
-        self._prefix_frame = None if prefix_frame is None else Frame.from_state(prefix_frame)
-        frame = self.partial
-        is_in_prefix = prefix_frame is not None
-        if self._search.is_on + (frame is not None) + is_in_prefix > 1 or (
-            self._small_left > _MOST_SMALL_FRAMES
-        ):
+        self.partial.load_state(partial)
+        self._prefix.load_state(prefix)
+        begun = (self.partial.frame is not None) + (self._prefix.frame is not None)
+        if self._search.is_on + begun > 1 or small_left > _MOST_SMALL_FRAMES:
             raise ValueError("in sync, and not")
-        if (0 < len(self._prefix) < 4) != is_in_prefix or (
-            self._prefix_frame is not None and self._prefix_frame.received
-        ):
-            raise ValueError("a size of less than a byte, or more than three")
-        if (self._remaining > 0) != (frame is not None) or (
-            frame is not None and frame.received > frame.length - self._remaining
-        ):
-            raise ValueError("a frame that begins before its begin")
+        self._sizes.small_left = small_left
 
     @property
     def in_sync(self) -> bool:
         """True if the next byte continues a frame of known size, or begins a frame."""
-        return not self._search.is_on and self._prefix_frame is None
+        return not self._search.is_on and self._prefix.frame is None
 
     @property
     def needs_locator(self) -> bool:
         """True if the next items may be shown to the locator."""
-        return self._search.is_on or (
-            self.partial is not None and self._search.is_unconfirmed(self.partial)
-        )
+        frame = self.partial.frame
+        return self._search.is_on or (frame is not None and self._search.is_unconfirmed(frame))
 
     @property
     def skipped_bytes(self) -> int:
@@ -180,13 +179,7 @@ class FrameCutter:
     @property
     def buffered_bytes(self) -> int:
         """Bytes kept of an incomplete frame and of a search."""
-        partial = 0 if self.partial is None else self.partial.buffered_bytes
-        return partial + self._search.buffered_bytes
-
-    @property
-    def partial_bytes(self) -> int:
-        """Stream bytes of the incomplete frame so far, its holes included."""
-        return 0 if self.partial is None else self.partial.length - self._remaining
+        return self.partial.buffered_bytes + self._search.buffered_bytes
 
     def shed(self) -> tuple[int, int]:
         """Drop what is buffered; return the stream offset it began at, and how many bytes.
@@ -195,9 +188,9 @@ class FrameCutter:
         """
         if self._search.is_on:
             return self._search.offset, self._search.clear()
-        if self.partial is not None:
-            offset = self.partial.stream_offset + _KEPT_BYTES
-            return offset, self.partial.drop_after(_KEPT_BYTES)
+        frame = self.partial.frame
+        if frame is not None:
+            return frame.stream_offset + _KEPT_BYTES, drop_after(frame, _KEPT_BYTES)
         return 0, 0
 
     def feed(self, items: list[StreamItem]) -> CutFrames:
@@ -264,16 +257,17 @@ class FrameCutter:
         """Cut a chunk in sync; return what is left where sync was lost, in reverse order."""
         segments = chunk.segments
         lengths = segments.lengths
+        partial = self.partial
         index, last = chunk.first, chunk.last
         offset, used = chunk.stream_offset, 0
         while index < last:
-            if self.partial is not None:
+            if partial.frame is not None:
                 first, skip, taken = index, used, 0
                 while True:
                     length = lengths[index] - used
-                    if length >= self._remaining - taken:
-                        used += self._remaining - taken
-                        taken = self._remaining
+                    if length >= partial.remaining - taken:
+                        used += partial.remaining - taken
+                        taken = partial.remaining
                         break
                     taken += length
                     if index + 1 == last:
@@ -281,9 +275,11 @@ class FrameCutter:
                         break
                     offset += lengths[index]
                     index, used = index + 1, 0
-                self._extend(self.partial, spread_of(segments, first, skip, taken), index)
-            elif self._prefix_frame is not None:
-                used = self._complete_prefix(self._prefix_frame, segments, index)
+                partial.extend(partial.frame, spread_of(segments, first, skip, taken))
+                if not partial.remaining:
+                    self._finish(segments.times[index], segments.packets[index])
+            elif self._prefix.frame is not None:
+                used = self._complete_prefix(self._prefix.frame, segments, index)
             else:
                 used = self._cut_segment(segments, index, offset, used)
             if self._search.is_on:
@@ -303,43 +299,31 @@ class FrameCutter:
         start, captured = segments.starts[index], segments.captureds[index]
         time_ns, packet = segments.times[index], segments.packets[index]
         while used < length:
+            if captured - used < 4 and captured == length:
+                self._prefix.begin(segments, index, offset + used, used)
+                return length
             if captured - used < 4:
-                self._begin_prefix(segments, index, offset, used)
+                self._search.skipped_bytes += length - used
+                end = offset + length
+                self._out_of_sync(offset + used, None, time_ns, packet, search_from=end)
                 return length
             size = int32_at(segments.data, start + used)
-            if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
+            if not self._sizes.accepts(size):
                 self._out_of_sync(offset + used, size, time_ns, packet)
                 return used
             if used + size + 4 > length:
-                self.partial = frame_begun(size + 4, offset + used, time_ns, packet)
-                self._remaining = size + 4
+                self.partial.frame = frame_begun(size + 4, offset + used, time_ns, packet)
+                self.partial.remaining = size + 4
                 return used
             self._frames.append(frame_in_segment(segments, index, used, size + 4, offset + used))
             used += size + 4
         return used
 
-    def _extend(self, frame: Frame, spread: SegmentSpan, index: int) -> None:
-        """Add bytes to a frame; the last of them is in the segment at ``index``."""
-        if spread.buffered_bytes:
-            frame.add_spread(frame.length - self._remaining, spread)
-        frame.missing_bytes += spread.length - spread.buffered_bytes
-        self._remaining -= spread.length
-        if not self._remaining:
-            self._finish(spread.segments.times[index], spread.segments.packets[index])
-
-    def _may_be_small(self, size: int) -> bool:
-        if not 0 <= size < self._smallest or self._small_left == 0:
-            return False
-        self._small_left -= 1
-        return True
-
     def _finish(self, time_ns: int, packet: int) -> None:
         """Complete the frame that has begun, with its last packet or NO_PACKET."""
-        frame = self.partial
-        self.partial, self._remaining = None, 0
+        frame = self.partial.end(time_ns, packet)
         if frame is None:
             return
-        frame.end_with(time_ns, packet)
         if self._search.confirms(frame):
             self._frames.append(frame)
         else:
@@ -355,42 +339,24 @@ class FrameCutter:
                 time_ns, packet = frame.start_time_ns, frame.start_packet
             self._out_of_sync(end, None, time_ns, packet)
 
-    def _begin_prefix(self, segments: Segments, index: int, offset: int, used: int) -> None:
-        """Begin a size prefix that a segment has only a part of: the rest comes, or was cut off."""
-        length, captured = segments.length[index], segments.captured[index]
-        time_ns, packet = segments.time_ns[index], segments.packet[index]
-        if captured < length:
-            self._search.skipped_bytes += length - used
-            self._out_of_sync(offset + used, None, time_ns, packet, search_from=offset + length)
-            return
-        start = segments.start[index]
-        self._prefix = bytes(segments.buffer[start + used : start + captured])
-        self._prefix_frame = Frame(0, offset + used, time_ns, packet)
-
     def _complete_prefix(self, frame: Frame, segments: Segments, index: int) -> int:
         """Add the rest of a split size prefix; return how many bytes of the segment it takes."""
-        length, captured = segments.length[index], segments.captured[index]
-        time_ns, packet = segments.time_ns[index], segments.packet[index]
-        take = min(4 - len(self._prefix), length)
-        if captured < take:
+        time_ns, packet = segments.times[index], segments.packets[index]
+        taken = self._prefix.add(segments, index)
+        if taken < 0:
             self._out_of_sync(frame.stream_offset, None, time_ns, packet)
             return 0
-        start = segments.start[index]
-        self._prefix += bytes(segments.buffer[start : start + take])
-        if len(self._prefix) < 4:
-            return take
-        prefix, self._prefix, self._prefix_frame = self._prefix, b"", None
-        size = _SIZE(prefix)[0]
-        if (size < self._smallest or size > self._largest) and not self._may_be_small(size):
+        size = self._prefix.size
+        if size is None:
+            return taken
+        if not self._sizes.accepts(size):
             self._out_of_sync(frame.stream_offset, size, time_ns, packet)
             return 0
-        frame.length = size + 4
-        frame.add(0, memoryview(prefix))
-        self.partial = frame
-        self._remaining = size
+        self._prefix.end(frame, size)
+        self.partial.frame, self.partial.remaining = frame, size
         if size == 0:
             self._finish(time_ns, packet)
-        return take
+        return taken
 
     # -- gaps and loss of sync -------------------------------------------------------------------
 
@@ -405,14 +371,12 @@ class FrameCutter:
         if search.is_on:
             search.clear()
             return []
-        frame = self.partial
-        if frame is None or gap.length > self._remaining:
+        partial = self.partial
+        if partial.frame is None or gap.length > partial.remaining:
             self._out_of_sync(gap.stream_offset, None, gap.time_ns, gap.packet)
             return []
-        frame.missing_bytes += gap.length
-        frame.lost_bytes += gap.length
-        self._remaining -= gap.length
-        if self._remaining == 0:
+        partial.lose(gap.length)
+        if partial.remaining == 0:
             self._finish(0, NO_PACKET)
         return []
 
@@ -427,13 +391,11 @@ class FrameCutter:
     ) -> None:
         self._losses.append(SyncLoss(stream_offset, size, time_ns, packet))
         self._search.is_on = True
-        if self.partial is not None:
+        if self.partial.frame is not None:
             # Its bytes so far may contain the header; its size on the wire is known.
-            self.partial.missing_bytes += self._remaining
-            self.partial.lost_bytes += self._remaining
+            self.partial.lose(self.partial.remaining)
             self._finish(0, NO_PACKET)
-        self._prefix = b""
-        self._prefix_frame = None
+        self._prefix.clear()
         self._search_from = stream_offset if search_from is None else search_from
 
 

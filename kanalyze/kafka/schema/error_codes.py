@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kanalyze.kafka.schema.error_table import ERRORS
 
-__all__ = ["error_code", "error_name", "is_known_error", "is_retriable"]
+__all__ = ["error_code", "error_name", "is_retriable"]
 
 _UNKNOWN = "UNKNOWN_"
 
@@ -33,8 +33,3 @@ def is_retriable(code: int) -> bool:
     """Whether a client may send the request again; False for 0 and for unknown codes."""
     found = ERRORS.get(code)
     return found is not None and found[1]
-
-
-def is_known_error(code: int) -> bool:
-    """Whether the code is in Kafka's table."""
-    return code in ERRORS

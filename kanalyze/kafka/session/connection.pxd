@@ -17,7 +17,7 @@ cdef class KafkaConnection:
     cdef public ExchangeBuilder _builder
     cdef public object _partials
 
-    @cython.locals(cut=CutFrames)
+    @cython.locals(cut=CutFrames, request=Frame, response=Frame)
     cpdef ConnectionEvents feed(self, tuple items)
     @cython.locals(cutter=FrameCutter, responses=list, cut=CutFrames)
     cdef _feed_responses(self, list items, list requests, ConnectionEvents events)

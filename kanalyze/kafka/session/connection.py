@@ -192,8 +192,13 @@ class KafkaConnection:
         if cut.losses:
             self._builder.losses.add(cut.losses, self.client_side, events)
         self._feed_responses(items[1 - self.client_side], cut.frames, events)
-        if self._requests.partial is not None or self._responses.partial is not None:
-            self._trim_partials(events)
+        request, response = self._requests.partial.frame, self._responses.partial.frame
+        if request is not None:
+            self._partials.add_request(request, self.client_side, events)
+            request.detach()
+        if response is not None:
+            self._partials.add_response(response, 1 - self.client_side, events)
+            response.detach()
         self._builder.bodies.detach_pending()
         return events
 
@@ -260,18 +265,9 @@ class KafkaConnection:
             builder.add_request(requests[position], events)
             position += 1
 
-    def _trim_partials(self, events: ConnectionEvents) -> None:
-        """Keep the needed bytes of messages that continue in the next batch."""
-        if self._requests.partial is not None:
-            self._partials.add_request(self._requests.partial, self.client_side, events)
-            self._requests.partial.detach()
-        if self._responses.partial is not None:
-            self._partials.add_response(self._responses.partial, 1 - self.client_side, events)
-            self._responses.partial.detach()
-
     def _end_within(self, cutter: FrameCutter, side: int, events: ConnectionEvents) -> Frame | None:
         """Return the frame that a direction ends within, and report it; None if none."""
-        frame, seen_bytes = cutter.partial, cutter.partial_bytes
+        frame, seen_bytes = cutter.partial.frame, cutter.partial.seen_bytes
         if frame is not None:
             self._builder.bodies.undecoded_bytes += seen_bytes
             anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, side)

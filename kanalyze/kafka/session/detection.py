@@ -25,13 +25,12 @@ from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 from kanalyze.kafka.session.request_scan import RequestScanner, ScanState
 from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.kafka.session.tls import (
-    find_records,
     is_alert,
     is_client_hello,
-    looks_like_tls,
     records_fit,
 )
 from kanalyze.model.streams import Chunk
+from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -62,7 +61,6 @@ _ONE_SIDED_BYTES = 16 * 1024
 """Bytes without a request that are buffered while the other end is silent: its request may be
 captured after the response."""
 _LONG_BYTES = 64 * 1024
-_TLS_HEAD_BYTES = 5
 
 
 class KafkaMatch(NamedTuple):
@@ -108,12 +106,12 @@ class UndecidedStream:
     @property
     def from_start(self) -> bool:
         """True if the first buffered byte is the stream's first one."""
-        return self.opened and self.buffer.is_whole and not self.buffer.begins_with_gap
+        return self.opened and self.buffer.is_whole and not self.buffer.runs.begins_with_gap
 
     @property
     def is_known_no_client(self) -> bool:
         """True if the stream's first bytes were seen and are not those of a Kafka client."""
-        return self.opened and not self.buffer.begins_with_gap and self.first.is_hopeless
+        return self.opened and not self.buffer.runs.begins_with_gap and self.first.is_hopeless
 
 
 class UndecidedConnection:
@@ -214,9 +212,11 @@ class UndecidedConnection:
         if side.is_tls or side.buffer.payload_bytes > 2 * _STEP_BYTES:
             return
         head = side.buffer.head
-        if looks_like_tls(head[:_TLS_HEAD_BYTES]):
+        if looks_like_record(head[:HEADER_BYTES]):
             # If the first byte of the stream was not seen, all bytes have to be records.
-            side.is_tls = side.opened or records_fit(side.buffer.read(0, side.buffer.first_run_end))
+            side.is_tls = side.opened or records_fit(
+                side.buffer.read(0, side.buffer.runs.first_end)
+            )
 
 
 class ProtocolDetector:
@@ -245,7 +245,7 @@ class ProtocolDetector:
         if other:
             begun = _first_captured(other)
             answer = _NO_BYTES if begun is None else _first_segment(begun)
-            if len(answer) < _TLS_HEAD_BYTES or looks_like_tls(answer):
+            if len(answer) < HEADER_BYTES or looks_like_record(answer):
                 return None
         return _AT_FIRST_SIGHT[side]
 
@@ -323,7 +323,7 @@ class ProtocolDetector:
         if side.from_start:
             self._first.look(side.first, side.buffer, last=last)
             wire = self._first_wire(side, other, last=last)
-            if wire is not None or side.buffer.is_unbroken or side.first.is_hopeless:
+            if wire is not None or side.buffer.runs.is_unbroken or side.first.is_hopeless:
                 return wire
         return self._scanner.look(side.scan, side.buffer, other.buffer, last=last)
 
@@ -363,7 +363,7 @@ class ProtocolDetector:
         heads = side.first.heads
         if not heads or not other.from_start:
             return None
-        answers = other.buffer.read(0, min(other.buffer.first_run_end, _STEP_BYTES))
+        answers = other.buffer.read(0, min(other.buffer.runs.first_end, _STEP_BYTES))
         fits = side.first.new == "yes"
         found = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
         return True if True in found else found[0]

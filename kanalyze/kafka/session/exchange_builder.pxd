@@ -3,7 +3,6 @@ cimport cython
 
 from kanalyze.kafka.framing.frame cimport NO_PACKET, Frame
 from kanalyze.kafka.framing.headers cimport RequestHeader
-from kanalyze.kafka.session.connection_anomalies cimport frame_anomaly
 from kanalyze.kafka.session.completion cimport ExchangeCompletion
 from kanalyze.kafka.session.correlation cimport Correlator
 from kanalyze.kafka.session.early_responses cimport EarlyResponses
@@ -28,6 +27,7 @@ cdef class ExchangeBuilder:
     cdef int _client_side
     cdef MessageReader _reader
     cdef ExchangeCompletion _completion
+    cdef object _non_messages
     cdef public OneWayRequests _one_way
     cdef public EarlyResponses _early
     cdef public long long _previous_ns

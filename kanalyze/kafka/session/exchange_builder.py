@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.session.completion import ExchangeCompletion
-from kanalyze.kafka.session.connection_anomalies import exchange_anomaly, frame_anomaly
+from kanalyze.kafka.session.connection_anomalies import exchange_anomaly
 from kanalyze.kafka.session.correlation import Correlator
 from kanalyze.kafka.session.early_responses import EarlyResponses
 from kanalyze.kafka.session.exchange import Message
 from kanalyze.kafka.session.login import Login
 from kanalyze.kafka.session.message_bodies import MessageBodies
+from kanalyze.kafka.session.non_messages import NonMessages
 from kanalyze.kafka.session.one_way import OneWayRequests
 from kanalyze.kafka.session.sync_losses import SyncLosses
 from kanalyze.kafka.session.token_ranges import PREFIX_BYTES, TokenRanges
@@ -68,6 +69,7 @@ class ExchangeBuilder:
         "_client_side",
         "_completion",
         "_early",
+        "_non_messages",
         "_one_way",
         "_previous_ns",
         "_reader",
@@ -77,7 +79,7 @@ class ExchangeBuilder:
         "losses",
         "tokens",
     )
-    _LEFT_OUT = ("_client_side", "_completion", "_reader")
+    _LEFT_OUT = ("_client_side", "_completion", "_non_messages", "_reader")
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class ExchangeBuilder:
         self.losses = SyncLosses(peers.tcp, client_side, self.correlator, self.tokens)
         self.bodies = MessageBodies(reader, keep)
         self.login = Login(peers, reader, locator, tokens_first=tokens_first)
+        self._non_messages = NonMessages(self.tokens, self.bodies, peers.tcp)
         self._completion = ExchangeCompletion(
             1 - client_side,
             reader,
@@ -197,12 +200,12 @@ class ExchangeBuilder:
         if self.login.raw is not None:
             kind = self.login.classify(frame, header, is_lossy=self.correlator.lost.any)
             if kind == "token":
-                self._add_token(frame, self._client_side, events)
+                self._non_messages.add_token(frame, self._client_side, events)
                 return None
             if kind == "unreadable":
                 header = None
         if header is None:
-            self._add_unreadable(frame, self._client_side, "request header", events)
+            self._non_messages.add_unreadable(frame, self._client_side, "request header", events)
         return header
 
     def _follow(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
@@ -244,7 +247,7 @@ class ExchangeBuilder:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             if not self._add_brokers_token(frame, events):
-                self._add_unreadable(frame, side, "correlation id", events)
+                self._non_messages.add_unreadable(frame, side, "correlation id", events)
             return
         exchange = self._match(frame, correlation_id, events)
         if exchange is None and self._one_way.has_any():
@@ -284,26 +287,13 @@ class ExchangeBuilder:
 
     # -- frames that are no messages --------------------------------------------------------------
 
-    def _add_token(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
-        events.token_bytes.append(self.tokens.of_frame(frame, side))
-        self.bodies.decoded_bytes += frame.length
-
     def _add_brokers_token(self, frame: Frame, events: ConnectionEvents) -> bool:
         """Return true if a frame that answers no request is a token, and count it."""
         is_lossy = self.correlator.lost.requests
         is_token = self.login.accepts_response(frame, is_lossy=is_lossy)
         if is_token:
-            self._add_token(frame, 1 - self._client_side, events)
+            self._non_messages.add_token(frame, 1 - self._client_side, events)
         return is_token
-
-    def _add_unreadable(
-        self, frame: Frame, side: int, detail: str, events: ConnectionEvents
-    ) -> None:
-        events.token_bytes.append(self.tokens.of_frame(frame, side))
-        self.bodies.undecoded_bytes += frame.length
-        kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        tcp = self.login.peers.tcp
-        events.anomalies.append(frame_anomaly(kind, tcp, frame, side, detail))
 
     # -- completion -------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class FirstBytes:
 
     def is_due(self, buffer: ReplayBuffer, *, last: bool) -> bool:
         """Return true if another check may change a verdict."""
-        return buffer.first_run_end >= self._next_end or (last and not self.is_hopeless)
+        return buffer.runs.first_end >= self._next_end or (last and not self.is_hopeless)
 
     def looked_at(self, view: memoryview) -> None:
         """Decide when to check again."""
@@ -119,7 +119,7 @@ class FirstBytesReader:
         """Bring ``first`` up to date, if new bytes may change it."""
         if not first.is_due(buffer, last=last):
             return
-        view = buffer.read(0, buffer.first_run_end)
+        view = buffer.read(0, buffer.runs.first_end)
         first.new = self.verdict(view)
         first.old = verdict_07(view)
         first.tokens = after_tokens(view, self.verdict) if first.new == "no" else "no"

@@ -48,7 +48,3 @@ cdef bint _may_be_old_produce(
 cdef list _responses(
     const unsigned char[::1] data, long long limit, pending, unsigned char[::1] table
 )
-@cython.locals(index=cython.longlong)
-cpdef list tls_records(
-    const unsigned char[::1] data, long long limit, int first_type, int last_type
-)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.schema.catalog import Catalog
 
-__all__ = ["RequestCandidates", "responses", "tls_records"]
+__all__ = ["RequestCandidates", "responses"]
 
 
 class RequestCandidates:
@@ -149,19 +149,6 @@ def _responses(
             continue
         size = int32_at(data, index)
         if 4 <= size <= LARGEST_FRAME_BYTES:
-            found.append(index)
-            if len(found) == MOST_CANDIDATES:
-                break
-    return found
-
-
-def tls_records(data: memoryview, limit: int, first_type: int, last_type: int) -> list[int]:
-    """Return the indices below ``limit`` where a TLS record may begin: its type, version 3.x."""
-    found: list[int] = []
-    for index in range(limit):
-        if data[index + 1] != 3 or data[index + 2] > 4:
-            continue
-        if first_type <= data[index] <= last_type:
             found.append(index)
             if len(found) == MOST_CANDIDATES:
                 break

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kanalyze.kafka.framing.trimming import is_worth_skimming
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class PartialMessages:
 
     def add_request(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
         """Drop the unneeded bytes of an incomplete request; report where tokens may be."""
-        if frame.is_worth_skimming:
+        if is_worth_skimming(frame):
             with suppress(WireError):
                 header = self._reader.request_header(frame)
                 if not self._builder.bodies.keeps_bytes(header.api_key):
@@ -54,7 +55,7 @@ class PartialMessages:
         request = self._builder.correlator.oldest(correlation_id)
         if request is None or request.api_key == _SASL_AUTHENTICATE:
             events.token_bytes.append(self._builder.tokens.of_partial(frame, side))
-        if request is None or request.api_key is None or not frame.is_worth_skimming:
+        if request is None or request.api_key is None or not is_worth_skimming(frame):
             return
         if not self._builder.bodies.keeps_bytes(request.api_key):
             with suppress(WireError):

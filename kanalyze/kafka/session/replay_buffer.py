@@ -147,91 +147,136 @@ class _SegmentRows:
         return found
 
 
+class ContiguousRuns:
+    """Where the runs of one direction end: sequences of bytes without a hole between them.
+
+    A gap ends a run, and so does a segment that the snap length cut.
+
+    Attributes:
+        begins_with_gap: bytes are missing before the first captured byte.
+        first_end: position where the run that begins at position 0 ends so far.
+    """
+
+    __slots__ = ("_ends", "_has_ended", "begins_with_gap", "first_end")
+
+    def __init__(self) -> None:
+        self.begins_with_gap = False
+        self.first_end = 0
+        self._has_ended = False
+        """Whether the first run has ended."""
+        self._ends = array("q")
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.begins_with_gap, self.first_end, self._has_ended, tuple(self._ends)
+
+    @classmethod
+    def from_state(cls, state: object, begin: int, end: int) -> ContiguousRuns:
+        """Make the runs of bytes from ``begin`` to ``end`` from a state; raises ValueError."""
+        made = cls()
+        made.begins_with_gap, made.first_end, made._has_ended, ends = fields(state, "bnbt")
+        made._ends = array("q", items(ends, "n"))
+        found = made._ends.tolist()
+        if found != sorted(found) or (found and (found[0] < begin or found[-1] > end)):
+            raise ValueError("a run that ends outside the buffer")
+        return made
+
+    @property
+    def is_unbroken(self) -> bool:
+        """True if no hole has come yet."""
+        return not (self._has_ended or self.begins_with_gap)
+
+    @property
+    def is_first(self) -> bool:
+        """True if the run that begins at position 0 has not ended."""
+        return not self._has_ended
+
+    def extend(self, end: int) -> None:
+        """Note that the last run goes on, to a position."""
+        if not self._has_ended:
+            self.first_end = end
+
+    def break_at(self, end: int) -> None:
+        """End the last run at a position, if it has any bytes."""
+        if end == 0:
+            self.begins_with_gap = True
+            return
+        self._has_ended = True
+        if not self._ends or self._ends[-1] != end:
+            self._ends.append(end)
+
+    def end_after(self, position: int) -> int | None:
+        """Return where the run of the byte at a position ends; None if it may go on."""
+        index = bisect_right(self._ends, position)
+        return self._ends[index] if index < len(self._ends) else None
+
+    def drop_before(self, begin: int) -> None:
+        """Drop the runs that end at a position or before."""
+        del self._ends[: bisect_right(self._ends, begin)]
+
+
 class ReplayBuffer:
     """The buffered bytes of one direction.
 
     Positions count captured bytes from the first one ever added; they stay the same when old
-    bytes are dropped. A run is a sequence of contiguous bytes: a gap ends it, and so does a segment
-    that the snap length cut.
+    bytes are dropped.
 
     Attributes:
         payload_bytes: bytes of the direction on the wire so far, without gaps.
         head: the first bytes, at most ``HEAD_BYTES``, up to the first hole.
-        begins_with_gap: bytes are missing before the first captured byte.
+        runs: which bytes follow each other without a hole.
+        begin: position of the first byte buffered.
         is_whole: no byte was dropped.
         end_offset: stream offset after the last buffered byte, and after a gap behind it.
-        ends: positions where the buffered runs ended, in rising order.
-        first_run_end: position where the run that begins at position 0 ends so far.
     """
 
     __slots__ = (
-        "_begin",
-        "_broken",
         "_data",
         "_rows",
-        "begins_with_gap",
+        "begin",
         "end_offset",
-        "ends",
-        "first_run_end",
         "head",
         "is_whole",
         "payload_bytes",
+        "runs",
     )
 
     def __init__(self) -> None:
         self.payload_bytes = 0
         self.head = b""
-        self.begins_with_gap = False
+        self.runs = ContiguousRuns()
         self.is_whole = True
         self.end_offset = 0
-        self.ends = array("q")
-        self.first_run_end = 0
-        self._broken = False
         self._data = bytearray()
-        self._begin = 0
+        self.begin = 0
         self._rows = _SegmentRows()
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return (
-            *(self.payload_bytes, self.head, self.begins_with_gap, self.end_offset),
-            *(tuple(self.ends), self.first_run_end, self.is_whole, self._broken),
-            *(bytes(self._data), self._begin, self._rows.state()),
+            *(self.payload_bytes, self.head, self.end_offset, self.is_whole),
+            *(bytes(self._data), self.begin, self._rows.state(), self.runs.state()),
         )
 
     @classmethod
     def from_state(cls, state: object) -> ReplayBuffer:
         """Make one from a state; raises ValueError for any other value."""
-        values = fields(state, "nybntnbbynt")
         made = cls()
-        made.payload_bytes, made.head, made.begins_with_gap, made.end_offset = values[:4]
-        made.ends, made.first_run_end = array("q", items(values[4], "n")), values[5]
-        made.is_whole, made._broken, data, made._begin, rows = values[6:]
+        made.payload_bytes, made.head, made.end_offset, *rest = fields(state, "nynbyntt")
+        made.is_whole, data, made.begin, rows, runs = rest
         made._data += data
-        made._rows = _SegmentRows.from_state(rows, made._begin)
+        made._rows = _SegmentRows.from_state(rows, made.begin)
         if sum(max(0, captured) for captured in made._rows.captured) != len(data):
             raise ValueError("other bytes than those of the segments")
-        ends = made.ends.tolist()
-        if ends != sorted(ends) or (ends and (ends[0] < made._begin or ends[-1] > made.end)):
-            raise ValueError("a run that ends outside the buffer")
+        made.runs = ContiguousRuns.from_state(runs, made.begin, made.end)
         if len(made.head) > HEAD_BYTES:
             raise ValueError("a head of too many bytes")
         return made
 
     @property
-    def begin(self) -> int:
-        """Position of the first byte buffered."""
-        return self._begin
-
-    @property
     def end(self) -> int:
         """Position after the last byte buffered."""
-        return self._begin + len(self._data)
-
-    @property
-    def is_unbroken(self) -> bool:
-        """True if no hole has come yet."""
-        return not (self._broken or self.begins_with_gap)
+        return self.begin + len(self._data)
 
     @property
     def buffered_bytes(self) -> int:
@@ -262,13 +307,13 @@ class ReplayBuffer:
 
     def read(self, first: int, last: int) -> memoryview:
         """Return a copy of the bytes buffered at positions ``first`` to ``last``."""
-        begin = self._begin
+        begin = self.begin
         return memoryview(bytes(self._data[max(0, first - begin) : max(0, last - begin)]))
 
     def find(self, pattern: bytes, first: int) -> int:
         """Return the position of ``pattern`` at or after position ``first``, or -1."""
-        at = self._data.find(pattern, max(0, first - self._begin))
-        return -1 if at < 0 else at + self._begin
+        at = self._data.find(pattern, max(0, first - self.begin))
+        return -1 if at < 0 else at + self.begin
 
     def offset_of(self, position: int) -> int:
         """Return the stream offset of a buffered byte."""
@@ -279,9 +324,8 @@ class ReplayBuffer:
         first = self._rows.position_of(stream_offset)
         if first is None:
             return memoryview(b"")
-        ends = bisect_right(self.ends, first)
-        last = self.ends[ends] if ends < len(self.ends) else self.end
-        return self.read(first, min(first + size, last))
+        last = self.runs.end_after(first)
+        return self.read(first, min(first + size, self.end if last is None else last))
 
     def segment_at(self, position: int) -> int:
         """Return the bytes on the wire of the segment that begins at a position; 0 for none."""
@@ -299,40 +343,31 @@ class ReplayBuffer:
 
     def items(self) -> list[StreamItem]:
         """Return the buffered bytes as items of a stream."""
-        return self._rows.items(bytes(self._data), self._begin)
+        return self._rows.items(bytes(self._data), self.begin)
 
     def _add_segment(self, segments: Segments, index: int) -> int:
         start, length = segments.start[index], segments.length[index]
         captured = segments.captured[index]
         piece = segments.buffer[start : start + captured]
         self._append(length, captured, segments.time_ns[index], segments.packet[index])
-        if not self._broken and len(self.head) < HEAD_BYTES:
+        if self.runs.is_first and len(self.head) < HEAD_BYTES:
             self.head += bytes(piece[: HEAD_BYTES - len(self.head)])
         self._data += piece
         self.payload_bytes += length
-        if not self._broken:
-            self.first_run_end = self.end
+        self.runs.extend(self.end)
         if captured < length:
-            self._break()
+            self.runs.break_at(self.end)
         return captured + _ROW_BYTES
 
     def _add_gap(self, gap: Gap) -> None:
         if not self._rows:
             self._rows.stream_offset = self.end_offset = gap.stream_offset
         self._append(gap.length, _GAP, gap.time_ns, gap.packet)
-        self._break()
+        self.runs.break_at(self.end)
 
     def _append(self, length: int, captured: int, time_ns: int, packet: int) -> None:
         self.end_offset += length
         self._rows.append(self.end, length, captured, time_ns, packet)
-
-    def _break(self) -> None:
-        if self.end == 0:
-            self.begins_with_gap = True
-            return
-        self._broken = True
-        if not self.ends or self.ends[-1] != self.end:
-            self.ends.append(self.end)
 
     def _drop(self, rows: int) -> int:
         """Drop the bytes of the first rows; return how many."""
@@ -341,8 +376,8 @@ class ReplayBuffer:
         self.is_whole = False
         begin = self.end if rows >= len(self._rows) else self._rows.start[rows]
         self._rows.drop(rows)
-        dropped = begin - self._begin
+        dropped = begin - self.begin
         del self._data[:dropped]
-        del self.ends[: bisect_right(self.ends, begin)]
-        self._begin = begin
+        self.runs.drop_before(begin)
+        self.begin = begin
         return dropped

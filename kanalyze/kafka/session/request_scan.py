@@ -11,7 +11,6 @@ longer than other bytes: its head may be evidence enough, or what follows its en
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -144,11 +143,11 @@ class RequestScanner:
         scan.searched_07 = max(scan.searched_07, buffer.begin)
         while True:
             at = min(scan.searched, scan.searched_07)
-            index = bisect_right(buffer.ends, at)
-            ends_here = index < len(buffer.ends)
-            end = buffer.ends[index] if ends_here else buffer.end
-            wire = self._run(scan, buffer, end, final=last or ends_here)
-            if wire is not None or not ends_here:
+            end = buffer.runs.end_after(at)
+            if end is None:
+                return self._run(scan, buffer, buffer.end, final=last)
+            wire = self._run(scan, buffer, end, final=True)
+            if wire is not None:
                 return wire
             scan.searched = scan.searched_07 = end
 

@@ -13,7 +13,7 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.session.tls import looks_like_tls
+from kanalyze.model.tls_record import looks_like_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,7 +162,7 @@ def _matches(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
 
 # The surest checks come first; those for text, which other protocols may begin with, last.
 _TESTS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
-    ("tls", looks_like_tls),
+    ("tls", looks_like_record),
     ("http", _matches(_HTTP)),
     ("ssh", _matches(_SSH)),
     ("amqp", _matches(_AMQP)),

@@ -171,6 +171,11 @@ class ConnectionTracker:
             return other.protocol == "unknown"
         return self._undecided.is_long_undecided(tcp)
 
+    def is_tls(self, tcp: TcpConnection) -> bool:
+        """Return true if an open connection has TLS."""
+        other = self._others.get(tcp.serial)
+        return other is not None and other.protocol == "tls"
+
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response, connection by connection.
 

@@ -146,15 +146,15 @@ class Kafka07Connection:
         if losses:
             self._builder.lose_sync(events)
         for cutter, _ in self._sides():
-            if cutter.partial is not None:
-                cutter.partial.detach()
+            if cutter.partial.frame is not None:
+                cutter.partial.frame.detach()
         return events
 
     def close(self) -> ConnectionEvents:
         """End the connection; return what is left: requests without a response."""
         events = ConnectionEvents()
         for cutter, side in self._sides():
-            frame, seen_bytes = cutter.partial, cutter.partial_bytes
+            frame, seen_bytes = cutter.partial.frame, cutter.partial.seen_bytes
             if frame is not None:
                 self._builder.undecoded_bytes += seen_bytes
                 anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, side)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ExpressionFilter"]
 
 _DLT: Final = {RAW_IP: 12}
-"""What libpcap calls a link type where that is not the LINKTYPE_ value of files."""
+"""libpcap's own numbers of link types, where they differ from the LINKTYPE_ values in files."""
 _REJECTS_ALL: Final = "expression rejects all packets"
 
 
@@ -43,15 +43,15 @@ class ExpressionFilter:
     """Selects the packets that tcpdump selects by the same expression."""
 
     def __init__(self, text: str) -> None:
-        """Check the expression; raises as :func:`compile_expression` does.
+        """Check the expression; raises what :func:`compile_expression` raises.
 
-        The link types of the packets are not known yet. So the expression has to be right for
+        The link types of the packets are not known yet. So the expression must be valid for
         Ethernet or for Linux cooked packets, which have a direction (``inbound``).
         """
         self._text = text
         self._matches = load_libpcap().pcap_offline_filter
         self._programs: dict[int, BpfProgram] = {}
-        """By link type."""
+        """Compiled programs by link type."""
         try:
             self._program(ETHERNET)
         except UsageError as error:

@@ -59,7 +59,7 @@ class InterfaceFeed:
         Raises CaptureError if the interface is back and cannot be opened.
         """
         packets = self._capture.read(timeout_s)
-        # The buffer of a removed interface is read to its end before.
+        # A removed interface's buffer is read to the end first.
         if packets is None and self._clock_ns() >= self._look_ns:
             self._look_ns = self._clock_ns() + _LOOK_EVERY_NS
             if self._capture.state is InterfaceState.REMOVED:

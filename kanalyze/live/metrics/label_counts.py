@@ -67,7 +67,7 @@ class LabelValues:
         self.name = name
         self.limit = limit
         self.texts = [OTHER, null]
-        """By slot."""
+        """Texts of the values, by slot."""
         self.folded = 0
         """The number of items counted under :data:`OTHER`."""
         self._reserved = frozenset(filter(None, self.texts))

@@ -3,14 +3,14 @@
 In: a registry of ``prometheus_client``; an address to listen on. Out: responses in the format that
 a client accepts (Prometheus text or OpenMetrics). Must not know: what is counted.
 
-The server of ``prometheus_client`` does not do: it answers requests for any host, and neither their
-number, nor their time, nor their size is limited.
+The server of ``prometheus_client`` is not used: it answers requests for any host, and limits
+neither their number, nor their time, nor their size.
 
 - Clients may be slow, endless or many. So a request has a time limit and a size limit, and the
-  number of connections is limited: one that has sent no request yet, or does not read its response,
-  is closed to make room for the next.
-- A web page may have its own name resolve to this machine (DNS rebinding). So the ``Host`` of a
-  request has to be a name of this machine.
+  number of connections is limited: to make room for the next one, a connection is closed that has
+  not sent a request yet, or does not read its response.
+- A web page may make its own name resolve to this machine (DNS rebinding). So the ``Host`` of a
+  request must be a name of this machine.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class MetricsServer:
             reason = getattr(error, "strerror", None) or error
             raise KanalyzeError(f"cannot serve metrics on {where}: {reason}") from None
         self.address = ListenAddress(where.host, self._server.socket.getsockname()[1])
-        """Where it listens, with the port that was chosen for port 0."""
+        """The address it listens on, with the actual port if 0 was given."""
         self._thread = Thread(
             target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
         )

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from kanalyze.common.escaping import escape
 from kanalyze.errors import UsageError
-from kanalyze.live.recorder.packet_ring import EndpointHashes, PacketRing
+from kanalyze.live.recorder.packet_ring import PacketRing
 from kanalyze.live.window.row_measures import held_back_on_purpose
 from kanalyze.model.tcp import Endpoint
-from kanalyze.render.units import duration_text
+from kanalyze.net.endpoint_hashes import EndpointHashes
+from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.numpy_arrays import ints_of, lists_of, words_of
 
 if TYPE_CHECKING:
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import Row
 
-__all__ = ["PacketRecorder", "PacketSink", "comment_of"]
+__all__ = ["PacketRecorder", "PacketSink"]
 
 _NS_PER_S: Final = 1_000_000_000
 _SETTLE_NS: Final = 2 * _NS_PER_S
 """How long packets are buffered besides the lead: rows of other connections may select earlier
 packets."""
-_MAX_CLIENT_ID_CHARS: Final = 200
 MAX_ROWS_PER_S: Final = 500
 """Per second of the capture; ``kanalyze live --help`` names it."""
 _CLOCK_SET_BACK_S: Final = 60
@@ -64,7 +63,7 @@ class _RowRateLimit:
         self._most = most
         self._second = -1
         self._count = 0
-        """Of that second, so far."""
+        """Number of rows admitted in that second so far."""
 
     def admit(self, seconds: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows are within the limit, by the second of each."""
@@ -225,19 +224,6 @@ class PacketRecorder:
         text = comment_of(row)
         # On the first packet that is not written yet.
         any(self._ring.comment(packet, text) for packet in packets)
-
-
-def comment_of(row: Row) -> str:
-    """Return the comment for a request: one line, with control characters escaped."""
-    api = row.api_name or ("?" if row.api_key is None else f"API {row.api_key}")
-    parts = [api if row.api_version is None else f"{api} v{row.api_version}"]
-    if row.client_id is not None:
-        parts.append(f"client {escape(row.client_id[:_MAX_CLIENT_ID_CHARS])}")
-    parts.append(row.status.replace("_", " ") if row.status != "error" else "")
-    parts.append(", ".join(dict.fromkeys(error.name for error in row.errors[:8])))
-    if row.latency_ns is not None:
-        parts.append(f"latency {duration_text(row.latency_ns)}")
-    return "; ".join(filter(None, parts))
 
 
 def _may_match(block: RowBlock, row_filter: RowFilter) -> NDArray[np.bool_]:

@@ -10,7 +10,6 @@ when a connection is first searched in it.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import deque
 from functools import cached_property
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.live.recorder.token_redaction import SegmentPayloads, TokenRedactor
 from kanalyze.model.packet_arrays import PacketArrays
+from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.segment_columns import ACK, FIN, SYN
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 
     from kanalyze.model.packets import PacketBatch
     from kanalyze.model.streams import TokenBytes
-    from kanalyze.model.tcp import Endpoint
 
-__all__ = ["EndpointHashes", "PacketRing", "SelectedPackets"]
+__all__ = ["PacketRing", "SelectedPackets"]
 
 _CHUNKS: Final = 32
 """The ring drops a chunk at a time to stay within its limit."""
 _PACKET_BYTES: Final = 224
-"""Memory of a packet besides its bytes: its columns and those of its headers."""
+"""Memory of a packet in addition to its bytes: its columns and those of its headers."""
 _HANDSHAKE_PACKETS: Final = 3
 _MAX_SEARCHED: Final = 10_000
 _MAX_COMMENTS: Final = 100
@@ -49,40 +48,17 @@ _SET_BACK_NS: Final = 1_000_000_000
 """Times of two interfaces may differ by this much; a larger step back is a clock that was set."""
 _MAX_STEP_NS: Final = 10_000_000_000
 
-_MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
-"""Odd multipliers with irregular bits; which ones does not matter."""
-_SHIFT: Final = np.uint64(29)
-_U64: Final = (1 << 64) - 1
 _U32: Final = (1 << 32) - 1
 _HALF: Final = 1 << 31
-
-
-class EndpointHashes(NamedTuple):
-    """Hashes of the addresses and ports of a connection.
-
-    Two connections with the same hashes, which is unlikely, are found together.
-    """
-
-    first: np.uint64
-    second: np.uint64
-    both: np.uint64
-    """The hash of the connection, the same in both directions."""
-
-    @classmethod
-    def of(cls, first: Endpoint, second: Endpoint) -> EndpointHashes:
-        """Hash two endpoints; raises ValueError for a wrong address."""
-        # As arrays: a NumPy scalar would warn of the overflow that is meant here.
-        one, other = (_mixed(*_columns(end)) for end in (first, second))
-        return cls(one[0], other[0], (one + other)[0])
 
 
 class SelectedPackets(NamedTuple):
     """Marked packets that left the ring."""
 
     packets: PacketBatch
-    """With a buffer of their own."""
+    """The packets, in a buffer of their own."""
     comments: dict[int, list[str]]
-    """By index of the packet in the batch."""
+    """Comments by index of the packet in the batch."""
 
 
 class PacketRing:
@@ -368,10 +344,7 @@ class _ChunkIndex:
         segments = SimpleNamespace(
             **{name: np.asarray(getattr(found, name)) for name in found.__slots__}
         )
-        senders = _mixed(segments.source_high, segments.source_low, segments.source_port)
-        receivers = _mixed(
-            segments.destination_high, segments.destination_low, segments.destination_port
-        )
+        senders, receivers = hashes_of_ends(found)
         # The sum is the same in both directions.
         keys = senders + receivers
         order = np.argsort(keys, kind="stable")
@@ -480,21 +453,6 @@ def _has_holes(parts: list[_SentSegments]) -> bool:
     begin = (sequence - sequence[0] + _HALF & _U32) - _HALF
     end = np.maximum.accumulate(begin + np.concatenate([part.length for part in parts]))
     return bool((begin[1:] > end[:-1]).any())
-
-
-def _mixed(
-    high: NDArray[np.uint64], low: NDArray[np.uint64], port: NDArray[np.integer]
-) -> NDArray[np.uint64]:
-    mixed = (high * _MIX[0] ^ low) * _MIX[1] ^ port.astype(np.uint64)
-    mixed *= _MIX[0]
-    mixed ^= mixed >> _SHIFT
-    return mixed
-
-
-def _columns(end: Endpoint) -> tuple[NDArray[np.uint64], ...]:
-    address = int(ipaddress.ip_address(end.ip))
-    numbers = address >> 64, address & _U64, end.port
-    return tuple(np.array([number], np.uint64) for number in numbers)
 
 
 def _chunks_of(

@@ -4,8 +4,6 @@ In: packets. Out: a file that Wireshark can read at any time, and older files be
 know: why packets are recorded.
 
 Packets contain user data: only the owner can read the files, and symbolic links are not followed.
-
-The format is that of the Internet-Draft draft-ietf-opsawg-pcapng.
 """
 
 from __future__ import annotations
@@ -15,58 +13,33 @@ import fcntl
 import os
 import re
 import stat
-import struct
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
+from kanalyze.capture.formats.pcapng_encoder import (
+    LONGEST_OWN_BEGIN,
+    PacketBlocks,
+    begins_as_own,
+    decryption_secrets,
+    interface_description,
+    numbered,
+    section_header,
+)
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.live.recorder.numbered_files import numbered_files, remove_oldest
-from kanalyze.model.packet_arrays import PacketArrays, overlapping
-from kanalyze.version import __version__
+from kanalyze.tls.keylog import TLS_KEY_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from io import FileIO
     from types import TracebackType
 
-    from numpy.typing import NDArray
-
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["PcapngWriter"]
-
-_SECTION: Final = 0x0A0D0D0A
-_BYTE_ORDER: Final = 0x1A2B3C4D
-_UNKNOWN_LENGTH: Final = -1
-_INTERFACE: Final = 1
-_ENHANCED: Final = 6
-_APPLICATION: Final = f"kanalyze {__version__}".encode()
-
-_END: Final = 0
-_COMMENT: Final = 1
-_USER_APPLICATION: Final = 4
-_INTERFACE_NAME: Final = 2
-_RESOLUTION: Final = 9
-_NANOSECONDS: Final = b"\x09"
-_MAX_OPTION_BYTES: Final = 0xFFFF
-
-_PACKET: Final = np.dtype(
-    [
-        ("kind", "<u4"),
-        ("length", "<u4"),
-        ("interface", "<u4"),
-        ("time_high", "<u4"),
-        ("time_low", "<u4"),
-        ("captured", "<u4"),
-        ("wire", "<u4"),
-    ]
-)
-_PACKET_FRAME_BYTES: Final = _PACKET.itemsize + 4
-"""The fields before a packet, and the block length behind it."""
 
 
 class PcapngWriter:
@@ -87,6 +60,7 @@ class PcapngWriter:
         interface: str = "",
         max_bytes: int = 256 << 20,
         max_files: int = 8,
+        key_log: KeyLog | None = None,
     ) -> None:
         """Check the path; a file of an earlier run is later renamed as a full one is.
 
@@ -95,6 +69,8 @@ class PcapngWriter:
             interface: the name of the interface in the file; none if empty.
             max_bytes: the size of a file; a single larger write makes a larger file.
             max_files: the number of files with the current one; the oldest are removed.
+            key_log: its secrets of the sessions that were decrypted are written too, before the
+                packets; None for none.
 
         Raises:
             UsageError: a limit is below 1.
@@ -113,13 +89,16 @@ class PcapngWriter:
         self._interface = interface
         self._max_bytes = max_bytes
         self._max_files = max_files
+        self._key_log = key_log
+        self._sessions: set[bytes] = set()
+        """Names of those whose secrets are in the file."""
         self.packets = 0
         """Packets written to all files so far."""
         self._interfaces: dict[int, int] = {}
         """The numbers of the interfaces described in the file, by link type."""
         self._file: FileIO | None = None
         self._size = 0
-        """Of the complete blocks in the file; above 0 if it has packets."""
+        """Size of the complete blocks in the file; above 0 if it has packets."""
         try:
             _check_own(self._path)
             with tempfile.TemporaryFile(dir=self._path.parent):
@@ -137,18 +116,24 @@ class PcapngWriter:
         """
         if not len(packets):
             return
-        columns = PacketArrays.of(packets)
-        options = {row: _comment_options(texts) for row, texts in (comments or {}).items()}
-        offsets = _offsets(columns, options)
-        if self._size + offsets[-1] > self._max_bytes:
+        blocks = PacketBlocks(packets, comments or {})
+        if self._size + blocks.total_bytes > self._max_bytes:
             self.roll()
         file = self._create() if self._file is None else self._file
-        head = b"" if self._size else _SECTION_BLOCK
-        interfaces = self._numbered(columns)
-        data = self._encoded(columns, offsets, options, interfaces)
-        self._put(file, head + self._described(interfaces), data)
-        self._interfaces = interfaces
+        head = b"" if self._size else section_header()
+        sessions = set(self._sessions)
+        head += self._secrets(sessions)
+        new = [each for each in blocks.link_types if each not in self._interfaces]
+        interfaces = self._interfaces | numbered(new, len(self._interfaces))
+        described = (interface_description(each, name=self._interface) for each in new)
+        self._put(file, head + b"".join(described), blocks.encoded(interfaces))
+        self._interfaces, self._sessions = interfaces, sessions
         self.packets += len(packets)
+
+    def _secrets(self, sessions: set[bytes]) -> bytes:
+        """Return a block with the secrets that the file has not yet; add their sessions."""
+        lines = b"" if self._key_log is None else b"".join(self._key_log.used_lines(sessions))
+        return decryption_secrets(TLS_KEY_LOG, lines) if lines else b""
 
     def roll(self) -> None:
         """Close and rename the file, if there is one; the next packet starts another."""
@@ -160,7 +145,7 @@ class PcapngWriter:
         """Close the file. Does nothing the second time."""
         file, self._file = self._file, None
         size, self._size = self._size, 0
-        self._interfaces = {}
+        self._interfaces, self._sessions = {}, set()
         if file is not None:
             file.close()
             if not size:
@@ -214,89 +199,6 @@ class PcapngWriter:
                 self._path.unlink()  # of a run that was killed, or of a full disk
         remove_oldest(folder, self._rolled, self._max_files - 1)
 
-    def _numbered(self, packets: PacketArrays) -> dict[int, int]:
-        """Return the numbers of interfaces, with new ones for the packets."""
-        numbers = dict(self._interfaces)
-        for link_type in np.unique(packets.link_type).tolist():
-            numbers.setdefault(link_type, len(numbers))
-        return numbers
-
-    def _described(self, interfaces: Mapping[int, int]) -> bytes:
-        """Return the blocks of the interfaces that the file does not describe yet."""
-        name = self._interface.encode("utf-8", "backslashreplace")
-        named = _option(_INTERFACE_NAME, name) if name else b""
-        options = named + _option(_RESOLUTION, _NANOSECONDS) + _end()
-        return b"".join(
-            _block(_INTERFACE, struct.pack("<HHI", link_type, 0, 0) + options)
-            for link_type in interfaces
-            if link_type not in self._interfaces
-        )
-
-    @staticmethod
-    def _encoded(
-        packets: PacketArrays,
-        offsets: NDArray[np.int64],
-        options: Mapping[int, bytes],
-        interfaces: Mapping[int, int],
-    ) -> bytearray:
-        """Return the blocks of packets, which begin at ``offsets``; the last one is the end."""
-        begins, lengths = offsets[:-1], np.diff(offsets)
-        fields = np.empty(len(packets), _PACKET)
-        time_ns = np.maximum(packets.time_ns, 0)
-        fields["kind"], fields["length"] = _ENHANCED, lengths
-        types, type_of = np.unique(packets.link_type, return_inverse=True)
-        fields["interface"] = np.array([interfaces[each] for each in types.tolist()])[type_of]
-        fields["time_high"], fields["time_low"] = time_ns >> 32, time_ns & 0xFFFFFFFF
-        fields["captured"], fields["wire"] = packets.captured_bytes, packets.wire_bytes
-        data = bytearray(int(offsets[-1]))
-        view = memoryview(data)
-        overlapping(view, f"V{_PACKET.itemsize}")[begins] = fields.view(f"V{_PACKET.itemsize}")
-        overlapping(view, "<u4")[offsets[1:] - 4] = lengths
-        # Copying packet by packet is faster than indexing by byte.
-        sources = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
-        targets = (begins + _PACKET.itemsize).tolist()
-        for target, (source, size) in zip(targets, sources, strict=True):
-            view[target : target + size] = packets.buffer[source : source + size]
-        for row, option in options.items():
-            end = int(offsets[row + 1]) - 4
-            view[end - len(option) : end] = option
-        return data
-
-
-def _offsets(packets: PacketArrays, options: Mapping[int, bytes]) -> NDArray[np.int64]:
-    """Return the offset of the block of each packet, and the end of the last one."""
-    lengths = (packets.captured_bytes + 3 & ~3) + _PACKET_FRAME_BYTES
-    for row, option in options.items():
-        lengths[row] += len(option)
-    return np.concatenate(([0], np.cumsum(lengths)))
-
-
-def _comment_options(texts: Sequence[str]) -> bytes:
-    options = [_option(_COMMENT, text.encode("utf-8", "backslashreplace")) for text in texts]
-    return b"".join(options) + _end()
-
-
-def _option(code: int, value: bytes) -> bytes:
-    value = value[:_MAX_OPTION_BYTES]
-    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
-
-
-def _end() -> bytes:
-    return struct.pack("<HH", _END, 0)
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    length = struct.pack("<I", len(body) + 12)
-    return struct.pack("<I", kind) + length + body + length
-
-
-_SECTION_BLOCK: Final = _block(
-    _SECTION,
-    struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
-    + _option(_USER_APPLICATION, _APPLICATION)
-    + _end(),
-)
-
 
 def _check_own(path: Path) -> bool:
     """Return whether there is a file, which kanalyze wrote and no run is writing.
@@ -328,6 +230,5 @@ def _is_own(file: FileIO) -> bool:
     """Return whether a file is empty, or begins as files of kanalyze do."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return False
-    begin = file.read(len(_APPLICATION) + 64)
-    is_section = begin[:4] == struct.pack("<I", _SECTION)
-    return not begin or (is_section and b"kanalyze" in begin)
+    begin = file.read(LONGEST_OWN_BEGIN)
+    return not begin or begins_as_own(begin)

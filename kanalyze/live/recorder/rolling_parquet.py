@@ -91,7 +91,7 @@ class RollingParquet:
         self._partial = self._target = self._folder
         self._begun_ns = self._begun_clock_ns = 0
         self._rows = 0
-        """In the open file."""
+        """Number of rows in the open file."""
         self.files = 0
         """Finished files."""
         self.lost_rows = 0

@@ -70,7 +70,7 @@ class _RedactedRange(NamedTuple):
 
     tcp: TcpConnection
     sequence: int
-    """Of the first byte."""
+    """Stream offset of the first byte."""
     length: int | None
     """None for everything from the sender."""
     age_ns: int

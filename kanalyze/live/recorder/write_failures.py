@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["WriteFailures"]
 
 _WELL_NS: Final = 60_000_000_000
-"""Writing has to succeed for so long: a full disk has room for a moment now and then."""
+"""Time for which writing must succeed: a full disk may have room for a moment."""
 
 
 class WriteFailures:

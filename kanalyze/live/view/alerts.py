@@ -48,9 +48,9 @@ _TIMES_USUAL = 3
 _HIGH_NS = 5_000_000
 """and not below this: smaller differences are noise."""
 _USUAL_STEPS = 15
-"""The usual latency needs so many steps before the window."""
+"""Number of steps before the window that the usual latency needs."""
 _MANY_REQUESTS = 100
-"""With fewer requests, p99 is the slowest one."""
+"""With fewer requests, p99 would be the slowest one."""
 _BAD_SEVERITY = 70
 """Findings from here on are red."""
 _NAME_LIMIT = 48
@@ -70,6 +70,7 @@ def alerts(snapshot: Snapshot) -> Iterator[Alert]:
     yield from _findings(snapshot)
     yield from _errors(snapshot)
     yield from _latency(snapshot)
+    yield from _given_up(snapshot)
     yield from _doubts(snapshot)
 
 
@@ -88,6 +89,19 @@ def _of_capture(snapshot: Snapshot) -> Iterator[Alert]:
         yield _nothing(capture, snapshot.idle_ns)
     elif snapshot.packets and not _has_requests(snapshot) and snapshot.window_ns >= _BEGINNING_NS:
         yield _no_requests(snapshot)
+
+
+def _given_up(snapshot: Snapshot) -> Iterator[Alert]:
+    tls = None if snapshot.capture is None else snapshot.capture.tls
+    if tls is not None and tls.given_up:
+        text = f"{_with_tls(tls.given_up)} and no secret in the key log, since the capture began"
+        yield Alert(text, _WARNING)
+
+
+def _with_tls(connections: int) -> str:
+    if connections == 1:
+        return "1 connection has TLS"
+    return f"{count_text(connections)} connections have TLS"
 
 
 def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
@@ -126,7 +140,13 @@ def _no_requests(snapshot: Snapshot) -> Alert:
         return Alert("responses without requests: is one direction captured elsewhere?", _WARNING)
     if snapshot.rows:
         return Alert(f"packets, but no requests for {duration_text(snapshot.window_ns)}", _WARNING)
-    return Alert("packets, but no Kafka in them: another port, or TLS?", _WARNING)
+    tls = None if snapshot.capture is None else snapshot.capture.tls
+    if tls is None or not tls.encrypted:
+        return Alert("packets, but no Kafka in them: another port, or TLS?", _WARNING)
+    text = f"packets, but no Kafka in them: {_with_tls(tls.encrypted)}"
+    if tls.given_up is None:
+        text += ", which --keylog FILE decrypts"
+    return Alert(text, _WARNING)
 
 
 def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
@@ -185,7 +205,7 @@ def _latency(snapshot: Snapshot) -> Iterator[Alert]:
 
 
 def _findings(snapshot: Snapshot) -> Iterator[Alert]:
-    """Yield what queries found, as far as it goes on."""
+    """Yield the findings that are still present."""
     if snapshot.findings is None:
         return
     for finding in snapshot.findings.findings:

@@ -546,7 +546,7 @@ _ERROR_CODES = LiveTable(
 
 
 def finding_text(finding: Finding) -> str:
-    """Return what was found, whom it concerns and the figures; escaped."""
+    """Return the figures of a finding and whom it concerns, escaped."""
     return f"{finding.title}: {_whom(finding)}: {shown(finding.what, _WORDS)}"
 
 
@@ -647,4 +647,4 @@ TABLES: tuple[LiveTable, ...] = (
     *(_APIS, _CLIENTS, _TOPICS, _SLOWEST, _GROUPS, _ERROR_CODES, _BROKERS),
     _FINDINGS,
 )
-"""In the order of their tabs."""
+"""The tables in the order of their tabs."""

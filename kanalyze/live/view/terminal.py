@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["HANGUP", "Terminal", "can_draw"]
 
 HANGUP = "ctrl-c"
-"""The key that stands for a terminal that is gone."""
+"""A pseudo-key: the terminal was closed."""
 
 _AT_ONCE = 128
 """Bytes of keys read per tick, so that no tick takes long."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.live.view.tables import LiveTable
     from kanalyze.live.view.view_state import ViewState
     from kanalyze.live.window.snapshot import Snapshot
+    from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.tables.row import Row
 
 __all__ = ["View", "filters_text", "render", "view_of"]
@@ -42,7 +43,7 @@ _HELP = (
     ("s", "sort by the next column; requests: the slowest first, or the latest"),
     ("r", "reverse the order"),
     ("/", "only requests that name this anywhere: a part of a name, or a glob (* ? [])"),
-    ("p, space", "pause the view; counting goes on"),
+    ("p, space", "pause the view; counting continues"),
     ("c", "clear the counts"),
     ("q, ctrl-c", "quit"),
 )
@@ -56,7 +57,7 @@ class View(NamedTuple):
 
     lines: list[Line]
     state: ViewState
-    """With the selected entry; see :meth:`ViewState.settled`."""
+    """The selected entry; see :meth:`ViewState.settled`."""
 
 
 def render(lines: Sequence[Line]) -> Text:
@@ -131,11 +132,20 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         text = f"dropped {'unknown' if dropped is None else count_text(dropped)}"
         _add(line, text, "bold red" if dropped else "dim", width)
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
+        if capture.tls is not None and (capture.tls.decrypted or capture.tls.encrypted):
+            _add(line, _tls_text(capture.tls), "yellow" if capture.tls.encrypted else "", width)
         _add(line, rate_text(snapshot.wire_bytes, snapshot.window_ns, "B"), "", width)
         _add(line, f"connections {count_text(capture.connections)}", "", width)
         if capture.in_flight is not None:
             _add(line, f"in flight {count_text(capture.in_flight.requests)}", "", width)
     return line
+
+
+def _tls_text(tls: TlsConnections) -> str:
+    if not tls.decrypted:
+        return f"TLS {count_text(tls.encrypted)} encrypted"
+    of = f"/{count_text(tls.decrypted + tls.encrypted)}" if tls.encrypted else ""
+    return f"TLS {count_text(tls.decrypted)}{of} decrypted"
 
 
 def _rates(snapshot: Snapshot, width: int) -> Line:
@@ -215,7 +225,7 @@ def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
 
 
 def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
-    """Return the tabs, and behind them what is filtered: the more room that takes, the shorter."""
+    """Return the tabs, then the filter; a long filter makes the tabs shorter."""
     only = [snapshot.filters]
     if state.typed is None:
         only.append(shown(state.pattern) if state.pattern else "")
@@ -256,7 +266,7 @@ def _foot(state: ViewState, width: int) -> Line:
 
 
 def _end_of(text: str, width: int) -> str:
-    """Return a text, or the end of it if there is no room for all."""
+    """Return a text; if there is no room for all of it, its end."""
     if cell_width(text) <= width:
         return text
     while text and cell_width(text) >= width:
@@ -299,7 +309,7 @@ def _help(width: int) -> list[Line]:
 # -- tables ---------------------------------------------------------------------------------------
 
 _OTHERS_LINES = (12, 6, 3)
-"""Entries of tables that are not chosen: so many of each, if there is room for all tables."""
+"""Number of entries of tables that are not selected, if there is room for all tables."""
 _MIN_LINES = 10
 """Lines for the chosen table before others are shown."""
 
@@ -331,7 +341,7 @@ def _tables(
 
 
 def _left_out(snapshot: Snapshot, state: ViewState) -> list[Line]:
-    """Return which findings are not looked for, above their table."""
+    """Return which findings are not searched for, above their table."""
     if not TABLES[state.table].finds or snapshot.findings is None:
         return []
     reasons = snapshot.findings.left_out.items()
@@ -347,7 +357,7 @@ _WORDS = 200
 def _requests(
     snapshot: Snapshot, state: ViewState, width: int, room: int
 ) -> tuple[list[Line], ViewState]:
-    """Return the requests of the entry that is opened, below what they are."""
+    """Return the requests of the open entry, below its description."""
     table, opened = TABLES[state.table], snapshot.opened
     line = table.opened(state.opened)
     rows = () if opened is None else opened.rows

@@ -28,7 +28,7 @@ class FilteredWindows:
     """Windows over chosen rows."""
 
     def __init__(self, rows: RecentRows, chosen: Callable[[RowBlock], NDArray[np.bool_]]) -> None:
-        """Sum up ``rows`` of which ``chosen`` is true."""
+        """Sum up the ``rows`` for which ``chosen`` is true."""
         self._rows = rows
         self._chosen = chosen
         self._serial = self._begun = self._first_step = 0
@@ -65,7 +65,7 @@ class FilteredWindows:
     def _begin(self) -> None:
         self._windows = Windows()
         self._begun, self._serial = self._rows.begun, 0
-        # Of a step of which some rows are gone the sums would be too low.
+        # If some rows of a step are gone, the sums of the step would be too low.
         self._first_step = self._rows.first_step
         steps = [each.step for each in self._rows.after(0) if each.step >= self._first_step]
         if steps:

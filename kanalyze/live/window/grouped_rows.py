@@ -105,7 +105,7 @@ class GroupedRows:
 
 
 def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
-    """Return a column as numbers from 0 on, equal where its values are; null is 0."""
+    """Return a column as numbers from 0: equal numbers for equal values; null is 0."""
     if isinstance(column, WordArray):
         return column.codes.astype(np.int64) + 1
     values, valid = column
@@ -147,14 +147,14 @@ def _narrow(key: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.uint16]:
 
 
 def _fits(values: NDArray[np.int64]) -> bool:
-    """Whether no sum over some of the values leaves int64."""
+    """Whether no sum of a subset of the values exceeds int64."""
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     count: int = values.shape[-1]
     return largest * count <= _INT64_MAX
 
 
 def _runs(values: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Latencies]:
-    """Return runs of so many values, one after the other."""
+    """Return consecutive runs of the values, with the given lengths."""
     ends = np.cumsum(counts)
     filled = np.flatnonzero(counts)
     made = [Latencies.of(())] * len(counts)

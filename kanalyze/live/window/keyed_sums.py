@@ -41,7 +41,7 @@ class KeyedSums(Generic[T]):
         self._limit = limit
         self._items: dict[Key, T] = {}
         self.others: T | None = None
-        """The sum of all keys beyond the limit; None while there are none."""
+        """The sum of all keys beyond the limit; None if there are none."""
 
     def __len__(self) -> int:
         return len(self._items)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EXACT_LIMIT", "RELATIVE_ERROR", "Latencies", "LatencySketch"]
 
 EXACT_LIMIT = 512
-"""Quantiles of up to so many values are exact."""
+"""Quantiles of up to this number of values are exact."""
 
 RELATIVE_ERROR = 1 / 256
 """No quantile is further than this share of itself from a value of that rank."""
@@ -39,7 +39,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class Latencies(NamedTuple):
-    """Values, and what is worth computing once for all sketches that they are added to."""
+    """Values, with precomputed data for all sketches that they are added to."""
 
     items: array[int]
     """Type code q."""
@@ -69,7 +69,7 @@ class LatencySketch:
         self.count = 0
         self.sum = 0
         self.min: int | None = None
-        """Smallest value; None when there is none."""
+        """Smallest value; None if there is none."""
         self.max: int | None = None
         # All values while they are at most EXACT_LIMIT; beyond, those not yet in a bucket.
         self._pending: array[int] = array("q")
@@ -86,7 +86,7 @@ class LatencySketch:
         self.add_values(Latencies.of(values))
 
     def add_values(self, values: Latencies) -> None:
-        """Add values that several sketches are to have."""
+        """Prepare values to be added to several sketches."""
         if not values.items:
             return
         self.count += len(values.items)

@@ -79,7 +79,7 @@ class _GroupCounts(NamedTuple):
     leaves: int = 0
     """LeaveGroup."""
     rejoins: int = 0
-    """Responses with REBALANCE_IN_PROGRESS: the member has to rejoin."""
+    """Responses with REBALANCE_IN_PROGRESS: the member must rejoin."""
     failures: int = 0
     """Failed requests of members, without errors that belong to a normal rebalance."""
 

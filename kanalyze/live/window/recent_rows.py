@@ -48,15 +48,15 @@ class RecentRows:
     """The latest rows, the oldest first."""
 
     def __init__(self, steps: int, step_ns: int) -> None:
-        """Keep the rows of so many steps."""
+        """Keep the rows of ``steps`` steps."""
         self._steps = steps
         self.step_ns = step_ns
         self._blocks: deque[RecentBlock] = deque()
         self._rows = self._bytes = self._serial = self._newest = 0
         self.begun = 0
-        """How often the rows began anew."""
+        """Number of times that all rows were discarded."""
         self.first_step = 0
-        """The first step of which no row was dropped."""
+        """The first step without dropped rows."""
 
     def add(self, step: int, block: RowBlock) -> None:
         """Add the rows of a step."""

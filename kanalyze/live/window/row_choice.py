@@ -60,7 +60,7 @@ def text_matches(pattern: str, texts: Iterable[str | None]) -> bool:
 
 
 class RowChoice:
-    """Chooses rows by their columns, and by items of their lists; all conditions have to hold."""
+    """Selects rows by their columns and by items of their lists; all conditions must be met."""
 
     def __init__(
         self,

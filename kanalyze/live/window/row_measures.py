@@ -42,7 +42,7 @@ _JOIN_APIS = frozenset({"JoinGroup"})
 
 
 def held_back_on_purpose(columns: Mapping[str, ColumnValues]) -> NDArray[np.bool_]:
-    """Return for each row whether the response was held back on purpose; false if not known."""
+    """Return for each row whether the response was held back on purpose; false if unknown."""
     waited: NDArray[np.bool_] = ints_of(columns["waited"]).values != 0
     return waited
 
@@ -51,7 +51,7 @@ class RowMeasures:
     """Measures of rows, each an array with an entry for each row."""
 
     def __init__(self, columns: Mapping[str, ColumnValues]) -> None:
-        """Measure rows, of which at least the columns that are asked for are given."""
+        """Measure rows; only the columns that are used must be there."""
         self._columns = columns
         status, api_name = self.words("status"), self.words("api_name")
         self.is_orphan = _is_one_of(status, {"orphan_response"})
@@ -106,7 +106,7 @@ class RowMeasures:
 
     @cached_property
     def partitions(self) -> PartitionMeasures | None:
-        """Partitions of rows that produce or fetch; None where there are none."""
+        """Partitions of rows that produce or fetch; None if there are none."""
         lists = self.lists("partitions")
         rows = rows_of_items(lists)
         carries = (self.is_produce | self.is_fetch)[rows]
@@ -123,7 +123,7 @@ class PartitionMeasures(NamedTuple):
     topic: WordArray
     topic_id: WordArray
     record_count: NDArray[np.int64]
-    """0 where it is not known, as ``record_bytes``."""
+    """0 if unknown, like ``record_bytes``."""
     record_bytes: NDArray[np.int64]
     is_refused: NDArray[np.bool_]
     """The response has an error: neither produced nor fetched."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.in_flight import InFlight
+    from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.tables.row import Row
 
 __all__ = [
@@ -54,7 +55,7 @@ class LatestFindings(NamedTuple):
     findings: tuple[Finding, ...]
     """The worst first."""
     left_out: Mapping[str, str]
-    """By name of a kind of finding: why it was not looked for."""
+    """By kind of finding: why it was not searched for."""
 
 
 class OpenedRows(NamedTuple):
@@ -94,6 +95,8 @@ class CaptureState(NamedTuple):
     :meth:`kanalyze.runtime.monitor.RunMonitor.doubts` returns them. None: not counted."""
     problems: tuple[str, ...] = ()
     """Why files cannot be written now."""
+    tls: TlsConnections | None = None
+    """Connections with TLS; None: not counted."""
 
 
 class ApiEntry(NamedTuple):
@@ -111,7 +114,7 @@ class ApiEntry(NamedTuple):
     response_bytes: int
     p50_ns: int | None
     p99_ns: int | None
-    """Of latencies, as ``p50_ns``; None if there are none."""
+    """Quantiles of latency, such as ``p50_ns``; None if there are none."""
 
 
 class ClientEntry(NamedTuple):
@@ -126,7 +129,7 @@ class ClientEntry(NamedTuple):
     response_bytes: int
     p50_ns: int | None
     p99_ns: int | None
-    """Of latencies without requests that were held back on purpose, as ``p50_ns``."""
+    """Quantiles of latency, such as ``p50_ns``, without requests that were held back on purpose."""
 
 
 class BrokerEntry(NamedTuple):
@@ -141,7 +144,7 @@ class BrokerEntry(NamedTuple):
     response_bytes: int
     p50_ns: int | None
     p99_ns: int | None
-    """As of clients."""
+    """Quantiles of the same requests as for clients."""
 
 
 class TopicEntry(NamedTuple):
@@ -224,12 +227,12 @@ class Snapshot(NamedTuple):
     """Rows older than the window, which count in its oldest step."""
     traffic: Amounts
     p50_ns: int | None
-    """Of latencies without requests that were held back on purpose; None if there are none."""
+    """Quantiles of latency without requests held back on purpose; None if there are none."""
     p99_ns: int | None
     packets: int
     wire_bytes: int
     dropped_packets: int
-    """In the window, as ``packets`` and ``wire_bytes``."""
+    """Counts in the window, such as ``packets`` and ``wire_bytes``."""
     idle_ns: int
     """The time since the last packet."""
     capture: CaptureState | None
@@ -246,7 +249,7 @@ class Snapshot(NamedTuple):
     topics: tuple[TopicEntry, ...]
     """Most bytes first."""
     slowest: tuple[dict[str, Any], ...]
-    """Up to 20, slowest first, as :class:`.SlowestRows` gives them."""
+    """Up to 20 requests of :class:`.SlowestRows`, the slowest first."""
     groups: tuple[GroupEntry, ...]
     """The latest rebalance first."""
     errors: tuple[ErrorEntry, ...]
@@ -258,7 +261,7 @@ class Snapshot(NamedTuple):
     filters: str = ""
     """The conditions on the rows of the run."""
     unfiltered: Snapshot | None = None
-    """That of all rows, where this one is of some of them."""
+    """The snapshot of all rows, if this one is of a selection."""
 
     def per_second(self, amount: int) -> float:
         """Return the rate per second of an amount."""

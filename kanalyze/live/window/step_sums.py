@@ -113,15 +113,15 @@ class StepSums:
         self.traffic = Traffic()
         self.captured = CaptureSums()
         self.apis: KeyedSums[EndTotals] = KeyedSums(EndTotals, API_LIMIT)
-        """By ``(wire, api_key, api_name, waited)``, with all latencies."""
+        """Sums by ``(wire, api_key, api_name, waited)``, with all latencies."""
         self.clients: KeyedSums[EndTotals] = KeyedSums(EndTotals, key_limit)
-        """By ``(client_id, client_ip)``; latencies of what was not held back, as of brokers."""
+        """Sums by ``(client_id, client_ip)``; latencies are of requests that were not held back."""
         self.brokers: KeyedSums[EndTotals] = KeyedSums(EndTotals, key_limit)
-        """By ``(broker_ip, broker_port)``."""
+        """Sums by ``(broker_ip, broker_port)``; latencies likewise."""
         self.topics: KeyedSums[TopicSums] = KeyedSums(TopicSums, key_limit)
-        """By ``(topic, topic_id)``."""
+        """Sums by ``(topic, topic_id)``."""
         self.errors: KeyedSums[ErrorSums] = KeyedSums(ErrorSums, key_limit)
-        """By ``(api_name, error_code, error_name, topic)``."""
+        """Sums by ``(api_name, error_code, error_name, topic)``."""
         self._p99_ns: int | None = None
 
     def add(self, rows: RowMeasures) -> Amounts:
@@ -150,7 +150,7 @@ class StepSums:
 
     @property
     def p99_ns(self) -> int | None:
-        """Of :meth:`latency`; cached until the step changes."""
+        """The result of :meth:`latency`; cached until the step changes."""
         if self._p99_ns is None:
             self._p99_ns = self.latency().quantile(0.99)
         return self._p99_ns
@@ -204,7 +204,7 @@ class RecentSums:
     def __init__(self, key_limit: int) -> None:
         """Start empty; ``key_limit`` limits the groups."""
         self.groups: KeyedSums[RebalanceTotals] = KeyedSums(RebalanceTotals, key_limit)
-        """By ``(group_id,)``."""
+        """Sums by ``(group_id,)``."""
         self.slowest = SlowestRows(MAX_SLOWEST)
 
     def add(self, rows: RowMeasures, block: RowBlock) -> None:
@@ -281,4 +281,4 @@ def _add_errors(
 
 
 _EARLIEST_NS = -(2**63)
-"""In place of a time that is not known."""
+"""Stands for an unknown time."""

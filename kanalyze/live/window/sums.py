@@ -62,7 +62,7 @@ class EndSums(NamedTuple):
     request_bytes: int
     response_bytes: int
     latencies_ns: Latencies
-    """Of the rows that have one."""
+    """Latencies of the rows that have one."""
 
 
 class EndTotals:

@@ -60,8 +60,6 @@ cdef class OpenConnection:
     cdef _pass_in_order(self, SegmentIterator iterator)
     @cython.locals(row=cython.longlong, mine=HalfStream)
     cdef _pass_metered(self, SegmentIterator iterator)
-    @cython.locals(row=cython.longlong, mine=HalfStream)
-    cdef bint _may_repeat(self, SegmentIterator iterator) except -1
     @cython.locals(
         flags=cython.longlong,
         mine=HalfStream,
@@ -87,6 +85,8 @@ cdef class OpenConnection:
 
 
 cdef count_in_order(tcp, long long index, long long packets, long long payload_bytes)
+@cython.locals(row=cython.longlong)
+cdef bint may_repeat(SegmentIterator iterator, HalfStream mine) except -1
 @cython.locals(is_answer=cython.bint, is_crossing=cython.bint)
 cdef bint is_later_syn(Segment segment, HalfStream mine, HalfStream other) except -1
 @cython.locals(is_answer=cython.bint)

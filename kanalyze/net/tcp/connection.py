@@ -224,7 +224,7 @@ class OpenConnection:
             self._pass_in_order(iterator)
             if iterator.at_end:
                 return AT_END
-            if self._may_repeat(iterator):
+            if may_repeat(iterator, self.higher if iterator.from_higher else self.lower):
                 iterator.mark_duplicate()
             if not self.receive(iterator.segment(), iterator.shared):
                 return IS_ANOTHER
@@ -305,16 +305,6 @@ class OpenConnection:
                 break
             self.receive(iterator.segment(), iterator.shared)
             iterator.advance()
-
-    def _may_repeat(self, iterator: SegmentIterator) -> bool:
-        """Tell whether the segment that an iterator is at may be a copy that would count."""
-        row = iterator.row
-        if not iterator.windows[row]:
-            return True
-        mine = self.higher if iterator.from_higher else self.lower
-        if not iterator.lengths[row] or not mine.started:
-            return False
-        return mine.offset_of(iterator.sequences[row]) < mine.furthest()
 
     def receive(self, segment: Segment, shared: Segments) -> bool:
         """Add a segment; return false, without adding it, if it begins another connection."""
@@ -416,6 +406,16 @@ def count_in_order(tcp: TcpConnection, index: int, packets: int, payload_bytes: 
     if packets:
         tcp.packets[index] += packets
         tcp.payload_bytes[index] += payload_bytes
+
+
+def may_repeat(iterator: SegmentIterator, mine: HalfStream) -> bool:
+    """Tell whether the segment that an iterator is at may be a copy that would count."""
+    row = iterator.row
+    if not iterator.windows[row]:
+        return True
+    if not iterator.lengths[row] or not mine.started:
+        return False
+    return mine.offset_of(iterator.sequences[row]) < mine.furthest()
 
 
 def is_later_syn(segment: Segment, mine: HalfStream, other: HalfStream) -> bool:

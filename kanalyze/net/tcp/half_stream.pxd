@@ -45,6 +45,7 @@ cdef class HalfStream(SequenceSpace):
     cpdef bint is_probe(self, Segment segment, long long stream_offset) except -1
     @cython.locals(
         repeated=cython.longlong,
+        last=cython.longlong,
         skip=cython.longlong,
         left=cython.longlong,
         captured=cython.longlong,
@@ -57,8 +58,6 @@ cdef class HalfStream(SequenceSpace):
         StreamWriter out,
         bint is_probe,
     ) except -1
-    @cython.locals(before_start=cython.longlong)
-    cdef long long _count_old(self, long long begin, long long end, bint is_probe) except -1
     cpdef finish_at(self, long long stream_offset)
     @cython.locals(newly=cython.longlong)
     cpdef note_ack(
@@ -73,9 +72,6 @@ cdef class HalfStream(SequenceSpace):
     @cython.locals(after=BufferedSegment)
     cpdef give_up(self, long long now_ns, StreamWriter out)
     cpdef give_up_all(self, StreamWriter out)
-    cpdef give_up_over_limit(self, StreamWriter out)
-    @cython.locals(first=BufferedSegment)
-    cdef _report_limit(self)
     @cython.locals(end=cython.longlong, length=cython.longlong, after=BufferedSegment)
     cpdef lose_tail(self, StreamWriter out)
     cdef _lose(self, long long length, BufferedSegment after, StreamWriter out)

@@ -128,7 +128,7 @@ class HalfStream(SequenceSpace):
         if (repeated or is_behind) and not is_probe:
             self._note_again(segment, stream_offset, repeated > 0, hole_since_ns)
         while buffer.exceeds_limits():
-            self._report_limit()
+            buffer.report_limit(self.stream_offset, self.anomalies)
             self.give_up(segment.time_ns, out)
 
     def _note_again(
@@ -172,7 +172,10 @@ class HalfStream(SequenceSpace):
         """Add payload out of order; return how much of it had been seen before."""
         repeated = 0
         if stream_offset < self.stream_offset:
-            repeated = self._count_old(stream_offset, min(end, self.stream_offset), is_probe)
+            last = min(end, self.stream_offset)
+            repeated = last - stream_offset
+            if not self.has_syn:
+                repeated -= self.anomalies.before_start(stream_offset, last, is_probe)
             if end <= self.stream_offset:
                 return repeated
             if not self.buffer.segments:
@@ -190,16 +193,6 @@ class HalfStream(SequenceSpace):
         )
         self._drain(segment.time_ns, out)
         return repeated
-
-    def _count_old(self, begin: int, end: int, is_probe: bool) -> int:
-        """Return how many delivered bytes are repeated; count those from before the first one."""
-        if self.has_syn:
-            return end - begin
-        before_start = max(min(end, 0) - begin, 0)
-        # The byte of a probe means nothing.
-        if before_start and not is_probe:
-            self.anomalies.stats.counters.before_start_bytes += before_start
-        return end - begin - before_start
 
     def finish_at(self, stream_offset: int) -> None:
         """Note a FIN; one before a byte that was seen is ignored."""
@@ -261,16 +254,6 @@ class HalfStream(SequenceSpace):
         """Deliver all that is buffered: nothing more will come."""
         while self.buffer.segments:
             self.give_up(self.buffer.segments[0].time_ns, out)
-
-    def give_up_over_limit(self, out: StreamWriter) -> None:
-        """Deliver all that is buffered: all connections together buffer too much."""
-        if self.buffer.segments:
-            self._report_limit()
-            self.give_up_all(out)
-
-    def _report_limit(self) -> None:
-        first = self.buffer.segments[0]
-        self.anomalies.limit(self.stream_offset, self.buffer.payload_bytes, first)
 
     def lose_tail(self, out: StreamWriter) -> None:
         """Report the bytes missing at the end, once nothing more will come or is buffered.

@@ -18,7 +18,7 @@ is measured, 2,425 for one that is not, 402 for one with nothing but a SYN, 453 
 all IPv4), and rounded up."""
 _OPEN_CONNECTION_BYTES: Final = 4608
 _HALF_OPEN_BYTES: Final = 512
-_CLOSED_PAIR_BYTES: Final = 640
+_TIME_WAIT_PAIR_BYTES: Final = 640
 _TIMED_SEGMENT_BYTES: Final = 32
 _EVENT_BYTES: Final = 48
 _LEAST_BYTES: Final = 1 << 20
@@ -56,7 +56,7 @@ class ReassemblyLimits(NamedTuple):
     half_open: int = 65_536
     """Open connections of which nothing but a SYN was seen; beyond, the oldest quarter is closed.
     They are counted apart: a flood of them ends no other."""
-    closed_pairs: int = 65_536
+    time_wait_pairs: int = 65_536
     """Pairs of endpoints remembered after the close, for late packets and for the number of
     the next connection on the same pair; beyond, the oldest is forgotten."""
     late_segments: int = 16
@@ -98,7 +98,7 @@ class ReassemblyLimits(NamedTuple):
         if total_bytes < _LEAST_BYTES:
             raise ValueError(f"too little memory for reassembly: {total_bytes} bytes")
         buffered_bytes = total_bytes // 2
-        closed_pairs = total_bytes // 8 // _CLOSED_PAIR_BYTES
+        time_wait_pairs = total_bytes // 8 // _TIME_WAIT_PAIR_BYTES
         return cls(
             buffered_bytes=buffered_bytes,
             buffered_bytes_per_direction=min(
@@ -106,7 +106,9 @@ class ReassemblyLimits(NamedTuple):
             ),
             connections=total_bytes // 4 // _OPEN_CONNECTION_BYTES,
             half_open=total_bytes // 32 // _HALF_OPEN_BYTES,
-            closed_pairs=closed_pairs if idle_ns is None else min(closed_pairs, _ENDLESS_PAIRS),
+            time_wait_pairs=time_wait_pairs
+            if idle_ns is None
+            else min(time_wait_pairs, _ENDLESS_PAIRS),
             timed_segments=total_bytes // 16 // _TIMED_SEGMENT_BYTES,
             path_events=total_bytes // 64 // _EVENT_BYTES,
             idle_ns=idle_ns,

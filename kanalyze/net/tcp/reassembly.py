@@ -237,7 +237,9 @@ class Reassembler:
             total -= connection.buffered_memory_bytes
             writers = connection.writers(shared)
             for half, writer in zip(connection.half_streams, writers, strict=True):
-                half.give_up_over_limit(writer)
+                if half.buffer.segments:
+                    half.buffer.report_limit(half.stream_offset, half.anomalies)
+                    half.give_up_all(writer)
             connection.end_writing()
             self._active.append(connection)
 

@@ -19,6 +19,7 @@ cdef class ReorderBuffer:
     cdef public long long acknowledged_segments
 
     cpdef bint exceeds_limits(self) except -1
+    cpdef report_limit(self, long long stream_offset, StreamAnomalies anomalies)
     cpdef BufferedSegment last(self)
     @cython.locals(
         end=cython.longlong,

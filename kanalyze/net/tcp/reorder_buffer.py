@@ -77,6 +77,10 @@ class ReorderBuffer:
         """Tell whether more is buffered than one direction may hold."""
         return self.payload_bytes > self._most_bytes or len(self.segments) > self._most_segments
 
+    def report_limit(self, stream_offset: int, anomalies: StreamAnomalies) -> None:
+        """Report that too much is buffered behind the hole at an offset."""
+        anomalies.limit(stream_offset, self.payload_bytes, self.segments[0])
+
     def last(self) -> BufferedSegment:
         """Return the segment that is furthest on, of at least one."""
         return self.segments[len(self.segments) - 1]

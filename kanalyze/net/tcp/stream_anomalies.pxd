@@ -36,4 +36,6 @@ cdef class StreamAnomalies:
     cpdef end(self)
     cpdef inconsistent(self, long long stream_offset, long long length, Segment segment)
     cpdef limit(self, long long stream_offset, long long buffered_bytes, BufferedSegment after)
+    @cython.locals(count=cython.longlong)
+    cpdef long long before_start(self, long long begin, long long end, bint is_probe) except -1
     cpdef out_of_order(self)

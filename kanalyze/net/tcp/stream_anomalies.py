@@ -138,6 +138,14 @@ class StreamAnomalies:
             AnomalyKind.REORDER_LIMIT, stream_offset, buffered_bytes, after.time_ns, after.packet
         )
 
+    def before_start(self, begin: int, end: int, is_probe: bool) -> int:
+        """Count repeated bytes from before the first one that was seen; return how many."""
+        count = max(min(end, 0) - begin, 0)
+        # The byte of a probe means nothing.
+        if count and not is_probe:
+            self.stats.counters.before_start_bytes += count
+        return count
+
     def out_of_order(self) -> None:
         """Count a packet that came after a later part of the stream."""
         self.connection.out_of_order_packets[self.index] += 1

@@ -102,7 +102,7 @@ class TimeWaitTable:
 
     def _add(self, pair: Pair, closed: _TimeWaitEntry) -> None:
         self._closed[pair] = closed
-        if len(self._closed) > self._limits.closed_pairs:
+        if len(self._closed) > self._limits.time_wait_pairs:
             self._closed.popitem(last=False)
 
     def next_number(self, pair: Pair) -> int:

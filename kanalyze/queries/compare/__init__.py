@@ -1,6 +1,6 @@
-"""Before and after: what differs between two captures, and whether it may be chance.
+"""Compares two captures: what differs, and whether it may be chance.
 
-In: two databases of rows, or reports as JSON has them. Out: the comparison as plain values. Begin
-reading with ``comparison.py``; ``chance.py`` has the statistics, which know nothing of Kafka. It
-knows neither files nor terminals.
+In: two databases of rows, or reports as JSON. Out: the comparison as plain values. Begin reading
+with ``comparison.py``; ``chance.py`` has the statistics, which do not depend on Kafka. This package
+must not know files or terminals.
 """

@@ -1,36 +1,37 @@
-"""Whether a share differs between two captures by more than chance; and by how much, at least.
+"""Tests whether a share differs between two captures by more than chance, and by how much.
 
 In: counts of requests by slices of time, of two sides. Out: probabilities and intervals. This
 module must not know what is counted.
 
-Requests that follow each other are alike: a pause of a broker slows all of them down. So what is
-counted are not requests: both sides are cut into slices of the same length (see :func:`slices_of`),
-and a slice is what varies from one to the next. Everything is a share: of requests that failed, or
-of those slower than the quantile of both sides together (each of which has half the weight). The
-quantiles are equal where these shares are, so that a test of shares is one of quantiles.
+Requests that follow each other are correlated: a pause of a broker slows all of them down. So the
+unit of the test is not the request but a slice of time: both sides are divided into slices of the
+same length (see :func:`slices_of`). Everything is expressed as a share: the share of requests that
+failed, or of requests that were slower than a quantile of both sides together (with equal weight
+for the sides). Quantiles are equal if these shares are, so a test of shares also tests quantiles.
 
 Slice ``s`` of a side has ``x`` of ``n`` requests. With ``u = x / mean(n)`` and ``w = n / mean(n)``
-of its side, the shares are ``p = mean(u)``, and that of all slices together is ``p0``; ``e = u - p0
-w`` is what a slice has beyond it, and all ``e`` add up to 0. The statistic is the difference of the
-mean of ``e`` on both sides, which is that of ``p``, over its standard error; and the chance of it
-is counted: slices are dealt to the sides anew, thousands of times, and a difference is beyond
-chance where hardly any deal has one as large.
+of its side, the shares are ``p = mean(u)``, and the share over all slices is ``p0``; ``e = u - p0
+w`` is the residual of a slice, and all ``e`` add up to 0. The statistic is the difference of the
+means of ``e`` on both sides, which equals that of ``p``, divided by its standard error. Its
+probability is found by permutation: slices are reassigned to the sides at random, thousands of
+times. A difference is beyond chance if hardly any permutation has one as large.
 
-- The error of the difference is the largest of three: that among the deals; that of each side by
-  itself, ``sum (x - p n)**2``, since a side with fewer requests varies more; and that of
-  independent requests times what the slices of either side vary more than those would (the design
-  effect), since the side with fewer requests may have missed what comes in lumps.
-- Slices that resemble the one before say less. The variance grows by ``(1 + r) / (1 - r)``, where
-  ``r`` is the correlation of neighbours, corrected for its bias of ``(1 + 3 r) / S``.
-- Many things are compared. The largest statistic of all of them in each deal is what each is held
-  against (Westfall and Young's maxT): so ``chance`` is the probability that anything at all is said
-  to differ where nothing does. It needs no assumption on how the things depend on each other, and
-  finds no less than Holm's method.
+- The standard error is the largest of three: that over the permutations; that of each side by
+  itself, ``sum (x - p n)**2``, because a side with fewer requests varies more; and that of
+  independent requests, multiplied by the excess variance of slices on either side (the design
+  effect), because the side with fewer requests may have missed what comes in bursts.
+- Slices that are correlated with the previous slice have less information. The variance is
+  multiplied by ``(1 + r) / (1 - r)``, where ``r`` is the correlation of neighbours, corrected for
+  its bias of ``(1 + 3 r) / S``.
+- Many things are compared. Each statistic is compared with the largest of all statistics in each
+  permutation (Westfall and Young's maxT). So ``chance`` is the probability that any difference is
+  reported if there is none. The method needs no assumption about how the things depend on each
+  other, and finds at least as much as Holm's method.
 
-Intervals are of 95 %, by a bootstrap of the slices of each side.
+Intervals are 95 % intervals, from a bootstrap of the slices of each side.
 
-What no test on two captures can know: what lasts longer than a capture (a broker that was restarted
-in the meantime, another hour of the day) differs between them, and not by chance.
+No test on two captures can detect causes that last longer than a capture (a broker that was
+restarted in between, another hour of the day). They make captures differ, and not by chance.
 """
 
 from __future__ import annotations
@@ -53,40 +54,40 @@ __all__ = ["Chance", "Counts", "Resampled", "chances", "slices_of"]
 DEALS = 1999
 RESAMPLES = 999
 MOST_OF_SHORTER = 32
-"""Slices of the shorter side, at most."""
+"""Maximum number of slices of the shorter side."""
 LEAST_SLICES = 8
-"""Of the shorter side; with fewer there is no test."""
+"""Minimum number of slices of the shorter side; with fewer there is no test."""
 MOST_SLICES = 1024
-"""Of the longer side."""
+"""Maximum number of slices of the longer side."""
 _MOST_CORRELATION = 0.95
 _AT_ONCE = 512
 _INTERVAL = (2.5, 97.5)
 _EQUAL = 1e-4
-"""Statistics in single precision that differ by less are the same."""
+"""Statistics in single precision that differ by less than this are equal."""
 
 
 class Counts(NamedTuple):
-    """By slices of one side: ``found`` of ``among``."""
+    """For each slice of one side, the number ``found`` among all requests, ``among``."""
 
     found: Floats
     among: Floats
 
 
 class Chance(NamedTuple):
-    """How probable a difference is where there is none."""
+    """The probability of a difference if both sides are equal."""
 
     alone: float
-    """Of this difference, had nothing else been looked at."""
+    """Probability of this difference, if it were the only one tested."""
     among_all: float
-    """Of any difference that is as large, among all that were looked at."""
+    """Probability that any tested difference is as large."""
 
 
 def slices_of(one: int, other: int) -> tuple[int, int] | None:
-    """Return how many slices of the same length two sides have; None where they are too few.
+    """Return the numbers of slices of equal length on both sides; None if there are too few.
 
     Args:
-        one: how many seconds of a side have requests. A slice takes no less than one of them.
-        other: those of the other side.
+        one: number of seconds with requests on one side. A slice is at least one second.
+        other: the same for the other side.
     """
     shorter, longer = sorted((one, other))
     if not shorter:
@@ -102,9 +103,9 @@ def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0)
     """Return the chance of each difference.
 
     Args:
-        pairs: each gives the counts of two sides; all have as many slices on the one side, and as
-            many on the other. They are made when they are needed, a few hundred at once.
-        seed: of the deals.
+        pairs: functions that return the counts of two sides. The number of slices of each side
+            is the same in all pairs. They are called when needed, a few hundred at a time.
+        seed: seed of the permutations.
     """
     if not pairs:
         return []
@@ -129,13 +130,13 @@ def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0)
 
 
 def _beyond(dealt: NDArray[np.floating], found: Floats) -> list[float]:
-    """Return the share of deals that are at least as large, for each column."""
+    """Return, for each column, the share of permutations with a value at least as large."""
     share: Floats = (1 + (dealt >= found - _EQUAL).sum(axis=0)) / (DEALS + 1)
     return list(map(float, share))
 
 
 def _deals(one: int, other: int, seed: int) -> NDArray[np.float32]:
-    """Return deals: times residuals each gives the difference of the means."""
+    """Return permutations as a matrix: times residuals it gives differences of means."""
     many = one + other
     order = np.random.default_rng(seed).random((DEALS, many), dtype=np.float32)
     of_one = np.argpartition(order, one - 1, axis=1)[:, :one]
@@ -145,9 +146,10 @@ def _deals(one: int, other: int, seed: int) -> NDArray[np.float32]:
 
 
 def _statistic(one: Counts, other: Counts) -> tuple[Floats, float]:
-    """Return what each slice has beyond the common share, and the absolute statistic.
+    """Return the residual of each slice, and the absolute statistic.
 
-    The residuals are such that the difference of their means over the deals has variance 1.
+    The residuals are scaled so that the difference of their means has variance 1 over the
+    permutations.
     """
     sides = (one, other)
     levels = [side.among.mean() for side in sides]
@@ -172,7 +174,7 @@ def _statistic(one: Counts, other: Counts) -> tuple[Floats, float]:
 
 
 def _inflation(own: Iterable[Floats]) -> float:
-    """Return how much larger a variance is for slices that resemble their neighbours."""
+    """Return the factor of a variance for slices that are correlated with their neighbours."""
     rests = list(own)
     total = sum(float((rest**2).sum()) for rest in rests)
     if not total:
@@ -184,15 +186,15 @@ def _inflation(own: Iterable[Floats]) -> float:
 
 
 class Resampled:
-    """Slices of two sides drawn anew, with replacement: what intervals are made of."""
+    """Bootstrap samples of the slices of two sides, from which intervals are computed."""
 
     def __init__(self, one: int, other: int, seed: int = 0) -> None:
-        """Draw.
+        """Draw the samples.
 
         Args:
-            one: slices of a side.
-            other: those of the other.
-            seed: of the draws.
+            one: number of slices of one side.
+            other: number of slices of the other side.
+            seed: seed of the draws.
         """
         draw = np.random.default_rng(seed)
         self._times = [
@@ -201,7 +203,7 @@ class Resampled:
         ]
 
     def difference(self, one: Counts, other: Counts) -> tuple[float, float] | None:
-        """Return the interval of how much larger the share of the other side is."""
+        """Return the interval of the other side's share minus this side's share."""
         shares = []
         for times, side in zip(self._times, (one, other), strict=True):
             among = times @ side.among
@@ -213,13 +215,13 @@ class Resampled:
         """Return the interval of the difference of a quantile, in bins of histograms.
 
         Args:
-            one: how many are in each bin, by slices of a side.
-            other: likewise; the bins are the same.
-            part: of 1: which quantile.
+            one: number of requests by slice and bin, on one side.
+            other: the same for the other side, with the same bins.
+            part: which quantile, 0 to 1.
         """
         places = []
         for times, bins in zip(self._times, (one, other), strict=True):
-            # In single precision, which counts to 16 million: an interval needs no more.
+            # Single precision is exact up to 16 million, which is enough for an interval.
             running = times.astype(np.float32) @ np.cumsum(bins, axis=1).astype(np.float32)
             total = running[:, -1:]
             place = (running < part * total).sum(axis=1).astype(np.float64)
@@ -229,7 +231,7 @@ class Resampled:
 
 
 def _interval(values: Floats) -> tuple[float, float] | None:
-    """Return the interval of what could be had of most draws."""
+    """Return the 95 % interval of sampled values; None if too few samples have a value."""
     known = values[~np.isnan(values)]
     if len(known) < RESAMPLES // 2:
         return None

@@ -1,12 +1,13 @@
-"""What differs between two sides: slower, failing, new, gone; ranked, and held against chance.
+"""Compares two sides: what is slower, failing, new, or gone; ranked, and tested for chance.
 
-In: two sides, and what matters. Out: the comparison as plain values. This module must not know
-where figures come from, or how they are shown.
+In: two sides, and thresholds. Out: the comparison as plain values. This module must not know where
+figures come from, or how they are shown.
 
-Captures differ in length and load, so what is compared are rates, shares, and figures of one
-request. A difference is listed where it matters (:class:`Thresholds`) and is beyond chance
-(:mod:`~kanalyze.queries.compare.chance`). One that matters but may be chance is listed apart;
-where there are too few requests, so is that. A report has no rows: nothing of it is tested.
+Captures differ in length and load, so rates, shares, and figures per request are compared. A
+difference is listed if it is large enough (:class:`Thresholds`) and beyond chance
+(:mod:`~kanalyze.queries.compare.chance`). Differences that are large enough but may be chance are
+listed separately, and so are lines with too few requests. A report has no rows, so nothing in it
+can be tested.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ __all__ = ["SCHEMA", "Thresholds", "compare_sides"]
 
 SCHEMA = 1
 FALSE_ALARMS = 0.05
-"""The chance that anything is said to differ where nothing does."""
+"""Probability that any difference is reported if there is none."""
 LEAST_REQUESTS = 30
 LEAST_BEYOND = 10
-"""Requests beyond a quantile, so that it is one: 1,000 requests for the 99th percentile."""
+"""Requests that must be beyond a quantile: for the 99th percentile, 1,000 requests."""
 LEAST_OCCUPIED = 5
-"""Slices with requests."""
+"""Minimum number of slices with requests."""
 _KINDS = ("api", "client", "topic", "broker")
 _GLOB = re.compile(r"[?\[]")
 _OPTIONS = {"client": "--client-id", "topic": "--topic", "broker": "--broker"}
@@ -52,22 +53,22 @@ _SECTIONS = {
 
 
 class Thresholds(NamedTuple):
-    """The least difference that matters."""
+    """The smallest differences to list."""
 
     at_least: float = 1.2
-    """Times as slow, or as often."""
+    """Ratio of latencies, or of shares of failures."""
     least_ns: int = 1_000_000
-    """Of latency."""
+    """Difference of latencies in ns."""
     least_share: float = 0.001
-    """Of requests that fail, as a difference of shares of 1."""
+    """Difference of the shares of failed requests, 0 to 1."""
 
     @classmethod
     def of(
         cls, at_least: float | None, least_ms: float | None, least_percent: float | None
     ) -> Self:
-        """Return those in the units of people; None is what holds by default.
+        """Return thresholds from values in ms and percent; None for the default.
 
-        Raises UsageError for what makes no sense.
+        Raises UsageError for an invalid value.
         """
         ratio, time_ms, percent = (
             default if value is None else value
@@ -93,7 +94,7 @@ class _Measure(NamedTuple):
     a: float
     b: float
     counts: Callable[[], tuple[Counts, Counts]] | None
-    """Makes what the test takes; None where there are no rows."""
+    """Returns the counts for the test; None if there are no rows."""
 
     @property
     def is_latency(self) -> bool:
@@ -104,14 +105,14 @@ class _Measure(NamedTuple):
         return self.b > self.a
 
     def matters(self, thresholds: Thresholds) -> bool:
-        """Return whether the difference is large enough."""
+        """Return whether the difference is large enough to list."""
         low, high = sorted((self.a, self.b))
         least = thresholds.least_ns if self.is_latency else thresholds.least_share
         return high > low and high - low >= least and high >= thresholds.at_least * low
 
 
 def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
-    """Return what differs between two sides."""
+    """Return the comparison of two sides."""
     measures, too_few = _measures(a, b)
     tested = a.slices is not None and b.slices is not None
     found = _Found(a, b, measures, thresholds)
@@ -160,26 +161,26 @@ def _extent(side: Side) -> dict[str, Any]:
 
 def _why_not_tested(a: Side, b: Side) -> str:
     if a.seconds is None or b.seconds is None:
-        return "a report has no rows, which a test for chance takes: give captures or saved tables"
+        return "a report has no rows to test: use captures or saved files"
     if not a.seconds or not b.seconds:
-        return "one of them has no requests"
+        return "one side has no requests"
     shorter, longer = sorted((a.seconds, b.seconds))
     if shorter < longer / 100:
         return (
-            f"one has requests in {longer} seconds, the other in {shorter}: choose like times with "
-            "--since and --until"
+            f"one side has requests in {longer} seconds, the other in {shorter}: select similar "
+            "lengths of time with --since and --until"
         )
-    return f"requests in {shorter} seconds alone, and a test takes 8"
+    return f"requests in only {shorter} seconds, but a test needs 8"
 
 
 def _rate(count: int, side: Side) -> float | None:
-    """Return a number per second; None where there is less than a second."""
+    """Return a count per second; None if the side is shorter than a second."""
     span_ns = side.span_ns or 0
     return round(count * 1e9 / span_ns, 3) if span_ns >= 1_000_000_000 else None
 
 
 def _shared(a: Side, b: Side) -> list[LineKey]:
-    """Return what both sides have, the busiest first."""
+    """Return the lines that both sides have, the busiest first."""
     keys = [key for key in a.lines if key in b.lines]
     return sorted(
         keys,
@@ -196,7 +197,7 @@ def _shared(a: Side, b: Side) -> list[LineKey]:
 
 
 def _measures(a: Side, b: Side) -> tuple[list[_Measure], list[LineKey]]:
-    """Return all figures that can be compared, and the lines of which none can."""
+    """Return all figures that can be compared, and the lines with too few requests."""
     found: list[_Measure] = []
     too_few: list[LineKey] = []
     for key in _shared(a, b):
@@ -211,7 +212,7 @@ def _measures(a: Side, b: Side) -> tuple[list[_Measure], list[LineKey]]:
 
 
 def _is_spread(line: SideLine) -> bool:
-    """Return whether requests are enough, and in enough slices where these are known."""
+    """Return whether a line has enough requests and, if known, enough slices with requests."""
     if line.requests < LEAST_REQUESTS:
         return False
     return line.by_slice is None or int((line.by_slice["due"] > 0).sum()) >= LEAST_OCCUPIED
@@ -235,7 +236,7 @@ def _latency_measures(
 def _slower(
     one: LatencyCells, other: LatencyCells, slices: int, others: int, part: float
 ) -> tuple[Counts, Counts]:
-    """Return how many are slower than the quantile of both, each with half the weight."""
+    """Return how many are slower than the quantile of both sides, which have equal weight."""
     low = min(int(one.bins.min()), int(other.bins.min()))
     high = max(int(one.bins.max()), int(other.bins.max()))
     shares = np.zeros(high - low + 1)
@@ -286,7 +287,7 @@ class _Found:
         self._thresholds = thresholds
         self._measures = measures
         self._resampled: Resampled | None = None
-        # In an order of their own, so that the same is said of B and A as of A and B.
+        # In a canonical order, so that comparing B with A gives the same as A with B.
         self._turned = _order(b) < _order(a)
         self._chances: list[Chance] | None = None
         if a.slices and b.slices:
@@ -295,7 +296,7 @@ class _Found:
             self._resampled = Resampled(*many)
 
     def changes(self, kind: str, *, is_worse: bool) -> list[dict[str, Any]]:
-        """Return the lines that differ, those first that differ most at the least."""
+        """Return the lines that differ, sorted by the lower bound of the difference, descending."""
         by_line: dict[LineKey, list[dict[str, Any]]] = {}
         for place, measure in enumerate(self._measures):
             if (
@@ -309,17 +310,17 @@ class _Found:
         return _folded([self._change(key, found, is_worse=is_worse) for key, found in ranked])
 
     def maybe(self) -> list[dict[str, Any]]:
-        """Return what differs enough to matter, and may be chance."""
+        """Return differences that are large enough but may be chance."""
         by_line: dict[LineKey, list[dict[str, Any]]] = {}
         for place, measure in enumerate(self._measures):
             if measure.matters(self._thresholds) and not self._is_sure(place):
                 by_line.setdefault(measure.key, []).append(self._difference(place, sure=False))
-        # Those of an API stand before what they are made of.
+        # Lines of an API come before the lines of its clients, topics and brokers.
         ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
         return _folded([self._change(key, found, is_worse=False) for key, found in ranked])
 
     def alike(self) -> int:
-        """Return how many lines there are in which nothing differs that matters."""
+        """Return the number of lines without a difference that is large enough."""
         lines = {measure.key for measure in self._measures}
         return len(lines - {m.key for m in self._measures if m.matters(self._thresholds)})
 
@@ -331,7 +332,7 @@ class _Found:
         return partial(_turned, measure.counts) if self._turned else measure.counts
 
     def _difference(self, place: int, *, sure: bool = True) -> dict[str, Any]:
-        """Return a figure of both sides, its chance and, where it is ``sure``, its interval."""
+        """Return a figure of both sides, its chance and, if ``sure``, its interval."""
         measure = self._measures[place]
         chance = self._chances[place] if self._chances else None
         interval = self._interval(measure) if sure else None
@@ -367,7 +368,7 @@ class _Found:
         return -found[1], -found[0]
 
     def _histograms(self, key: LineKey) -> list[Any]:
-        """Return the latencies of both sides by slice and bin, in the order of the draws."""
+        """Return the latencies of both sides by slice and bin, in the order of the samples."""
         sides = [(side.slices, side.lines[key].latencies) for side in (self._a, self._b)]
         known = [(slices, cells) for slices, cells in sides if slices and cells]
         low = min(int(cells.bins.min()) for _, cells in known)
@@ -408,7 +409,7 @@ def _who(key: LineKey) -> dict[str, Any]:
 
 
 def _size(difference: dict[str, Any]) -> float:
-    """Return how much a figure differs at the least: by its interval, where there is one."""
+    """Return the smallest size of a difference within its interval, if there is one."""
     if "ratio" in difference:
         worse = difference["b"] > difference["a"]
         bound = difference["low"] if worse else difference["high"]
@@ -423,15 +424,15 @@ def _size(difference: dict[str, Any]) -> float:
 
 
 def _rank(item: tuple[LineKey, list[dict[str, Any]]]) -> tuple[float, int]:
-    """Return the place among others; of the same requests, that of the API comes first."""
+    """Return the sort key; of lines with the same requests, that of the API comes first."""
     key, differences = item
     return max(map(_size, differences)), -_KINDS.index(key[0])
 
 
 def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return changes without those that another one says already.
+    """Return changes without those that another change explains.
 
-    What differs no more than the API as a whole, or is about the same requests, is counted there.
+    A line that differs no more than the whole API, or has the same requests, is counted there.
     """
     kept: list[dict[str, Any]] = []
     for change in changes:
@@ -459,14 +460,14 @@ def _says_already(before: dict[str, Any], change: dict[str, Any]) -> bool:
 
 
 def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two figures differ alike, as far as is known."""
+    """Return whether two figures may differ by the same amount, as far as known."""
     if one["low"] is None or other["low"] is None:
         return one["chance"] is not None
     return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
 
 
 def _options(key: LineKey, differences: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what ``kanalyze requests`` is given to show the rows."""
+    """Return the options of ``kanalyze requests`` that show the rows."""
     kind, api, name = key
     words = [] if " " in api else ["--api", api]
     if kind in _OPTIONS and name is not None and not (kind == "topic" and name.startswith("id ")):
@@ -483,7 +484,7 @@ def _options(key: LineKey, differences: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _only_on_one_side(a: Side, b: Side) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what is new and what is gone, each with the chance of not having seen it."""
+    """Return names that are new and names that are gone, with the probability of chance."""
     new = _missing(b, a)
     gone = _missing(a, b)
     many = 2 * (len(new) + len(gone))
@@ -506,10 +507,11 @@ def _missing(there: Side, elsewhere: Side) -> list[tuple[str, str, Presence]]:
 def _presence(
     there: Side, elsewhere: Side, kind: str, name: str, seen: Presence, many: int
 ) -> dict[str, Any]:
-    """Return something that one side alone has.
+    """Return a name that only one side has.
 
-    Had it been as frequent on both sides, each second that it was seen in would be on this one with
-    the share that the side has of all seconds. ``many`` is how often this is asked (Bonferroni).
+    If it were equally frequent on both sides, each second in which it was seen would be on this
+    side with a probability equal to this side's share of all seconds. ``many`` is the number of
+    such tests (Bonferroni correction).
     """
     chance = None
     if seen.seconds is not None and there.seconds and elsewhere.seconds:
@@ -528,7 +530,7 @@ def _presence(
 
 
 def _load(a: Side, b: Side, key: LineKey) -> dict[str, Any]:
-    """Return what is asked of an API: not judged, but it explains."""
+    """Return the load of an API, which is not judged, but may explain differences."""
     lines = (a.lines[key], b.lines[key])
     return {
         "api": key[1],

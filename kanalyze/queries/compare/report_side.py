@@ -1,15 +1,14 @@
-"""A side of a comparison, made of a report's JSON.
+"""A side of a comparison, made from a report's JSON.
 
-In: the text of one. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices. This module
-must not know what is compared with what. A file may hold anything: what is not as a report has it
-is said in one line.
+In: the text of a report. Out: :class:`~kanalyze.queries.compare.side.Side`, without slices. This
+module must not know what is compared with what. A file may have any content: if it is not a report,
+the error is one clear line.
 
-A report has quantiles, and counts of requests and errors of each API, client and so on, over its
-whole time. A test of two shares could be made of such counts if requests failed independently of
-each other. They do not: a broker that is away fails all of them for seconds, and clients try again.
-So shares vary more from one capture to the next than such a test allows for, by a factor that only
-counts over time would tell, and those a report has of all requests together alone. Of quantiles
-nothing at all can be tested.
+A report has quantiles, and counts of requests and errors of each API, client and so on, over the
+whole time. Such counts would suffice for a test if requests failed independently. They do not: when
+a broker is away, all requests fail for seconds, and clients retry. So shares vary more between
+captures than such a test allows, by a factor that is only known from counts over time; a report has
+these only for all requests together. Quantiles cannot be tested at all.
 """
 
 from __future__ import annotations
@@ -36,40 +35,40 @@ _EXTENT |= {"last_time_ns": int, "duration_ns": int}
 
 
 def is_report(first: bytes) -> bool:
-    """Return whether a file that begins with these bytes is JSON, as no capture is."""
+    """Return whether a file that begins with these bytes is JSON; a capture never is."""
     return first.lstrip()[:1] == b"{"
 
 
 def parse_report(name: str, text: bytes) -> dict[str, Any]:
-    """Return the report that a text is; raises UsageError, which begins with ``name``."""
+    """Parse a report; raises UsageError, whose text begins with ``name``."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise UsageError(f"{name}: no report of kanalyze: not JSON") from None
+        raise UsageError(f"{name}: not a kanalyze report: not JSON") from None
     return checked_report(name, found)
 
 
 def checked_report(name: str, found: object) -> dict[str, Any]:
-    """Return a value that looks like a report; raises UsageError, which begins with ``name``."""
+    """Return a value if it is a report; raises UsageError, whose text begins with ``name``."""
     if (
         not isinstance(found, dict)
         or found.get("schema") != 1
         or not isinstance(found.get("capture"), dict)
         or not isinstance(found.get("apis"), list)
     ):
-        raise UsageError(f"{name}: no report as kanalyze report --json writes it")
+        raise UsageError(f"{name}: not a report of kanalyze report --json")
     return found
 
 
 def side_of_report(name: str, report: dict[str, Any]) -> Side:
-    """Return what a comparison needs of a report.
+    """Return a report as a side of a comparison.
 
     Args:
-        name: what messages call it.
-        report: as the command writes it.
+        name: name of the report in messages.
+        report: a report as the command writes it.
 
     Raises:
-        UsageError: a part of it is not what it should be.
+        UsageError: a part of it has the wrong type.
     """
     read = _ReportReader(name)
     capture = read.dict_of(report, "capture")
@@ -103,20 +102,20 @@ def side_of_report(name: str, report: dict[str, Any]) -> Side:
 
 
 class _ReportReader:
-    """Takes values of a type out of JSON, or says that they are not."""
+    """Returns values of the expected type from JSON, or raises UsageError."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def kept(self, item: Mapping[str, Any], key: str, kind: type) -> Any:
-        """Return a value of a type, or None; bool is no int."""
+        """Return a value of a type, or None; a bool does not count as an int."""
         value = item.get(key)
         if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
             return value
-        raise UsageError(f"{self._name}: no report of kanalyze: {key} is not what it should be")
+        raise UsageError(f"{self._name}: not a kanalyze report: {key} has a wrong value")
 
     def number(self, item: Mapping[str, Any], key: str) -> int | None:
-        """Return a count or a time, which is not negative."""
+        """Return a count or a time, which must not be negative."""
         value: int | None = self.kept(item, key, int)
         return None if value is None else max(value, 0)
 
@@ -129,10 +128,10 @@ class _ReportReader:
         return value or {}
 
     def lines(self, report: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
-        """Give the lines of a table but that of others; none for a table that is not there."""
+        """Yield the lines of a table except the line of others; nothing if there is no table."""
         for line in (self.kept(report, key, list) or [])[:_MOST_LINES]:
             if not isinstance(line, dict):
-                raise UsageError(f"{self._name}: no report of kanalyze: {key} has no lines")
+                raise UsageError(f"{self._name}: not a kanalyze report: {key} is not a table")
             if not line.get("other"):
                 yield line
 
@@ -143,7 +142,7 @@ class _ReportReader:
 
 
 def _api(read: _ReportReader, item: Mapping[str, Any]) -> str | None:
-    """Return what an API is called, as the rows have it; None for responses alone."""
+    """Return the name of an API as in rows; None for the line of orphan responses."""
     name, key = read.text(item, "api_name"), read.number(item, "api_key")
     if name is None:
         return None if key is None else f"key {key}"
@@ -199,7 +198,7 @@ def _latency_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
 def _span_ns(
     read: _ReportReader, report: Mapping[str, Any], capture: Mapping[str, Any]
 ) -> int | None:
-    """Return how long there were requests, as well as it is known."""
+    """Return the time from the first to the last request in ns, as exactly as known."""
     series = read.dict_of(report, "throughput")
     many = len(read.kept(series, "requests", list) or [])
     width_ns = read.number(series, "bucket_ns")
@@ -207,7 +206,7 @@ def _span_ns(
 
 
 def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str, Presence]]:
-    """Return who and what was there; tables that a report does not have are not known."""
+    """Return the names in a report; kinds whose table is missing are unknown."""
     names: dict[str, dict[str, Presence]] = {
         kind: {} for table, (kind, _) in _NAMED.items() if table in report
     }
@@ -249,4 +248,4 @@ _NAMED: dict[str, tuple[str, Callable[[_ReportReader, Mapping[str, Any]], str | 
     "topics": ("topic", _topic),
     "brokers": ("broker", lambda read, item: read.text(item, "broker")),
 }
-"""What each table names; one without lines says that there is none."""
+"""The kinds of names in each table. A table without lines means that there are none."""

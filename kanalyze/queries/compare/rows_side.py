@@ -1,10 +1,10 @@
-"""A side of a comparison, made of rows.
+"""A side of a comparison, made from rows.
 
 In: a database with the tables of a run. Out: :class:`~kanalyze.queries.compare.side.Side`. This
 module must not know what is compared with what. The queries are in ``sql/compare/``.
 
-Latencies are counted by bins, each 0.5 % wide; a quantile is the middle of its bin, which is at
-most 0.25 % away.
+Latencies are counted in bins of 0.5 % width. A quantile is the middle of its bin, which is at most
+0.25 % from the exact value.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ __all__ = ["BIN_BASE", "active_seconds", "bin_ns", "side_of_rows"]
 BIN_BASE = 1.005
 MOST_LINES = 10_000
 MOST_CELLS = 8_000_000
-"""Bins of all lines together; of 16 bytes each."""
+"""Maximum number of bins of all lines together; each takes 16 bytes."""
 
 
 def bin_ns(place: float) -> int:
-    """Return the latency in the middle of a bin."""
+    """Return the latency in the middle of a bin, in ns."""
     return round(float(BIN_BASE ** (place + 0.5)))
 
 
 def active_seconds(database: Database) -> int:
-    """Return in how many seconds requests began."""
+    """Return the number of seconds in which requests began."""
     return int(database.answer(built_in("compare")["seconds"], {})[0]["seconds"])
 
 
 def side_of_rows(
     database: Database, quality: CaptureQuality, conditions: Mapping[str, Any], slices: int | None
 ) -> Side:
-    """Return what a comparison needs of the rows of a database.
+    """Return the rows of a database as a side of a comparison.
 
     Args:
-        database: with the tables of a run.
-        quality: what the captures were like.
-        conditions: by what the rows were filtered.
-        slices: into how many the time is cut; None where there will be no test.
+        database: a database with the tables of a run.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        slices: number of slices of the time; None if there will be no test.
     """
     queries = built_in("compare")
     span = database.answer(queries["seconds"], {})[0]
@@ -98,9 +98,9 @@ KINDS = ("API", "API version", "error", "client", "software", "user", "group", "
 def _by_line(
     database: Database, query: str, lines: int
 ) -> tuple[Iterator[dict[str, Numbers]], bool]:
-    """Return the columns of an answer for each line, and whether there was too much of it.
+    """Return the columns of an answer for each line, and whether the answer was too large.
 
-    Then the last lines, of which there is not everything, are not among them.
+    In that case, lines that are incomplete are left out.
     """
     sql = built_in("compare")[query].sql
     answer = database.ask(sql, {"most_cells": MOST_CELLS})
@@ -144,7 +144,7 @@ def _side_line(
 
 
 def _quantiles(latencies: LatencyCells) -> dict[str, int | None]:
-    """Return the count and the quantiles by nearest rank."""
+    """Return the count and the quantiles, by nearest rank, in ns."""
     count = int(latencies.counts.sum())
     if not count:
         return {"count": 0, **dict.fromkeys(QUANTILES)}

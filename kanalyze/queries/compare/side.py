@@ -21,11 +21,11 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATUSES = ("errors", "unanswered", "throttled")
 
 LineKey: TypeAlias = "tuple[str, str, str | None]"
-"""What is compared: ``api``, ``client``, ``topic`` or ``broker``; the API; the name of that."""
+"""The line of a comparison: ``api``, ``client``, ``topic`` or ``broker``; the API; the name."""
 
 
 class LatencyCells(NamedTuple):
-    """How many latencies there are, by slice of time and bin of latency."""
+    """Numbers of latencies, by slice of time and bin of latency."""
 
     slices: Numbers
     bins: Numbers
@@ -33,11 +33,11 @@ class LatencyCells(NamedTuple):
 
 
 class SideLine(NamedTuple):
-    """The figures of one line; None is not known."""
+    """The figures of one line; None if unknown."""
 
     requests: int
     due: int
-    """Those that an answer is due to."""
+    """Number of requests that a response is due to."""
     errors: int | None
     unanswered: int | None
     throttled: int | None
@@ -45,32 +45,32 @@ class SideLine(NamedTuple):
     request_bytes: int | None
     response_bytes: int | None
     latency_ns: dict[str, int | None]
-    """``count``, ``p50``, ``p90`` and ``p99``, of requests that did not wait on purpose."""
+    """``count``, ``p50``, ``p90`` and ``p99`` in ns, of requests that did not wait on purpose."""
     by_slice: dict[str, Numbers] | None = None
-    """``due`` and the statuses; None where there are no rows."""
+    """Numbers of ``due`` and of each status, by slice; None if there are no rows."""
     latencies: LatencyCells | None = None
 
 
 class Presence(NamedTuple):
-    """How often something was there."""
+    """How often a name occurred."""
 
     requests: int
     seconds: int | None
-    """In how many of the seconds with requests; None where there are no rows."""
+    """Number of seconds with requests in which it occurred; None if there are no rows."""
 
 
 class Side(NamedTuple):
-    """One of the two that are compared."""
+    """One of the two sides of a comparison."""
 
     extent: dict[str, Any]
-    """What it is, and when, as the comparison has it."""
+    """Description of the input and its time, as in the comparison."""
     seconds: int | None
-    """How many seconds have requests; None where there are no rows."""
+    """Number of seconds with requests; None if there are no rows."""
     span_ns: int | None
-    """From the first request to the last."""
+    """Time from the first request to the last in ns."""
     slices: int | None
     lines: dict[LineKey, SideLine]
     names: dict[str, dict[str, Presence]]
-    """By kind and name; a kind that is not there is not known."""
+    """Names by kind; a missing kind is unknown."""
     limited: bool
-    """Whether there were more lines than are kept."""
+    """Whether lines were left out because there were too many."""

@@ -1,6 +1,6 @@
 """JSON Schemas of what kanalyze writes as JSON: reports, findings, comparisons, rows.
 
 In: the columns of the tables. Out: schemas by file name, ``published.SCHEMAS``, which
-``tools/sample_reports.py`` writes to ``docs/schema/``. Begin reading with ``report.py``, where each
-field of a report is described. It knows neither how figures are computed nor how they are shown.
+``tools/sample_reports.py`` writes to ``docs/schema/``. Begin reading with ``report.py``, which
+describes each field of a report. This package must not know how figures are computed or shown.
 """

@@ -3,7 +3,7 @@
 In: descriptions, units. Out: schemas as plain values. This module must not know what is described.
 
 Every object is closed: a field without a description makes it invalid. ``null`` says when a value
-is null; it is empty where the description says so itself, and None where the value never is.
+is null. It is empty if the description says so itself, and None if the value is never null.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNIX_TIME = "ns since 1970-01-01 00:00 UTC"
 def text(
     meaning: str, *, null: str | None = None, choices: Iterable[str] = (), form: str | None = None
 ) -> Schema:
-    """Return the schema of a text: one of ``choices``, or as JSON Schema's ``form`` has it."""
+    """Return the schema of a text: one of ``choices``, or in JSON Schema's format ``form``."""
     more: Schema = {}
     if named := list(choices):
         more["enum"] = named if null is None else [*named, None]
@@ -63,17 +63,17 @@ def number(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
 
 
 def time_ns(meaning: str, *, null: str | None = None) -> Schema:
-    """Return the schema of a point in time."""
+    """Return the schema of a Unix time in ns."""
     return integer(meaning, unit=UNIX_TIME, null=null)
 
 
 def truth(meaning: str, *, null: str | None = None) -> Schema:
-    """Return the schema of a truth value."""
+    """Return the schema of a boolean."""
     return _value("boolean", meaning, null)
 
 
 def listed(meaning: str, items: Schema, *, null: str | None = None, many: int = -1) -> Schema:
-    """Return the schema of a list, of ``many`` items where a number is given."""
+    """Return the schema of a list, of exactly ``many`` items unless that is -1."""
     size = {} if many < 0 else {"minItems": many, "maxItems": many}
     return {**_value("array", meaning, null), "items": items, **size}
 
@@ -100,7 +100,7 @@ def ref(name: str, meaning: str) -> Schema:
 
 
 def document(title: str, schema: Schema, parts: Mapping[str, Schema] | None = None) -> Schema:
-    """Return a schema that stands by itself; ``parts`` are what :func:`ref` names."""
+    """Return a complete schema; ``parts`` are the schemas that :func:`ref` refers to."""
     return {
         "$schema": _DRAFT,
         "title": title,

@@ -23,4 +23,4 @@ SCHEMAS: dict[str, Schema] = {
     "compare": COMPARISON_SCHEMA,
     **ROW_SCHEMAS,
 }
-"""By the name of their file, without ``.schema.json``."""
+"""Schemas by file name, without ``.schema.json``."""

@@ -1,7 +1,7 @@
-"""JSON Schema of a report, which says what each of its fields is, and of a finding.
+"""JSON Schema of a report, with a description of each field, and of a finding.
 
 In: nothing. Out: :data:`REPORT_SCHEMA`, :data:`FINDING_SCHEMA`. This module must not know how a
-figure is computed: that is in ``sql/report/``, a file for each table.
+figure is computed: that is in ``sql/report/``, with a file for each table.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["EXTENT", "FILTER", "FINDING_SCHEMA", "REPORT_SCHEMA"]
 
 _UTC = "ISO 8601, in UTC, with nanoseconds"
-_OTHERS = "the line adds up all that have no line of their own"
+_OTHERS = "the line sums up all that have no line of their own"
 _NO_PACKETS = "there are no packets"
 
 EXTENT = {
-    "captures": listed("the inputs as given, in order, each once", {"type": "string"}),
+    "captures": listed("the inputs as given, in order, without repetition", {"type": "string"}),
     "packets": count("packets of all kinds"),
     "captured_bytes": count("packets as captured, link headers included", unit="B"),
     "wire_bytes": count("the same as they were on the wire", unit="B"),
-    "first_time_ns": time_ns("of the earliest packet", null=_NO_PACKETS),
+    "first_time_ns": time_ns("time of the earliest packet", null=_NO_PACKETS),
     "first_time": text(f"the same, {_UTC}", null=_NO_PACKETS),
-    "last_time_ns": time_ns("of the latest packet", null=_NO_PACKETS),
+    "last_time_ns": time_ns("time of the latest packet", null=_NO_PACKETS),
     "last_time": text(f"the same, {_UTC}", null=_NO_PACKETS),
     "duration_ns": integer("from the first packet to the last", unit="ns", null=_NO_PACKETS),
     "dropped_packets": count(
-        "packets that the capturing side says it lost, summed over the inputs that say it",
-        null="none of them says it",
+        "packets that the capturing program reports as dropped, summed over the inputs that do",
+        null="no input reports it",
     ),
 }
 """What was captured, and when."""
@@ -62,24 +62,24 @@ _CONDITIONS = {
     "partition": listed("partitions, as N or TOPIC-N", _TEXT),
     "group": listed("consumer groups; * and ? stand for any text", _TEXT),
     "status": listed("statuses of rows", _TEXT),
-    "error": listed("names of error codes that stand in the response", _TEXT),
-    "errors": truth("requests with an error code alone; never false"),
-    "slower_than_ns": count("requests with a longer latency alone", unit="ns"),
+    "error": listed("names of error codes in the response", _TEXT),
+    "errors": truth("only requests with an error code; never false"),
+    "slower_than_ns": count("only requests with a longer latency", unit="ns"),
     "since": text(f"begun at this time or later, {_UTC}"),
     "until": text(f"begun before this time, {_UTC}"),
-    "host": listed("packets of these addresses or networks alone (kanalyze live)", _TEXT),
-    "filter": text("packets that match this tcpdump filter alone (kanalyze live)"),
+    "host": listed("only packets of these addresses or networks (kanalyze live)", _TEXT),
+    "filter": text("only packets that match this tcpdump filter (kanalyze live)"),
 }
 FILTER = struct(
-    "the conditions that rows meet; those that are not there were not given. capture and quality "
-    "are of all packets that were read, everything else is of the rows that match",
+    "the filter of the rows; conditions that are not there were not given. capture and quality "
+    "are about all packets that were read, everything else is about the rows that match",
     _CONDITIONS,
     optional=_CONDITIONS,
 )
 
 _NO_LATENCIES = "count is 0 or null"
 _LATENCY = struct(
-    "a summary of durations, exact where they are few; see sql/tables/quantiles.sql",
+    "a summary of durations, exact if there are few; see sql/tables/quantiles.sql",
     {
         "count": count("durations", null=f"not computed, for {_OTHERS}"),
         "min": count("the shortest", unit="ns", null=_NO_LATENCIES),
@@ -115,9 +115,9 @@ _TOTALS = {
     "unanswered": count("rows with status unanswered"),
     "orphan_response": count("rows with status orphan_response: the request was not captured"),
     "malformed": count("rows with status malformed"),
-    "request_bytes": count("of requests, with size prefixes", unit="B"),
-    "response_bytes": count("of responses, with size prefixes", unit="B"),
-    "produced_records": count("records sent and not refused, as far as they are known"),
+    "request_bytes": count("bytes of requests, with size prefixes", unit="B"),
+    "response_bytes": count("bytes of responses, with size prefixes", unit="B"),
+    "produced_records": count("records sent and not refused, as far as known"),
     "produced_record_bytes": count("the same", unit="B"),
     "produced_records_known": truth("false: there were more, which could not be counted"),
     "refused_records": count("records sent and answered with an error; not in produced_records"),
@@ -125,7 +125,7 @@ _TOTALS = {
     "acknowledged_record_bytes": count("the same", unit="B"),
     "unanswered_records": count("of produced_records, without a response: written or not"),
     "one_way_records": count("of produced_records, sent with acks=0"),
-    "fetched_records": count("records in responses, as far as they are known"),
+    "fetched_records": count("records in responses, as far as known"),
     "fetched_record_bytes": count("the same", unit="B"),
     "fetched_records_known": truth("false: there were more, which could not be counted"),
     "throttled": count("responses with a throttle time above 0"),
@@ -137,8 +137,8 @@ _NO_RECORDS = "the API carries no records"
 _COUNTS = {
     "requests": count("requests"),
     "errors": count("of these, with an error code other than 0 at any level of the response"),
-    "request_bytes": count("of requests, with size prefixes", unit="B"),
-    "response_bytes": count("of responses, with size prefixes", unit="B"),
+    "request_bytes": count("bytes of requests, with size prefixes", unit="B"),
+    "response_bytes": count("bytes of responses, with size prefixes", unit="B"),
 }
 _WAITED = struct(
     "of these requests, those that the broker held back on purpose",
@@ -151,18 +151,18 @@ _WAITED = struct(
 )
 _API = {
     "wire": text("the protocol", choices=("kafka", "kafka-0.7")),
-    "api_key": integer("number of the API; in kafka-0.7 the request type", null=_NO_REQUEST),
-    "api_name": text("its name in Kafka's definitions", null="no definition has it, or no request"),
+    "api_key": integer("key of the API; in kafka-0.7 the request type", null=_NO_REQUEST),
+    "api_name": text("its name in Kafka's definitions", null="unknown API, or no request"),
     "other": truth("always false: every API has a line"),
     "requests": _COUNTS["requests"],
     "responses": count("responses"),
     "versions": by_name(
-        "requests by version; unknown: not known, other: all beyond the first 64",
+        "requests by version; unknown: version unknown, other: all after the first 64",
         count("requests"),
     ),
-    "statuses": by_name("rows by status; those that do not occur are not there", count("rows")),
+    "statuses": by_name("rows by status; statuses without rows are missing", count("rows")),
     **{name: _COUNTS[name] for name in ("errors", "request_bytes", "response_bytes")},
-    "record_count": count("records, without those refused", null=_NO_RECORDS),
+    "record_count": count("records, without refused ones", null=_NO_RECORDS),
     "record_bytes": count("the same", unit="B", null=_NO_RECORDS),
     "record_count_known": truth(
         "false: there were more, which could not be counted", null=_NO_RECORDS
@@ -176,25 +176,25 @@ _API = {
 
 _CODE = integer("the error code, not 0", null=_OTHERS)
 _CODE_NAME = text("its name in Kafka, such as NOT_LEADER_OR_FOLLOWER", null=_OTHERS)
-_FIRST_TIME = time_ns("of the first response with it")
-_LAST_TIME = time_ns("of the last response with it")
-_API_NAME = text("the API", null="no definition has it, or the request was not captured")
-_OTHER = truth("whether the line adds up all that have no line of their own")
-_CLIENT_ID = text("as the client calls itself", null="it gave none, or " + _OTHERS)
-_TOPIC = text("topic name", null="only the id is known, or none was named, or " + _OTHERS)
-_TOPIC_ID = text("topic id in Kafka's URL-safe base64", null="the name is known, or none was named")
-_BROKER_IP = text("address of the broker")
-_BROKER_PORT = integer("its TCP port")
+_FIRST_TIME = time_ns("time of the first response with it")
+_LAST_TIME = time_ns("time of the last response with it")
+_API_NAME = text("the API", null="unknown API, or the request was not captured")
+_OTHER = truth("whether the line sums up all that have no line of their own")
+_CLIENT_ID = text("client id in the request", null="it has none, or " + _OTHERS)
+_TOPIC = text("topic name", null="only the id is known, or there is no topic, or " + _OTHERS)
+_TOPIC_ID = text("topic id in Kafka's URL-safe base64", null="the name is known, or no topic")
+_BROKER_IP = text("IP address of the broker")
+_BROKER_PORT = integer("TCP port of the broker")
 
 _ERROR = {
     "api_name": _API_NAME,
     "error_code": _CODE,
     "error_name": _CODE_NAME,
     "topic": text(
-        "the topic that it concerns", null="none, or its name is not known, or the others"
+        "the topic that it concerns", null="none, or its name is unknown, or the line of others"
     ),
     "other": _OTHER,
-    "count": count("codes; one response may hold many"),
+    "count": count("number of codes; a response may have several"),
     "first_time_ns": _FIRST_TIME,
     "last_time_ns": _LAST_TIME,
 }
@@ -203,18 +203,18 @@ _CLIENT = {
     "other": _OTHER,
     "software": listed("name and version of the client's software, the first 8, sorted", _TEXT),
     "more_software": truth("whether there are more"),
-    "client_ips": listed("its addresses, the first 8, sorted", _TEXT),
+    "client_ips": listed("its IP addresses, the first 8, sorted", _TEXT),
     "more_client_ips": truth("whether there are more"),
-    "principals": listed("users that it logged in as, the first 8, sorted", _TEXT),
+    "principals": listed("users that it authenticated as, the first 8, sorted", _TEXT),
     "more_principals": truth("whether there are more"),
     **_COUNTS,
     "latency_ns": _latency(),
 }
 _PRODUCED = {
     "produce_requests": count("requests that produced to it"),
-    "produced_records": count("records sent and not refused, as far as they are known"),
+    "produced_records": count("records sent and not refused, as far as known"),
     "produced_records_known": truth("false: there were more, which could not be counted"),
-    "produced_bytes": count("of these records", unit="B"),
+    "produced_bytes": count("bytes of these records", unit="B"),
     "acknowledged_records": count("of these, answered without an error"),
     "acknowledged_bytes": count("the same", unit="B"),
     "unanswered_records": count("of these, without a response: written or not"),
@@ -222,9 +222,9 @@ _PRODUCED = {
 }
 _FETCHED = {
     "fetch_requests": count("requests that fetched from it"),
-    "fetched_records": count("records in responses, as far as they are known"),
+    "fetched_records": count("records in responses, as far as known"),
     "fetched_records_known": truth("false: there were more, which could not be counted"),
-    "fetched_bytes": count("of these records", unit="B"),
+    "fetched_bytes": count("bytes of these records", unit="B"),
 }
 _TOPIC_LINE = {
     "topic": _TOPIC,
@@ -241,12 +241,12 @@ _GROUP = {
     "joins": count("of these, JoinGroup"),
     "syncs": count("of these, SyncGroup"),
     "rebalance_time_ns": count(
-        "of JoinGroup and SyncGroup, from first byte to last, added up over the members",
+        "of JoinGroup and SyncGroup, from first byte to last, summed over the members",
         unit="ns",
-        null="none of them has a whole response",
+        null="no complete response was captured",
     ),
-    "longest_join_ns": count("the longest JoinGroup", unit="ns", null="none has a whole response"),
-    "longest_sync_ns": count("the longest SyncGroup", unit="ns", null="none has a whole response"),
+    "longest_join_ns": count("the longest JoinGroup", unit="ns", null="no complete response"),
+    "longest_sync_ns": count("the longest SyncGroup", unit="ns", null="no complete response"),
     "errors": count("of these, with an error code other than 0"),
 }
 _BROKER = {
@@ -256,7 +256,7 @@ _BROKER = {
     "latency_ns": _latency(),
 }
 _CLIENT_API = {
-    "client_id": text("as the client calls itself", null="it gave none"),
+    "client_id": text("client id in the request", null="it has none"),
     "api_name": _API_NAME,
     "requests": _COUNTS["requests"],
     "errors": _COUNTS["errors"],
@@ -266,11 +266,11 @@ _CLIENT_API = {
     "latency_ns": _latency(),
 }
 _CLIENT_ERROR = {
-    "client_id": text("as the client calls itself", null="it gave none, or is not known"),
+    "client_id": text("client id in the request", null="it has none, or it is unknown"),
     "api_name": _API_NAME,
     "error_code": integer("the error code, not 0"),
     "error_name": text("its name in Kafka"),
-    "count": count("codes; one response may hold many"),
+    "count": count("number of codes; a response may have several"),
     "first_time_ns": _FIRST_TIME,
     "last_time_ns": _LAST_TIME,
 }
@@ -290,17 +290,52 @@ _PARTITION = {
     "fetch_requests": _FETCHED["fetch_requests"],
     "fetched_records": _FETCHED["fetched_records"],
     "fetched_bytes": _FETCHED["fetched_bytes"],
-    "high_watermark": integer("the highest that a broker gave", null="no response gave one"),
+    "high_watermark": integer("the highest in any response", null="no response has one"),
 }
 _CODEC = {
-    "client_id": text("as the client calls itself", null="it gave none"),
+    "client_id": text("client id in the request", null="it has none"),
     "codec": text("none, gzip, snappy, lz4, zstd, or mixed"),
     "requests": count("requests with such batches"),
     "batches": count("partitions of these requests, each counted as one batch"),
-    "records": count("records in them", null="no header says it"),
-    "bytes": count("of records in them, as sent", unit="B", null="not known"),
-    "bytes_p50": count("median of the size for one partition", unit="B", null="not known"),
-    "records_p50": count("median of the records for one partition", null="not known"),
+    "records": count("records in them", null="no header has the number"),
+    "bytes": count("bytes of records in them, as sent", unit="B", null="unknown"),
+    "bytes_p50": count("median of the bytes of one partition", unit="B", null="unknown"),
+    "records_p50": count("median of the records of one partition", null="unknown"),
+}
+_TLS = {
+    "broker": text("address and port of the broker, or another server"),
+    "tls_version": text("that the broker chose", null="not seen"),
+    "tls_cipher_suite": text("that the broker chose, by IANA's name", null="not seen"),
+    "connections": count("TLS connections"),
+    "decrypted": count("of these, decrypted, in part at least"),
+    "failed": count("of these, that failed"),
+    "resumed": count("of these, that resumed a session", null="not seen on any"),
+    "mutual": count(
+        "of these, on which the client sent a certificate",
+        null="not seen on any: TLS 1.3 encrypts it",
+    ),
+    "handshake_p50_ns": integer(
+        "median time from the ClientHello to the last Finished", unit="ns", null="not seen"
+    ),
+    "client_bytes": count("TCP payload of the clients, every copy counted", unit="B"),
+    "broker_bytes": count("TCP payload of the broker, every copy counted", unit="B"),
+    "estimated_requests": count(
+        "an estimate: how often data of the client was followed by data of the broker",
+        null="there is no telling which end is the client",
+    ),
+    "estimated_response_time_p50_ns": integer(
+        "an estimate: median over connections of their median time from the former to the latter",
+        unit="ns",
+        null="there was no such data",
+    ),
+}
+_CERTIFICATE = {
+    "sent_by": text("whose it is", choices=("broker", "client")),
+    "subject": text("the name in it"),
+    "issuer": text("who signed it"),
+    "not_after_ns": time_ns("until when it holds", null="later than 2262"),
+    "connections": count("connections on which it was seen"),
+    "expired": truth("whether it had expired before the last of them", null="later than 2262"),
 }
 _NOT_MEASURED = "it was not measured for any of them"
 
@@ -324,19 +359,19 @@ _LATENCY_PARTS = {
     "broker_port": _BROKER_PORT,
     "capture_point": text(
         "where the capture was taken: client, broker, between, or host (both ends on one)",
-        null="the round trips do not tell",
+        null="the round trips do not show it",
     ),
     "requests": count("requests whose parts are known and that did not wait on purpose"),
-    "with_retransmissions": count("of these, with packets sent again"),
-    "with_zero_windows": count("of these, with an end that asked for no more data"),
+    "with_retransmissions": count("of these, with retransmitted packets"),
+    "with_zero_windows": count("of these, with an end whose receive window was 0"),
     "total_time_ns": struct(
         "from the first byte of a request to the last of its response",
         {"mean": integer("mean", unit="ns")},
     ),
     "request_send_ns": _part("sending the request"),
     "broker_network_ns": _part("network from the capture point to the broker and back"),
-    "retransmission_wait_ns": _part("waiting until lost bytes of the request were sent again"),
-    "pipeline_wait_ns": _part("waiting for the response before it on the same connection"),
+    "retransmission_wait_ns": _part("waiting until lost bytes of the request were retransmitted"),
+    "pipeline_wait_ns": _part("waiting for the previous response of the same connection"),
     "broker_time_ns": _part("in the broker"),
     "response_send_ns": _part("sending the response"),
     "client_network_ns": struct(
@@ -356,40 +391,42 @@ _SLOW_OF_ROWS = {
         *("retransmitted_packets", "zero_windows"),
     )
 }
-"""What slow requests have as their rows have it."""
+"""Fields of slow requests that are the same as in their rows."""
 _SLOW = {
     "capture": text("the input as given"),
     "connection": text("CLIENT_IP:PORT>BROKER_IP:PORT"),
     "connection_number": count("1 for the first TCP connection on these addresses"),
-    "client_id": text("as the client calls itself", null="it gave none"),
-    "api_key": integer("number of the API", null="not known"),
+    "client_id": text("client id in the request", null="it has none"),
+    "api_key": integer("key of the API", null="unknown"),
     "api_name": _API_NAME,
-    "api_version": integer("version of the API", null="not known"),
+    "api_version": integer("version of the API", null="unknown"),
     "correlation_id": integer("pairs the response with the request", null="kafka-0.7 has none"),
     "latency_ns": count("from the request's last byte to the response's first", unit="ns"),
     "total_time_ns": integer(
-        "from the request's first byte to the response's last", unit="ns", null="not all was seen"
+        "from the request's first byte to the response's last",
+        unit="ns",
+        null="not all was captured",
     ),
-    "request_start_ns": time_ns("of the request's first byte", null=_NOT_THERE),
-    "request_end_ns": time_ns("of the request's last byte", null=_NOT_THERE),
-    "response_start_ns": time_ns("of the response's first byte", null=_NOT_THERE),
-    "response_end_ns": time_ns("of the response's last byte", null="it was not seen"),
-    "request_packet": count("number of its first packet in the capture, from 1", null="not known"),
-    "response_packet": count("number of its first packet in the capture, from 1", null="not known"),
-    "request_bytes": count("with the size prefix", unit="B", null="not known"),
-    "response_bytes": count("with the size prefix", unit="B", null="not known"),
+    "request_start_ns": time_ns("time of the request's first byte", null=_NOT_THERE),
+    "request_end_ns": time_ns("time of the request's last byte", null=_NOT_THERE),
+    "response_start_ns": time_ns("time of the response's first byte", null=_NOT_THERE),
+    "response_end_ns": time_ns("time of the response's last byte", null="it was not captured"),
+    "request_packet": count("number of its first packet in the capture, from 1", null="unknown"),
+    "response_packet": count("number of its first packet in the capture, from 1", null="unknown"),
+    "request_bytes": count("with the size prefix", unit="B", null="unknown"),
+    "response_bytes": count("with the size prefix", unit="B", null="unknown"),
     **{name: schema_of(column) for name, column in _SLOW_OF_ROWS.items()},
     "throttle_time_ms": integer(
-        "what the broker has the client wait", unit="ms", null="the response says none"
+        "throttle time in the response", unit="ms", null="the response has none"
     ),
     "status": text("as in rows of requests"),
     "error_name": text("of the first error code; NONE for 0", null="no response could be read"),
-    "topics": listed("topics that it names, or their ids, the first 3, sorted", _TEXT),
+    "topics": listed("its topics, or their ids, the first 3, sorted", _TEXT),
     "more_topics": truth("whether there are more"),
 }
 
 _SPAN = {
-    "start_ns": time_ns("when the first bucket begins", null="there are no rows"),
+    "start_ns": time_ns("beginning of the first bucket", null="there are no rows"),
     "bucket_ns": count("length of a bucket", unit="ns"),
 }
 _NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
@@ -426,20 +463,22 @@ _CONCERNS = {
 _FINDING = struct(
     "one thing that is wrong",
     {
-        "name": text("its kind: the name of its query"),
+        "name": text("the kind of finding: the name of its query"),
         "title": text("what is wrong, in general"),
-        "severity": {**count("how bad, 0 to 100; more is worse"), "maximum": 100},
+        "severity": {**count("0 to 100; higher is worse"), "maximum": 100},
         "what": text("what was seen: the figures, as a sentence"),
-        "weight": number("more is worse, among findings of one kind; its unit is that of the kind"),
-        "sure": text("how sure it is"),
+        "weight": number("higher is worse, among findings of one kind, which has its own unit"),
+        "sure": text("how certain it is"),
         "why": text("why it matters"),
-        "repair": text("what repairs it"),
+        "repair": text("how to repair it"),
         "concerns": struct(
-            "whom it concerns; what does not apply is not there", _CONCERNS, optional=_CONCERNS
+            "whom it concerns; concerns that do not apply are missing",
+            _CONCERNS,
+            optional=_CONCERNS,
         ),
-        "first_time_ns": time_ns("when it was first seen", null="it has no time of its own"),
-        "last_time_ns": time_ns("when it was last seen", null="it has no time of its own"),
-        "first_packet": count("a packet to begin with, by its number from 1", null="none"),
+        "first_time_ns": time_ns("when it was first seen", null="it has no time"),
+        "last_time_ns": time_ns("when it was last seen", null="it has no time"),
+        "first_packet": count("number of a packet to begin with, from 1", null="none"),
         "command": text(
             "the command of kanalyze that shows its rows",
             choices=("requests", "connections", "anomalies"),
@@ -469,19 +508,25 @@ _REPORT = {
     "client_apis": _table("by client id and API, most requests first", _CLIENT_API),
     "client_errors": _table("error codes by client id, most frequent first", _CLIENT_ERROR),
     "topic_latency": _table("latency by topic and API, most requests first", _TOPIC_LATENCY),
-    "partitions": _table("by partition, most bytes first; without what was refused", _PARTITION),
-    "codecs": _table("how clients pack what they produce, most bytes first", _CODEC),
+    "partitions": _table("by partition, most bytes first; without refused records", _PARTITION),
+    "codecs": _table("batches of producers, by client and codec, most bytes first", _CODEC),
     "latency_parts": _table(
         "where the time of requests went, by API, broker and capture point", _LATENCY_PARTS
     ),
+    "tls": _table("what TLS connections agreed on, by broker, version and suite", _TLS),
+    "tls_certificates": _table(
+        "certificates seen in handshakes, first to expire first", _CERTIFICATE
+    ),
     "throughput": struct("requests and bytes over time", _THROUGHPUT),
     "latency": struct("latency over time", _LATENCY_SERIES),
-    "slowest": _table("up to 10 requests by latency that did not wait on purpose", _SLOW),
+    "slowest": _table("the slowest requests that did not wait on purpose, up to 10", _SLOW),
     "limited": listed("names of the tables with a line of others", _TEXT),
-    "findings": listed("what is wrong, the worst first", ref("finding", "one thing that is wrong")),
+    "findings": listed(
+        "findings, the most severe first", ref("finding", "one thing that is wrong")
+    ),
     "findings_left_out": listed(
-        "kinds of findings that were not looked for, as they need all requests and some were "
-        "filtered out, or as a table that they need is not there; not there if all were",
+        "kinds of findings that were not searched for, because they need all requests and a filter "
+        "left some out, or because they need a table that is missing; missing if there are none",
         _TEXT,
     ),
 }
@@ -490,9 +535,9 @@ FINDING_SCHEMA = document("A finding of kanalyze", _FINDING)
 REPORT_SCHEMA = document(
     "A report of kanalyze",
     struct(
-        "what kanalyze report --json writes. Lists that are tables have at most 10,000 lines, and "
-        "in errors, clients, topics, groups and brokers one more for the others. What is not known "
-        "is null, never 0",
+        "what kanalyze report --json writes. Lists that are tables have at most 10,000 lines; "
+        "errors, clients, topics, groups and brokers may have one more, for the others. A value "
+        "that is unknown is null, never 0",
         _REPORT,
         optional=("findings_left_out",),
     ),

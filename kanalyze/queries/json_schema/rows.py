@@ -1,10 +1,10 @@
-"""JSON Schemas of rows: the lines of JSON Lines that commands write, one schema for each table.
+"""JSON Schemas of rows: lines of JSON Lines that commands write, with one schema for each table.
 
 In: the columns of the tables. Out: :data:`ROW_SCHEMAS`. This module must not know what is in a
 table.
 
-Lines of ``kanalyze sql --format jsonl "FROM TABLE"`` have further fields, which are not required:
-timestamps beside points in time, and numbers of requests.
+Lines of ``kanalyze sql --format jsonl "FROM TABLE"`` may have more fields, which are not required:
+timestamps beside Unix times, and numbers of requests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def schema_of(column: Column) -> Schema:
     """Return the schema of the values of a column."""
     null = None
     if column.nullable:
-        null = "" if "null" in column.meaning else "not known, or does not apply"
+        null = "" if "null" in column.meaning else "unknown, or does not apply"
     meaning = column.meaning
     if column.type == "list<string>":
         return listed(meaning, {"type": "string"}, null=null)
@@ -69,4 +69,4 @@ def schema_of(column: Column) -> Schema:
 
 
 ROW_SCHEMAS: dict[str, Schema] = {table: _row_schema(table) for table in SQL_TABLES}
-"""By the name of the table."""
+"""Schemas by name of the table."""

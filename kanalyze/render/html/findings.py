@@ -1,4 +1,4 @@
-"""What is wrong, at the head of the page.
+"""The findings, at the head of the page.
 
 In: findings, as plain values. Out: HTML. This module must not know what kinds there are.
 """
@@ -39,15 +39,15 @@ _SELECTS = {
     "broker": ("broker", "brokers", "broker"),
     "group_id": ("group", "groups", "name"),
 }
-"""What a reader may select by what a finding concerns."""
+"""The dimensions of the page that a finding can select, by the names that findings use."""
 
 
 def findings_html(
     findings: Sequence[Mapping[str, Any]] | None, captures: Sequence[str], names: Mapping[str, Any]
 ) -> str:
-    """Return findings as a list, the worst first; what was not looked for is said."""
+    """Return findings as a list, the most severe first, or why there is no list."""
     if findings is None:
-        return "<p>No findings were looked for.</p>"
+        return "<p>Findings were not searched for.</p>"
     if not findings:
         return "<p>Nothing wrong was found.</p>"
     by_kind = groupby(findings[:_MOST], key=lambda finding: finding["name"])
@@ -59,7 +59,7 @@ def findings_html(
 def _kind(
     alike: Sequence[Mapping[str, Any]], captures: Sequence[str], names: Mapping[str, Any]
 ) -> str:
-    """Return findings of one kind: what they have in common once, then each."""
+    """Return the findings of one kind: the common texts once, then each finding."""
     first = alike[0]
     items = "".join(_item(each, captures, names) for each in alike)
     facts = (
@@ -108,14 +108,14 @@ def _when(finding: Mapping[str, Any]) -> str:
 
 
 def _command(finding: Mapping[str, Any], captures: Sequence[str]) -> str:
-    """Return the command that shows the rows of a finding, to be pasted into a shell."""
+    """Return the command that shows the rows of a finding, quoted for a shell."""
     name = shlex.quote(captures[0]) if len(captures) == 1 else "CAPTURE..."
     words = ["kanalyze", finding["command"], name, *map(shlex.quote, finding["options"])]
     return harmless(" ".join(words))
 
 
 def _times(finding: Mapping[str, Any]) -> str:
-    """Return attributes with the times in µs between which a finding was seen."""
+    """Return attributes with the first and last time of a finding in µs of Unix time."""
     first, last = finding["first_time_ns"], finding["last_time_ns"]
     if first is None or last is None:
         return ""
@@ -123,7 +123,7 @@ def _times(finding: Mapping[str, Any]) -> str:
 
 
 def _selects(concerns: Mapping[str, Any], names: Mapping[str, Any]) -> str:
-    """Return attributes with the numbers of what a finding concerns, as far as they have some."""
+    """Return attributes with the numbers of the names that a finding concerns; -1 if unknown."""
     found = ""
     for concern, (dimension, kind, field) in _SELECTS.items():
         if concern in concerns:

@@ -1,9 +1,9 @@
-"""What the page shows, ready to be shown: names made harmless, times in µs.
+"""The data of the page: names escaped, times in µs.
 
-In: a report and its cube. Out: plain values, which stand in the page as JSON. This module must not
-know HTML.
+In: a report and its cube. Out: plain values, which are written into the page as JSON. This module
+must not know HTML.
 
-A number of JavaScript holds no nanosecond of this century: times are µs, durations stay ns.
+A JavaScript number cannot hold today's Unix time in ns. So times are µs; durations stay ns.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PARTS = (
     ("broker_time_ns", "broker", "broker"),
     ("response_send_ns", "response", "sending the response"),
 )
-"""The parts of a request's time, one after another: column, class of its colour, title."""
+"""The parts of a request's time, in their order: column, CSS class, title."""
 UNKNOWN_PART = "latency"
-"""What stands between request and response where it is not known how it divides."""
+"""The part between request and response if its division is unknown: network and broker."""
 _MOST_PARTS_SHOWN = 2
 _LEAST_SHARE = 0.01
 
@@ -64,7 +64,7 @@ _MOST_SOFTWARE = 3
 
 
 def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page shows and sums."""
+    """Return the data that the page shows and sums up."""
     names = cube["names"]
     start_us = cube["start_ns"] // 1000
     return {
@@ -100,13 +100,13 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
 
 
 def _is_dated(capture: Mapping[str, Any]) -> bool:
-    """Return whether times of day are not enough."""
+    """Return whether the capture spans several days, so that times need a date."""
     first, last = capture["first_time"], capture["last_time"]
     return bool(first and last and first[:10] != last[:10])
 
 
 def _named(name: str | None, option: str, quoted: Callable[[str], str]) -> dict[str, Any]:
-    """Return a name, and the option of ``kanalyze requests`` that asks for it."""
+    """Return a name, and the option of ``kanalyze requests`` that selects it."""
     line = {"label": shown(name)}
     if name:
         line["option"] = escape(f"{option} {quoted(name)}")
@@ -118,7 +118,7 @@ def _exactly(name: str) -> str:
 
 
 def _literally(name: str) -> str:
-    """Return a pattern that matches a name alone, quoted for a shell."""
+    """Return a pattern that matches exactly this name, quoted for a shell."""
     return shlex.quote(_GLOB.sub(r"[\g<0>]", name))
 
 
@@ -208,7 +208,7 @@ def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(line: Mapping[str, Any]) -> list[int]:
-    """Return how long each of the parts took, and last what of the latency is in none of them."""
+    """Return the duration of each part in ns; the last is latency that cannot be divided."""
     known = [line[column] or 0 for column, _, _ in PARTS]
     if line["broker_time_ns"] is None:
         return [*known, line["latency_ns"]]
@@ -216,7 +216,7 @@ def _parts(line: Mapping[str, Any]) -> list[int]:
 
 
 def _parts_text(parts: list[int]) -> str:
-    """Return the longest of the parts in words, the longest first."""
+    """Return the longest parts as text, the longest first."""
     if parts[-1]:
         return "not known"
     named = zip((class_ for _, class_, _ in PARTS), parts, strict=False)

@@ -1,7 +1,7 @@
 "use strict";
-// Adds up, from the sums in the page, the figures of what a reader selects. Text from the wire is
-// set as text alone, never as markup. sums.py, tables.py and svg.py of kanalyze do the same for the
-// page as it stands without scripts; a test holds the two together.
+// Sums up the figures of what a reader selects, from the cube in the page. Text from the wire is set
+// as text only, never as markup. sums.py, tables.py and svg.py of kanalyze compute the same for the
+// page without scripts; a test compares the two.
 (async () => {
   const NONE = -2;
   const OTHERS = -1;
@@ -32,7 +32,7 @@
 
   // -- numbers for people -----------------------------------------------------------------------
 
-  // Halves go to the even digit, as Python has it.
+  // Round half to even, as Python does.
   const fixed = (number, decimals) => {
     const twice = number * 2 * 10 ** decimals;
     if (decimals >= 0 && Number.isInteger(number * 2 ** (decimals + 1)) && Number.isInteger(twice) && twice % 2 === 1) {
@@ -243,7 +243,7 @@
     }
     return [...found.values()];
   };
-  // What the page names after a class has the name of a column in the sums.
+  // The names of the columns in the sums; the page uses other names for their CSS classes.
   const PARTS = ["request_send_ns", "broker_network_ns", "retransmission_wait_ns", "pipeline_wait_ns", "broker_time_ns", "response_send_ns"];
   const PART_COUNTS = ["rows", "resent", "closed", ...PARTS, "client_network_ns", "client_network_rows"];
   const sumsOfParts = (keys) => {
@@ -368,14 +368,14 @@
     }
 
     compare(one, other) {
-      // The others together stand last, whichever way.
+      // The line that sums up the others is last in both directions.
       const [isOthers, areOthers] = [one, other].map(({ line }) => line.key.includes(OTHERS));
       if (isOthers !== areOthers) return isOthers - areOthers;
       const column = this.columns[this.sorted];
       const sign = this.isDown ? -1 : 1;
       if (NUMBERS.includes(column.kind)) {
         const [a, b] = [one.line[column.field], other.line[column.field]];
-        // What is not known stands last, whichever way.
+        // Unknown values are last in both directions.
         if (a === null || b === null) return (a === null) - (b === null);
         return sign * (a - b);
       }
@@ -420,7 +420,8 @@
           button.title = `Select ${texts[at]}`;
           button.addEventListener("click", () => {
             select({ [dimension]: number });
-            // The line of the button is written anew: who came by keyboard goes on where it is undone.
+            // The button's line is drawn anew. A keyboard user continues at the control that can
+            // undo the selection.
             controls[dimension].focus({ preventScroll: true });
           });
           cell.append(button);
@@ -436,8 +437,8 @@
 
   // -- drawings ---------------------------------------------------------------------------------
 
-  // The widths of a drawing, of the names at its left, and of these in letters: drawn narrow where
-  // there is little room, for its letters are to be read.
+  // [width of a drawing, width of the names at its left, letters in a name]. On a narrow screen
+  // drawings are made narrower, so that their text stays readable.
   const WIDE = [720, 240, 34];
   const MOST_NARROW = 480;
   const NARROW = [400, 150, 19];
@@ -462,7 +463,7 @@
     old.replaceWith(svg);
   };
   const drawNothing = (id) => draw(id, 40, [word(LEFT, 24, "nothing to draw")]);
-  // Powers of ten, and where they are few, their doubles and fives too.
+  // Powers of ten; if these are few, their multiples by 2 and 5 too.
   const roundValues = (first, last) => {
     const of = (factors) =>
       Array.from({ length: 13 }, (_, power) => factors.map((factor) => factor * 10 ** power)).flat()
@@ -655,7 +656,7 @@
     plot.setSelect({ left, top: 0, width: right - left, height: plot.over.clientHeight }, false);
     isDrawing = false;
   };
-  // Of four that stand side by side on A4, which is not laid out yet when it is drawn for.
+  // Width of one of four charts side by side on A4. The paper layout is not known when they are drawn.
   const PAPER_WIDTH = 240;
   const makeCharts = (times) => {
     charts.forEach((plot) => plot.destroy());
@@ -820,7 +821,7 @@
     makeCharts(current.times);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => makeCharts(current.times));
-  // What is printed is black on white, the charts too.
+  // Print in black on white, charts too.
   const onPaper = (isBegun) => {
     document.documentElement.classList.toggle("paper", isBegun);
     drawDrawings();

@@ -1,11 +1,11 @@
-"""The page: findings, head, charts, drawings, tables, and the sums that all of them are made of.
+"""The HTML page: findings, head, charts, drawings, tables, and the cube of sums behind them.
 
-In: a report and its cube. Out: HTML in one text, which asks no network for anything. This module
-must not know where its figures come from.
+In: a report and its cube. Out: one HTML text that loads nothing from a network. This module must
+not know where its figures come from.
 
-Whatever came over the wire stands in the page escaped: as text of HTML, or packed in the one block
-of JSON, which holds nothing but base64 and digits. A Content-Security-Policy lets run only the
-scripts, and hold only the styles, whose hashes it names.
+Text from the wire is escaped in HTML. In the JSON block it is packed as base64, so that the block
+contains only base64 and digits. A Content-Security-Policy allows only the scripts and styles
+whose hashes it lists.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ __all__ = ["MOST_BYTES", "html_page"]
 
 MOST_BYTES = 1_000_000
 _MOST_LINES = (50, 25, 10, 3, 0)
-"""Lines of each table as HTML: as many as leave the page small enough. Scripts show all."""
+"""Lines of each table that are written as HTML, so that the page stays small. Scripts show all."""
 _LINES = {"first_lines": 12, "most_lines": 500}
-"""Lines of a table that scripts show at first, and when a reader asks for more."""
+"""Lines of a table that scripts show at first, and that they add when a reader asks for more."""
 _OTHERS = -1
 _LONGEST_HEAD = 2_000
 _MOST_HEADS = 60
@@ -74,12 +74,12 @@ _TIME_COLUMNS = ("requests", "errors", "unanswered", "sent", "received", "p50", 
 
 
 def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
-    """Return a report as a page, below 1 MB.
+    """Return a report as one HTML page below 1 MB.
 
     Args:
-        report: what :func:`kanalyze.queries.report.report_of` answers; with ``findings``, a list of
-            what ``Finding.to_dict`` gives, where they were looked for.
-        cube: what :func:`kanalyze.queries.page.cube_of` answers for it.
+        report: the result of :func:`kanalyze.queries.report.report_of`. If findings were searched
+            for, ``findings`` is a list of what ``Finding.to_dict`` returns.
+        cube: the result of :func:`kanalyze.queries.page.cube_of` for the same report.
     """
     model = model_of(report, cube)
     sums = sums_of(model)
@@ -143,12 +143,12 @@ def _page(
 
 @cache
 def _asset(name: str) -> str:
-    """Return the text of a file beside this module."""
+    """Return the text of a file in this folder."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def _policy(scripts: list[str], styles: list[str]) -> str:
-    """Return what the page may do: run these scripts, hold these styles, and nothing else."""
+    """Return the Content-Security-Policy: these scripts and styles, nothing else."""
     return (
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -161,7 +161,7 @@ def _hashes(texts: list[str]) -> str:
 
 
 def _json_block(data: Mapping[str, Any]) -> str:
-    """Return values as JSON, in which no character means anything to HTML."""
+    """Return values as JSON in which no character has a meaning in HTML."""
     text = json.dumps(data, separators=(",", ":"), default=list)
     block = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
     return json.dumps({"encoding": "base64 of zlib of JSON", "data": block})
@@ -199,7 +199,7 @@ _TOLD_APART = {"client": "clients", "topic": "topics", "broker": "brokers", "gro
 
 
 def _limits_text(model: Mapping[str, Any]) -> str:
-    """Say what the page tells apart, where that is not everything."""
+    """Return a note on names that are summed up; empty if the page lists each name."""
     parts = [
         f"{count_text(len(model['names'][name]))} {word}"
         for name, word in _TOLD_APART.items()
@@ -207,7 +207,7 @@ def _limits_text(model: Mapping[str, Any]) -> str:
     ]
     if not parts:
         return ""
-    return f"The busiest are told apart, {', '.join(parts)}; the others count together."
+    return f"Only the busiest are listed: {', '.join(parts)}. The others are summed up."
 
 
 def _left_out_html(report: Mapping[str, Any]) -> str:
@@ -220,7 +220,7 @@ def _finding_count(findings: list[Any] | None) -> str:
 
 
 def _tiles_html(totals: Mapping[str, Any]) -> str:
-    """Return the figures of whatever is selected; scripts write others into the same places."""
+    """Return the figures of the selection; scripts overwrite them when the selection changes."""
     share = totals["errors"] / totals["requests"] if totals["requests"] else 0
     tiles = (
         ("requests", "requests", count_text(totals["requests"])),
@@ -258,7 +258,7 @@ def _chart_html(name: str, title: str) -> str:
 
 
 def _times_html(model: Mapping[str, Any], times: list[Mapping[str, Any]]) -> str:
-    """Return the numbers of the charts, as the body of a table."""
+    """Return the figures behind the charts, as the body of a table."""
     return "".join(
         f'<tr><th scope="row">{_time_text(model, place)}</th>'
         + "".join(
@@ -283,13 +283,13 @@ def _time_cell(name: str, line: Mapping[str, Any], model: Mapping[str, Any]) -> 
 
 
 def _held_text(model: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
-    """Say which requests the page holds by themselves, where that is not all of them."""
+    """Return a note on the requests that the page does not list; empty if it lists all."""
     held, answered = len(model["slowest"]), sums["bins"].total()
     if held >= answered:
         return ""
     return (
-        f"Of {count_text(answered)} the page holds {count_text(held)}: the slowest of all, and of "
-        "each client with each API. Of what is selected there may be others as slow."
+        f"The page lists {count_text(held)} of {count_text(answered)} requests: the slowest of "
+        "all, and of each client with each API. A selection may have others as slow."
     )
 
 

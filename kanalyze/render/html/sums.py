@@ -1,8 +1,8 @@
-"""The figures of the page, added up from its cube.
+"""The figures of the page, summed up from its cube.
 
 In: the model of a page. Out: one line for each line of its tables, and sums over time. This module
-must not know HTML. ``page.js`` does the same for what a reader selects; a test holds the two
-together.
+must not know HTML. ``page.js`` computes the same for what a reader selects; a test compares the
+two.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PART_COUNTS = ("rows", "resent", "closed", *_PARTS, _FAR, _FAR_ROWS)
 
 
 class Sum:
-    """Sums over cells."""
+    """Sums over cells of the cube."""
 
     def __init__(self, key: tuple[Any, ...]) -> None:
         self.key = key
@@ -66,10 +66,10 @@ class Sum:
         """Add a cell.
 
         Args:
-            cell: of the cube.
-            kind: of its API.
-            is_own: that its requests are not counted elsewhere.
-            is_timed: that its latencies count.
+            cell: a cell of the cube.
+            kind: the kind of its API, such as ``produce``.
+            is_own: false if another cell counts the same requests; then only records are added.
+            is_timed: whether to add its latencies.
         """
         counts = self.counts
         if kind in ("produce", "fetch"):
@@ -100,7 +100,7 @@ class Sum:
                 self.bins[pairs[place]] += pairs[place + 1]
 
     def quantiles(self, ratio: float) -> dict[str, float | None]:
-        """Return what the bins tell of the latencies, within 5 %."""
+        """Return quantiles of the latencies in ns, exact to 5 %; null if there are none."""
         many = self.bins.total()
         found: dict[str, float | None] = {"max": self.most_ns}
         for name, share in _QUANTILES:
@@ -115,7 +115,7 @@ class Sum:
 
 
 def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the lines of the tables, ``totals``, and sums by span of time (``times``)."""
+    """Return the lines of each table, the ``totals``, and sums by span of time (``times``)."""
     tables: dict[str, dict[tuple[Any, ...], Sum]] = {name: {} for name in _GROUPED}
     whole = Sum(())
     times = [Sum((bucket,)) for bucket in range(model["buckets"])]
@@ -185,7 +185,7 @@ def _line(found: Sum, ratio: float, exact: Mapping[tuple[Any, ...], Any] | None)
 
 
 def _exact(model: Mapping[str, Any], name: str) -> dict[tuple[Any, ...], list[Any]]:
-    """Return exact quantiles by key; only APIs have some of requests that waited."""
+    """Return exact quantiles by key; only APIs have those of requests that waited."""
     found = {}
     for line in model["exact"][name]:
         *key, waited = line[:-4]
@@ -252,7 +252,7 @@ def _batches(
 
 
 def _latency_parts(model: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Give, for each key, the means of the parts that the time of requests is made up of."""
+    """Yield, for each key, the mean of each part of the requests' time."""
     found: dict[tuple[Any, ...], Counter[str]] = {}
     for cell in _lines(model["latency_parts"]):
         if cell["is_again"]:

@@ -1,9 +1,9 @@
-"""Drawings of the page that need no script: they are printed, and mailed, as they stand.
+"""Drawings of the page that need no script, so that they can be printed and mailed.
 
 In: the model of a page and its sums. Out: SVG. This module must not know the tables. ``page.js``
-draws the same of what a reader selects; a test holds the two together.
+draws the same for what a reader selects; a test compares the two.
 
-Colours are classes: the style sheet has those for light, dark and paper.
+Colours are CSS classes: the style sheet defines them for light, dark and paper.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", class_: str = "l
 
 
 def _at(number: float) -> str:
-    """Return a coordinate with one decimal, none where it is whole: as scripts write it."""
+    """Return a coordinate with one decimal, or none if it is whole, as ``page.js`` writes it."""
     rounded = math.floor(number * 10 + 0.5) / 10
     return str(int(rounded)) if rounded == int(rounded) else str(rounded)
 
@@ -71,9 +71,9 @@ def _nothing(label: str) -> str:
 
 
 def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
-    """Return round numbers of ns between bins, with where they lie among the bins.
+    """Return round numbers of ns in the range of the bins, each with its place among the bins.
 
-    Powers of ten, and where they are few, their doubles and fives too.
+    They are powers of ten; if these are few, their multiples by 2 and 5 too.
     """
     found: list[tuple[int, float]] = []
     for factors in ((1,), (1, 2, 5)):
@@ -86,7 +86,7 @@ def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]
 
 
 def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], ratio: float) -> str:
-    """Return how many requests took how long; latency grows by a factor with each bar."""
+    """Return a histogram of latencies; each bar is for ``ratio`` times the latency of the last."""
     label = "Histogram of latency, logarithmic"
     if not bins:
         return _nothing(label)
@@ -124,7 +124,7 @@ def _latency_marks(first: int, last: int, step: float, ratio: float, bottom: int
 
 
 def heat_map(times_bins: Sequence[Mapping[int, int]], model: _Model) -> str:
-    """Return how many requests took how long, over time."""
+    """Return a heat map: the number of requests by latency and by time."""
     label = "Heat map of latency over time"
     squares: Counter[tuple[int, int]] = Counter()
     for column, bins in enumerate(times_bins):
@@ -168,7 +168,7 @@ def _time_marks(model: _Model, left: int, bottom: int) -> Iterable[str]:
 
 
 def waterfall(slowest: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> str:
-    """Return the slowest exchanges, each from its first byte on."""
+    """Return the slowest exchanges as bars, each beginning with its first byte."""
     lines = [
         (f"{line['api_label']} {line['client_label']}", line["parts"], sum(line["parts"]))
         for line in slowest
@@ -179,7 +179,7 @@ def waterfall(slowest: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> s
 def parts_bars(
     parts: Sequence[Mapping[str, Any]], all_parts: Sequence[Mapping[str, Any]], model: _Model
 ) -> str:
-    """Return which share of the time of requests each part has: of all, and by API and broker."""
+    """Return how the time of requests divides into parts: of all, and by API and broker."""
     are_many = len({line["key"][1] for line in parts}) > 1
     lines = [("all", line["parts"], line["total"]) for line in all_parts]
     for line in parts:
@@ -197,7 +197,7 @@ def _bars(
     *,
     is_share: bool,
 ) -> str:
-    """Return bars of parts one after another, each with its name and what it took in all."""
+    """Return a stacked bar for each line, with its name and its total."""
     if not lines:
         return _nothing(label)
     lines = lines[:_MOST_BARS]
@@ -221,7 +221,7 @@ def _bars(
 
 
 def group_timeline(events: Sequence[Mapping[str, Any]], model: _Model) -> str:
-    """Return joins, syncs and leaves of groups over time, a line for each group."""
+    """Return joins, syncs and leaves over time, with a line for each group."""
     label = "Joins, syncs and leaves of consumer groups over time"
     groups = sorted({event["group"] for event in events})[:_MOST_GROUPS]
     if not groups:
@@ -247,7 +247,7 @@ def group_timeline(events: Sequence[Mapping[str, Any]], model: _Model) -> str:
 
 
 def _event(event: Mapping[str, Any], x: float, y: int, wide: float) -> str:
-    """Return the mark of an event: joins lie above the line, syncs below, leaves cross it."""
+    """Return the mark of an event: joins above the line, syncs below, leaves across it."""
     class_ = f"e {event['kind']}" + (" bad" if event["is_error"] else "")
     if event["kind"] in ("join", "sync"):
         top = y if event["kind"] == "join" else y + 10

@@ -1,6 +1,6 @@
-"""The tables of the page: what their columns are, and their first lines as HTML.
+"""The tables of the page: their columns, and their first lines as HTML.
 
-In: the model of a page and its sums. Out: HTML, and the columns as plain values, by which
+In: the model of a page and its sums. Out: HTML, and the columns as plain values, from which
 ``page.js`` writes the same lines. This module must not know where the sums come from.
 """
 
@@ -28,16 +28,16 @@ class PageColumn(NamedTuple):
 
     title: str
     kind: str
-    """How its cells are written: ``name`` and ``info`` are of a name, ``text`` as it stands, the
-    others are numbers."""
+    """How cells are written: ``name`` and ``info`` look up a name, ``text`` is written unchanged,
+    the others are numbers."""
     field: str = ""
-    """Of the line, or of what is named."""
+    """The field of the line, or of the name."""
     dimension: str = ""
-    """What is named."""
+    """The dimension that the name belongs to."""
     place: int = 0
-    """Of the name in the key of a line."""
+    """The place of the name in the line's key."""
     is_optional: bool = False
-    """Whether it is left out where it says nothing of any line."""
+    """Whether the column is left out if no line has a value in it."""
 
 
 class Table(NamedTuple):
@@ -48,7 +48,7 @@ class Table(NamedTuple):
     note: str
     columns: tuple[PageColumn, ...]
     sort: str
-    """The field by which lines are sorted at first, the largest at the top."""
+    """The field that sorts the lines at first, in descending order."""
 
 
 def _name(title: str, dimension: str, place: int = 0) -> PageColumn:
@@ -80,8 +80,8 @@ TABLES = (
     Table(
         "apis",
         "APIs",
-        "Requests that the broker held back on purpose, as a Fetch until there is data, stand "
-        "apart as (waited): their latency says nothing of work.",
+        "Requests that the broker held back on purpose, such as a Fetch that waits for data, are "
+        "listed apart as (waited): their latency is not a measure of work.",
         (
             PageColumn("API", "api"),
             PageColumn("versions", "versions"),
@@ -94,12 +94,13 @@ TABLES = (
     Table(
         "latency_parts",
         "Where the time went",
-        "On average, of the requests that did not wait on purpose and whose parts are known. From "
-        "sending to response the columns add up to each: sending the request; the network from "
-        "where the capture was taken to the broker and back; until lost packets were sent again; "
-        "behind the response before on the same connection; the broker; sending the response. "
-        "The network from the client to where the capture was taken comes on top. Resent and "
-        "closed are requests during which packets were sent again, or an end took no more bytes.",
+        "Means over the requests that did not wait on purpose and whose parts are known. The parts "
+        "add up to the time from request to response: sending the request; the network between the "
+        "capture point and the broker, both ways; waiting until lost packets were sent again; "
+        "waiting for the previous response of the same connection; the broker; sending the "
+        "response. The network between the client and the capture point is not included. Resent "
+        "and closed count the requests during which packets were sent again, or an end had closed "
+        "its receive window.",
         (
             _name("API", "api"),
             _name("broker", "broker", 1),
@@ -215,8 +216,8 @@ TABLES = (
     Table(
         "codecs",
         "Codecs and batch sizes",
-        "How clients pack what they produce, for each partition of a request; what a broker "
-        "refused is left out. Bytes and records of each are on average.",
+        "Batches of each produced partition of a request; what a broker refused is left out. Bytes "
+        "and records per batch are means.",
         (
             _name("client", "client"),
             PageColumn("codec", "key", "", "", 1),
@@ -243,9 +244,9 @@ TABLES = (
     ),
     Table(
         "slowest",
-        "Slowest requests",
-        "Those that waited on purpose are left out. The packets are those of the first bytes of "
-        "request and response, numbered as Wireshark does.",
+        "Requests that waited on purpose are left out. The packets are those with the first bytes "
+        "of request and response, numbered as in Wireshark.",
+        "request and response, numbered as in Wireshark.",
         (
             PageColumn("latency", "ns", "latency"),
             PageColumn("API", "text", "api_label"),
@@ -263,7 +264,7 @@ TABLES = (
 
 
 def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
-    """Return the tables, without columns that say nothing, each with its lines."""
+    """Return the tables with their lines, without columns that are empty in every line."""
     found = []
     for table in TABLES:
         lines = _lines(table, model, sums)
@@ -291,22 +292,22 @@ def table_specs(tables: Iterable[Table]) -> list[dict[str, Any]]:
 
 
 def _lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
-    """Return the lines of a table, sorted as they stand at first."""
+    """Return the lines of a table in their initial order."""
     if table.name == "slowest":
         return [{**line, "key": []} for line in model["slowest"]]
     lines: list[_Line] = sums[table.name]
     by_key = sorted(lines, key=lambda line: [_sortable(part) for part in line["key"]])
-    # The others together stand last.
+    # The line that sums up the others is last.
     return sorted(by_key, key=lambda line: (-1 in line["key"], -(line[table.sort] or 0)))
 
 
 def _sortable(part: int | str) -> tuple[bool, int, str]:
-    """Return what puts names in the order of their numbers, and the others behind."""
+    """Return a sort key: numbered names by number, then the others."""
     return (False, 0, part) if isinstance(part, str) else (part < 0, part, "")
 
 
 def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) -> str:
-    """Return the first lines of a table as HTML, below its head."""
+    """Return the head and the first ``most`` lines of a table as HTML."""
     heads = "".join(
         f'<th scope="col"{_class(column.kind)}>{escape(column.title)}</th>'
         for column in table.columns
@@ -340,7 +341,7 @@ def _class(kind: str, *, is_bad: bool = False) -> str:
 
 
 def label_of(model: _Line, dimension: str, number: int) -> str:
-    """Return the name that a number stands for."""
+    """Return the name with this number."""
     if number >= 0:
         return str(model["names"][dimension][number]["label"])
     return str(model["others"][dimension]) if number == -1 else MISSING

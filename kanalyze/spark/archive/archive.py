@@ -13,6 +13,7 @@ when their rows are requested.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     shuffle_batch,
 )
 from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild
+from kanalyze.spark.key_sources import with_captures
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import TABLES
@@ -77,6 +79,11 @@ class ArchiveSegments:
             union = union.unionAll(part)
         return union
 
+    def with_keys(self, job: Job) -> Job:
+        """Return a job that also decrypts with the secrets inside of these captures."""
+        keys = with_captures(job.plan.keys, self.read_summary.keyed)
+        return job._replace(plan=replace(job.plan, keys=keys))
+
     def rebuild(
         self,
         job: Job | None = None,
@@ -91,7 +98,7 @@ class ArchiveSegments:
                 captures before these.
             names: names of topics by id, known from captures before these.
         """
-        job = self.job if job is None else job
+        job = self.with_keys(self.job if job is None else job)
         segments = self.blocks().where(F.col("bucket") >= 0)
         if states is not None:
             segments = segments.unionAll(_as_shuffle_rows(states))
@@ -179,7 +186,7 @@ class RebuiltConnections:
     def table(self, name: str, kind: str | None = None) -> DataFrame:
         """Return the rows of another table that the job makes.
 
-        ``kind`` is that of the control rows that they are in; None where it is named as the table.
+        ``kind`` is the kind of its control rows; None if that is ``name``.
         """
         columns = TABLES[name].columns
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
@@ -187,7 +194,7 @@ class RebuiltConnections:
 
     @property
     def quality(self) -> CaptureQuality:
-        """Of all connections."""
+        """The quality of all connections."""
         quality = CaptureQuality()
         for report in self.reports:
             quality.merge(report.quality)
@@ -195,7 +202,7 @@ class RebuiltConnections:
 
     @property
     def open_quality(self) -> CaptureQuality:
-        """What would be added to it if all open connections were closed now."""
+        """The counts that would be added if all open connections were closed now."""
         quality = CaptureQuality()
         for report in self.reports:
             quality.merge(report.open_quality)

@@ -93,7 +93,7 @@ class UnpackedBlock(NamedTuple):
     """A block, unpacked."""
 
     segments: SegmentColumns
-    """In the order of the capture, over a buffer of their own."""
+    """The segments in the order of the capture, over a buffer of their own."""
     key_ns: NDArray[np.int64]
     """Sort keys: when each segment counts as captured."""
 
@@ -102,10 +102,10 @@ class PrunedSegments(NamedTuple):
     """Segments without the payload in holes, over a buffer of their own."""
 
     segments: SegmentColumns
-    """In rising order of their numbers. ``payload_start`` is where the kept bytes begin in the
-    buffer; ``captured_bytes`` includes what is left out."""
+    """The segments, with rising numbers. ``payload_start`` is the position of the kept bytes in the
+    buffer; ``captured_bytes`` includes the holes."""
     kept_bytes: NDArray[np.int64]
-    """Of each payload."""
+    """Length of the kept part of each payload."""
     key_ns: NDArray[np.int64]
     """Sort keys: when each segment counts as captured."""
     holes: Holes

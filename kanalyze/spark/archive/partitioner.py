@@ -55,7 +55,8 @@ __all__ = [
 ]
 
 _MOST_FRAGMENT_BYTES: Final = 1 << 20
-"""Of IP fragments whose datagram continues in another capture; a datagram has at most 64 KiB."""
+"""Limit in bytes of IP fragments whose datagram may continue in another capture; a datagram has at
+most 64 KiB."""
 _SEGMENTS_A_BLOCK: Final = 256
 _MOST_SEGMENTS: Final = 1 << 17
 """Segments buffered before they are packed into blocks, some 200 bytes each,"""
@@ -93,7 +94,7 @@ class Partitioned(NamedTuple):
     blocks: list[SegmentBlock]
     anomalies: list[Anomaly]
     fragments: Sequence[UnmatchedFragment] = ()
-    """Of datagrams that are incomplete in this capture, in order; at its end."""
+    """Fragments of datagrams that are incomplete in this capture, in order; only at its end."""
 
 
 class ConnectionPartitioner:
@@ -259,7 +260,7 @@ def reassemble_fragments(
         return ReassembledFragments([], quality, [])
     notes = LayerStats(every_anomaly=True)
     segments = _read_fragments([fragment for _, _, fragment in found], notes)
-    # As packets they were counted where they were captured.
+    # As packets they are counted in their captures.
     notes.counters.packets = notes.counters.ip_fragments = 0
     quality.count_stages(notes.counters, ConnectionCounts())
     owner = np.array([index for _, index, _ in found])

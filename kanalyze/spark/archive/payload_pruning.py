@@ -154,7 +154,7 @@ class PayloadPruner:
         )
         self._followed = np.zeros(_BUCKETS, np.bool_)
         self._before = self._last = 0
-        """Numbers of the last packet of the captures before, and of the last one looked at."""
+        """Numbers of the last packet of earlier captures, and of the last packet processed."""
 
     def next_capture(self) -> None:
         """Begin with another capture, usually the next in time, whose packets count from 1 again.
@@ -204,10 +204,10 @@ class PayloadPruner:
 
 
 def _merged(unread: Iterable[_UnreadRange]) -> list[_UnreadRange]:
-    """Return ranges in order, none of which overlaps another.
+    """Return ranges in order, without overlaps.
 
-    After a loss a batch is read in steps, and a frame that goes on in the next step is looked at in
-    each.
+    After a loss, a batch is read in steps, and a frame that continues in the next step is noted in
+    both.
     """
     merged: list[_UnreadRange] = []
     for begin, end in sorted(unread):

@@ -49,6 +49,8 @@ class ReadSummary:
         for report in [*valid, *(one for one in reports if one.unreadable is not None)]:
             self.quality.merge(report.quality)
         self.quality.merge(fragments.quality)
+        self.keyed = [report.keyed for report in valid if report.keyed is not None]
+        """Captures with secrets of TLS inside, by time."""
         self.reassembled = [
             block_row(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
             for index, block in fragments.blocks
@@ -58,7 +60,7 @@ class ReadSummary:
             *(_left_out(name, reason) for name, reason in self.unreadable.items()),
             *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
         ]
-        """Of captures that are left out, and datagrams that stayed incomplete."""
+        """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
 
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
         before = self.packets_before[report.capture, report.part]

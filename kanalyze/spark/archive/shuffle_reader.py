@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["ShuffleReader", "ShuffledBlock"]
 
 _LEAST_SEGMENTS: Final = 16_384
-"""Of a batch, if there are as many: then work done once a batch costs little."""
+"""Segments in a batch, if there are enough: then the work per batch costs little."""
 _MOST_BYTES: Final = 8 << 20
-"""Of a batch: as much as is read of a capture at once, as some decisions depend on it."""
+"""Bytes in a batch: as many as are read of a capture at once, because some decisions depend on
+it."""
 _MOST_CARRIED_RUNS: Final = 10_000
 """Runs of the packet index that the state keeps; one a capture if captures do not overlap."""
 
@@ -89,7 +90,7 @@ class ShuffleReader:
         self._index: dict[str, int] = {}
         self._packet_index = PacketIndex()
         self._last = (-1, 0, 0)
-        """Of the last segment: its capture, its number there, and its number over all captures."""
+        """Capture of the last segment, its number there, and its number over all captures."""
         if state is not None:
             self._load_state(state)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
+    from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -89,18 +90,20 @@ class CaptureReport(NamedTuple):
     """What a task found in a capture, or in a part of one, besides segments."""
 
     part: int
-    """As in :data:`SHUFFLE_SCHEMA`."""
+    """See :data:`SHUFFLE_SCHEMA`."""
     capture: str
     file_time_ns: int
-    """When its first packet was captured; 0 where it has none."""
+    """Unix time of its first packet in ns; 0 if it has none."""
     quality: CaptureQuality
     fragments: Sequence[UnmatchedFragment]
     ends: SplitEnds | None
-    """Where it is part of a file."""
+    """The ends of this part of a file; None for a whole capture."""
     unreadable: str | None
-    """Why it is left out; None where it is not."""
+    """Why the capture is left out; None if it is not."""
     is_foreign: bool = False
-    """True if it is no capture; False if reading it failed, which may succeed later."""
+    """True if it is not a capture; false if reading failed, which may succeed later."""
+    keyed: KeyedCapture | None = None
+    """Where it has secrets of TLS, if it has any; the secrets are not in it."""
 
 
 class BucketReport(NamedTuple):
@@ -109,11 +112,11 @@ class BucketReport(NamedTuple):
     bucket: int
     quality: CaptureQuality
     open_quality: CaptureQuality
-    """What would be added if all open connections were closed now."""
+    """The counts that would be added if all open connections were closed now."""
     topic_names: dict[bytes, str]
-    """By topic id."""
+    """Topic names by topic id."""
     unresolved_ids: frozenset[bytes]
-    """Topic ids in rows whose name was not known."""
+    """Topic ids in rows whose name is unknown."""
 
 
 def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> ShuffleRow:

@@ -50,6 +50,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     unpack_state,
     with_control_columns,
 )
+from kanalyze.spark.key_sources import keyed_capture
 from kanalyze.spark.schema import arrow_schema, as_spark
 from kanalyze.spark.source.readers import TablePartition, read_partition
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spark.archive.partitioner import SegmentBlock
+    from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
@@ -77,16 +79,15 @@ __all__ = ["OPEN_CONNECTIONS", "OTHER_TABLES", "Job", "partition_packets", "read
 OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
 """Tables that can be made in the same pass as requests."""
 OPEN_CONNECTIONS = "open_connections"
-"""Kind of the control rows with connections that go on in later captures, as far as they are known
-now."""
+"""The kind of control rows with connections that continue in later captures, as known now."""
 _PENDING_BYTES = 1 << 20
-"""Rows of another table that wait for more, before they become a control row."""
+"""Number of rows of another table that are collected in one control row."""
 
 
 class Job(NamedTuple):
     """The parameters of all tasks; can be pickled.
 
-    ``others``, ``run`` and ``keeps_open`` are for the table of requests alone.
+    ``others``, ``run`` and ``keeps_open`` are only for the table of requests.
     """
 
     plan: ReadPlan
@@ -95,8 +96,8 @@ class Job(NamedTuple):
     prunes_payload: bool
     """Do not shuffle payload that no row needs."""
     others: frozenset[str] = frozenset()
-    """Those of :data:`OTHER_TABLES` that are to be made in the same pass; where there are any,
-    requests are numbered."""
+    """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
+    numbered."""
     run: int = 0
     """Number of the run: no two requests of an archive have the same number."""
     keeps_open: bool = False
@@ -114,12 +115,14 @@ class Job(NamedTuple):
         if not self.prunes_payload:
             return None
         plan = self.plan
+        brokers = plan.options.filters.get("brokers", ())
         return PayloadPruner(
             plan.catalog,
             Decoders(plan.catalog),
             # Which tables are made of what was shuffled may be known later.
             Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).wanted_fields,
-            broker_side(plan.options.ports, plan.options.filters.get("brokers", ())),
+            # What is to be decrypted must not be taken for Kafka, whatever its port is.
+            None if plan.keys is not None else broker_side(plan.options.ports, brokers),
         )
 
     def partitioner(self, pruner: PayloadPruner | None) -> ConnectionPartitioner:
@@ -155,13 +158,15 @@ def _read_split(
 ) -> Iterator[pa.RecordBatch]:
     name = capture_name(split.path)
     capture = _CapturePartitioning(job, pruner, part, name)
+    absolute = _absolute(split, job.folder)
     try:
-        with open_split(_absolute(split, job.folder), stores=Stores()) as reader:
+        with open_split(absolute, stores=Stores()) as reader:
             for batch in reader.batches():
                 yield from capture.feed(batch)
             anomalies = reader.anomalies
             capture.partitioner.quality.dropped_packets = reader.dropped_packets
             ends = reader.ends._replace(split=split)
+            capture.keyed = keyed_capture(absolute.path, reader.description)
     except CaptureError as error:
         yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))
         return
@@ -205,6 +210,8 @@ class _CapturePartitioning:
         self.name = name
         self.part = part
         self.partitioner = job.partitioner(pruner)
+        self.keyed: KeyedCapture | None = None
+        """Where it has secrets of TLS, if it has any."""
         self._began_ns: int | None = None
 
     def feed(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
@@ -225,8 +232,10 @@ class _CapturePartitioning:
         for anomaly in own:
             quality.count_anomaly(anomaly.kind, anomaly.length or 0)
         yield from self._anomalies([*done.anomalies, *own])
+        began_ns = self._began_ns or 0
         report = CaptureReport(
-            self.part, self.name, self._began_ns or 0, quality, done.fragments, ends, None
+            *(self.part, self.name, began_ns, quality, done.fragments, ends, None),
+            keyed=self.keyed,
         )
         yield self._control(REPORT_BUCKET, dump_report(report))
 
@@ -283,13 +292,13 @@ class _ControlRows:
                     yield self._sent(name, name)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is left."""
+        """Yield the remaining rows."""
         for name, batches in self._pending.items():
             if batches:
                 yield self._sent(name, name)
 
     def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of connections that go on in later captures."""
+        """Yield the rows of connections that continue in later captures."""
         yield from self.add(TableRows([], rows, []))
         if self._pending.get("connections"):
             yield self._sent("connections", OPEN_CONNECTIONS)

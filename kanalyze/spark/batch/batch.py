@@ -93,7 +93,7 @@ def run_batch(
         settings: where from and to.
         warn: is called with warnings of one line.
         report_phase: is called with a few words when a phase begins.
-        options: what the report looks for, and what else is made of it.
+        options: which findings the report searches for, and what else is made of it.
 
     Raises:
         KanalyzeError: nothing has changed, or the next run completes this one.
@@ -125,7 +125,7 @@ class _BatchRun:
     options: ReportOptions
 
     def last_report(self) -> dict[str, Any]:
-        """Return the report of the run before, or a new one where that is not enough."""
+        """Return the report of the run before if that is enough, else a new one."""
         before = self.run.before
         is_enough = before is not None and self.options == ReportOptions()
         written = self.out.read(REPORT) if is_enough else None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
 _FORMAT: Final = 2
-"""To be raised with every change of what is in the file."""
+"""Must be raised with every change of the file's contents."""
 _MAGIC: Final = b"kanalyze-checkpoint"
 _OWNER: Final = "archive.json"
 _STATES_SCHEMA: Final = "bucket int, data binary"
@@ -48,19 +48,19 @@ class Checkpoint:
     is_finished: bool
     """All connections were closed: no captures can be added."""
     options: dict[str, Any]
-    """What rows depend on besides captures, as JSON values."""
+    """What rows depend on in addition to captures, as JSON values."""
     read: dict[str, int | None]
     """The sizes of the files that were read, by identity."""
     names: dict[bytes, str]
-    """Of topics, by id."""
+    """Names of topics by id."""
     quality: CaptureQuality
-    """Of all captures, without connections that are open."""
+    """The quality of all captures, without open connections."""
     open_quality: CaptureQuality
-    """What would be added if all open connections were closed now."""
+    """The counts that would be added if all open connections were closed now."""
 
     @property
     def whole_quality(self) -> CaptureQuality:
-        """Of all captures, with connections that are open."""
+        """The quality of all captures, with open connections."""
         whole = CaptureQuality()
         whole.merge(self.quality)
         whole.merge(self.open_quality)
@@ -128,7 +128,7 @@ class CheckpointFolder:
         return spark.read.schema(_STATES_SCHEMA).parquet(url)
 
     def write(self, checkpoint: Checkpoint, states: DataFrame | None) -> None:
-        """Write the checkpoint of a run, in place of one with the same number."""
+        """Write the checkpoint of a run; it replaces one with the same number."""
         folder = _folder(checkpoint.run)
         self._files.remove(folder)
         if states is not None:

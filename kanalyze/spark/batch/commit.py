@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RECORD", "STAGING", "Commit", "Commits", "Files"]
 
 STAGING: Final = ".kanalyze/staging"
-"""Where a run writes to; readers of tables pass over what begins with a dot."""
+"""The folder that a run writes to; readers of tables skip names that begin with a dot."""
 RECORD: Final = ".kanalyze/commit.json"
 _FORMAT: Final = 1
 
@@ -47,7 +47,7 @@ class Files(Protocol):
         """The folder's name, for people."""
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None where there is no such file."""
+        """Return a file's bytes; None if it does not exist."""
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, whole or not at all."""
@@ -56,7 +56,7 @@ class Files(Protocol):
         """Return the files below a folder."""
 
     def move(self, old: str, new: str) -> None:
-        """Give a file another name, in place of a file that may have it."""
+        """Rename a file; an existing file with the new name is replaced."""
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder, if it is there."""
@@ -77,7 +77,7 @@ class Commit:
 
 
 class Commits:
-    """The commits to a folder, of which the last one is known."""
+    """The commits to a folder; the last one is known."""
 
     def __init__(self, files: Files) -> None:
         """Complete the last run if it was interrupted, and empty the staging folder.
@@ -88,9 +88,9 @@ class Commits:
         """
         self._files = files
         self.completed = False
-        """Whether there was a run to be completed."""
+        """Whether an interrupted run was completed."""
         self.last, is_done = self._read()
-        """None where there was no run."""
+        """The last commit; None if there was no run."""
         if self.last is not None and not is_done:
             self._complete(self.last)
             self.completed = True
@@ -101,7 +101,7 @@ class Commits:
         """Commit a run, and move its files to their places.
 
         Raises:
-            UsageError: as for making one; or another run was done meanwhile.
+            UsageError: see the constructor; or another run committed meanwhile.
         """
         if self._read()[0] != self.last:
             raise UsageError(f"{self._files.shown}: another run has written to it meanwhile")

@@ -61,7 +61,7 @@ class HadoopFolder:
             raise self._error(error) from None
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None where there is no such file."""
+        """Return a file's bytes; None if it does not exist."""
         try:
             stream = self._files.open(self._path(name))
             try:
@@ -74,7 +74,7 @@ class HadoopFolder:
             raise self._error(error) from None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, in place of one that may be there."""
+        """Write a file; an existing one is replaced."""
         folder, _, own = name.rpartition("/")
         partial = f"{folder}/.{own}.{uuid.uuid4().hex}".lstrip("/")
         flags = self._fs.CreateFlag
@@ -93,7 +93,7 @@ class HadoopFolder:
         self.move(partial, name)
 
     def files(self, folder: str) -> list[FileEntry]:
-        """Return the files below a folder, sorted; nothing where there is no such folder."""
+        """Return the files below a folder, sorted; nothing if it does not exist."""
         found = []
         try:
             listed = self._files.util().listFiles(self._path(folder), True)
@@ -108,7 +108,7 @@ class HadoopFolder:
         return sorted(found)
 
     def move(self, old: str, new: str) -> None:
-        """Give a file another name, in place of a file that may have it."""
+        """Rename a file; an existing file with the new name is replaced."""
         target = self._path(new)
         kind = getattr(self._fs, "Options$Rename")
         options = self._new_array(kind, 1)

@@ -34,14 +34,14 @@ __all__ = ["InputFile", "Selection", "find_files", "select"]
 
 
 class Selection(NamedTuple):
-    """The files that are there, by what is to be done with them."""
+    """The files that exist, by what to do with them."""
 
     new: list[InputFile]
-    """To be read."""
+    """Files to read."""
     changed: list[InputFile]
-    """They were read, and have another size now."""
+    """Files that were read and have another size now."""
     unsettled: list[InputFile]
-    """They may still be written."""
+    """Files that may still be written."""
 
 
 def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile]:
@@ -77,13 +77,13 @@ def _in_order(file: InputFile) -> tuple[list[tuple[int, str]], str]:
 def select(
     files: Iterable[InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
 ) -> Selection:
-    """Divide files by what is to be done with them.
+    """Divide files by what to do with them.
 
     Args:
-        files: those that are there.
+        files: the files that exist.
         read: the sizes of those that were read before, by identity.
-        now_ns: Unix time.
-        settle_ns: a file is read if it was not written to for so long.
+        now_ns: present Unix time in ns.
+        settle_ns: a file is read if it was not written to for this time.
     """
     selection = Selection([], [], [])
     for file in files:

@@ -35,7 +35,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Settings(NamedTuple):
-    """The arguments of a batch, besides filters of rows."""
+    """The arguments of a batch, except filters of rows."""
 
     paths: tuple[str, ...]
     """Files, folders, globs, URLs of any of these."""
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     replace: bool = False
     """Begin again, and replace all rows."""
     settle_s: float = 60
-    """With a checkpoint: a file is read when it was not written to for so long."""
+    """With a checkpoint: a file is read if it was not written to for this time in s."""
     buckets: int | None = None
     """The number of buckets; None for one that depends on the captures and cores."""
     split_bytes: int = 64 << 20
@@ -189,15 +189,15 @@ def _check_owner(out: HadoopFolder, last: Commit | None, folder: CheckpointFolde
     if owner is None:
         return
     archive, where = owner
-    # By its place: a run that began the archive, or began it anew, may not have come to its end.
-    # By its name: rows may have been moved, all of them.
+    # Compare the place: a run that began the archive may not have finished. Compare the name too:
+    # all rows may have been moved.
     is_own = where == out.url or (last is not None and archive == last.about.get("archive"))
     if not is_own:
         raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {where}")
 
 
 def _archive_of(last: Commit, out: HadoopFolder) -> str:
-    """Return of which archive the rows are; raises UsageError where it does not grow."""
+    """Return the archive that the rows belong to; raises UsageError if it does not grow."""
     if not last.about.get("has_checkpoint"):
         raise UsageError(f"{out.shown}: is written without --checkpoint; --replace begins anew")
     return str(last.about.get("archive"))
@@ -217,7 +217,7 @@ def _check_options(
 
 
 def options_of(plan: ReadPlan) -> dict[str, Any]:
-    """Return what rows depend on besides captures and names of topics, as JSON values."""
+    """Return what rows depend on in addition to captures and topic names, as JSON values."""
     options = plan.options
     filters = {name: _plain(value) for name, value in options.filters.items() if value}
     return {

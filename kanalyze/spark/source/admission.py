@@ -71,9 +71,9 @@ class _Candidate(NamedTuple):
 
     file: InputFile
     capture: FoundCapture | None
-    """None where it cannot be opened as a capture (yet)."""
+    """The capture; None if it cannot be opened as a capture (yet)."""
     reason: str | None
-    """Why not; None for a file in a folder that is no capture, which is not noted."""
+    """Why not; None for a file in a folder that is not a capture, which is not noted."""
 
     @property
     def order(self) -> tuple[bool, int, str]:
@@ -140,7 +140,7 @@ class AdmittedCaptures:
             admitted.append(each.capture)
             if each.capture.first_time_ns is not None and each.capture.first_time_ns < latest_ns:
                 name = capture_name(each.file.path)
-                detail = f"{name}: begins before captures that were read already: it comes late"
+                detail = f"{name}: begins before captures that were read already: it is late"
                 notes.append(Note(each.file.path, AnomalyKind.REORDER_LIMIT, detail))
         self._note([*self._grown(), *notes])
         if admitted:

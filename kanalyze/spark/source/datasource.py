@@ -82,6 +82,7 @@ class KanalyzeDataSource(DataSource):
       ``slowerThan``, ``since``, ``until``, ``port``: as the arguments of :func:`kanalyze.requests`,
       several values separated by commas. A table has those that its command has.
     - ``topicIds``, ``definitions``: a file and a folder that the driver reads.
+    - ``keylog``: key logs, as paths of captures; the driver looks at them, and tasks read them.
     - ``values``: true for keys, values and headers of records.
     - ``maxMemory``: the memory for open connections, of all tasks together.
     - ``mode``: ``failfast`` (the default), or ``quarantine`` to leave out what is no capture; the
@@ -124,7 +125,7 @@ class FilteringDataSource(KanalyzeDataSource):
 
     @without_stack_trace()
     def reader(self, schema: StructType) -> CaptureSourceReader:
-        """As that of :class:`KanalyzeDataSource`."""
+        """See :class:`KanalyzeDataSource`."""
         return FilteringSourceReader(_plan(self.options, schema), schema)
 
 
@@ -184,7 +185,7 @@ class FilteringSourceReader(CaptureSourceReader):
     """The same, and takes filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's
-        """Take the filters that are known; give back the others."""
+        """Accept the filters that are supported; return the others."""
         for each in filters:
             if can_take(each, self._plan.columns):
                 self._conditions.append(each)

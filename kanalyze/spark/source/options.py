@@ -32,7 +32,7 @@ _MOST_RECORDS: Final = 2**31 - 1
 
 
 class Options(NamedTuple):
-    """What is to be read, and how."""
+    """What to read, and how."""
 
     paths: tuple[str, ...]
     """Files, folders, globs, URLs of any of these."""
@@ -40,7 +40,7 @@ class Options(NamedTuple):
     columns: tuple[str, ...] | None
     """None for all."""
     leave_out_unreadable: bool
-    """A file that is no capture, or cannot be opened, is an anomaly and no error."""
+    """Whether a file that is not a capture, or cannot be opened, is an anomaly and not an error."""
     partitions: int | None
     """None for a number that depends on the sizes of the captures."""
     filters: dict[str, Any]
@@ -50,10 +50,12 @@ class Options(NamedTuple):
     """A file."""
     definitions: str | None
     """A folder."""
+    keylog: tuple[str, ...]
+    """Files, folders, globs, URLs of any of these."""
     max_memory_bytes: int | None
-    """Of all tasks together."""
+    """Memory limit in bytes for all tasks together."""
     values: bool
-    """Records come with keys, values and headers."""
+    """Whether records have keys, values and headers."""
     max_records: int | None
     """Limit for one batch of records; None for as many as its bytes may contain."""
 
@@ -92,6 +94,7 @@ def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]])
         ports=parsed.get("port", ()),
         topic_ids=parsed.get("topicids"),
         definitions=parsed.get("definitions"),
+        keylog=parsed.get("keylog", ()),
         max_memory_bytes=parsed.get("maxmemory"),
         values=parsed.get("values", False),
         max_records=parsed.get("maxrecords"),
@@ -189,6 +192,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     "port": _ports,
     "topicIds": _text,
     "definitions": _text,
+    "keylog": _texts,
     "maxMemory": parse_size,
     "values": _truth,
     "maxRecords": _record_limit,
@@ -221,9 +225,10 @@ CONNECTION_OPTIONS: Final = (
     "port",
     "topicIds",
     "definitions",
+    "keylog",
     "maxMemory",
 )
-"""Of tables for which connections are followed."""
+"""Options of tables for which connections are followed."""
 REQUEST_OPTIONS: Final = (
     *CONNECTION_OPTIONS,
     "api",
@@ -236,4 +241,4 @@ REQUEST_OPTIONS: Final = (
     "errors",
     "slowerThan",
 )
-"""Of tables that are made of requests."""
+"""Options of tables that are made from requests."""

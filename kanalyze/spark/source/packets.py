@@ -1,4 +1,4 @@
-"""The packets of a capture as they stand in it: one row each, bytes and all.
+"""The packets of a capture as a table: one row each, with their bytes.
 
 In: a capture. Out: Arrow batches. This module must not know what is inside a packet, nor Spark.
 
@@ -44,7 +44,7 @@ class PacketRow(NamedTuple):
         int, Meaning("int32", "LINKTYPE_ value of the interface: 1 is Ethernet, 113 Linux cooked")
     ]
     wire_bytes: Annotated[int, Meaning("int64", "what the packet had on the wire", "B")]
-    captured_bytes: Annotated[int, Meaning("int32", "what the capture holds of it", "B")]
+    captured_bytes: Annotated[int, Meaning("int32", "bytes of it that were captured", "B")]
     data: Annotated[bytes, Meaning("binary", "the bytes captured, from the link header on")]
 
 
@@ -53,7 +53,7 @@ PACKET_COLUMNS: "Final[tuple[Column, ...]]" = columns_of(PacketRow)
 
 _DATA: Final = "data"
 _PLACE: Final = "place"
-"""Of each row of a block: its place in the batch of packets."""
+"""For each row of a block, its index in the batch of packets."""
 
 
 def packet_batches(

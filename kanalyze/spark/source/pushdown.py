@@ -91,7 +91,7 @@ def can_take(condition: Filter, columns: Sequence[Column]) -> bool:
 
 
 def column_of(condition: Filter) -> str:
-    """Return the column that a filter is on; empty for what is within one."""
+    """Return the column of a filter; empty for a field inside a column."""
     if isinstance(condition, Not):
         return column_of(condition.child)
     path: tuple[str, ...] = getattr(condition, "attribute", ())

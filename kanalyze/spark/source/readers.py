@@ -31,6 +31,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.shard import ALL_CONNECTIONS, Shard
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
+from kanalyze.spark.key_sources import find_key_files, read_keys, shared_keys
 from kanalyze.spark.source.options import (
     CONNECTION_OPTIONS,
     REQUEST_OPTIONS,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_bodies import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.stages import Captures
+    from kanalyze.spark.key_sources import KeySources
     from kanalyze.spark.source.options import Options
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.row import AnyRow, Column
@@ -72,7 +74,7 @@ __all__ = [
 
 _BYTES_A_PART: Final = 256 << 20
 _MOST_PARTS: Final = 4
-"""By default: every partition is one more reading of all packets."""
+"""Default limit of partitions: each of them reads all packets."""
 
 
 class TablePartition(NamedTuple):
@@ -80,21 +82,21 @@ class TablePartition(NamedTuple):
 
     captures: tuple[FoundCapture, ...]
     shard: Shard = ALL_CONNECTIONS
-    """Of the connections in the captures."""
+    """The shard of the connections in the captures."""
     unreadable: tuple[Anomaly, ...] = ()
     """Captures that were left out; their anomalies are rows of this partition."""
     segments: Captures | None = None
-    """Read in place of captures, in an archive."""
+    """A source to read instead of captures, in an archive."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to read."""
+        """Return whether there is nothing to read."""
         return not self.captures and self.segments is None
 
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """What every task needs besides captures; can be pickled."""
+    """What every task needs in addition to captures; can be pickled."""
 
     options: Options
     columns: tuple[Column, ...]
@@ -102,6 +104,8 @@ class ReadPlan:
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
+    keys: KeySources | None = None
+    """Where the secrets are that TLS is decrypted with, besides those that captures have inside."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a time of day: no task knows on which day an archive begins."""
@@ -119,9 +123,16 @@ class ReadPlan:
         return TABLES[self.options.table]
 
     def analysis(self, part: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
-        """Return the analysis of a partition; ``keep`` as there. Raises UsageError."""
+        """Return the analysis of a partition; ``keep`` as there.
+
+        Secrets are read here: for a part of no capture there are none. Raises KanalyzeError.
+        """
         options = self.options
         most = options.max_memory_bytes
+        keylog = None
+        if self.keys is not None and not part.is_empty:
+            # Captures add the secrets that they have inside to those of their own reading.
+            keylog = (read_keys if part.segments is None else shared_keys)(self.keys)
         return Analysis(
             part.captures,
             row_filter=self.row_filter,
@@ -133,6 +144,7 @@ class ReadPlan:
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
             shard=part.shard,
             source=part.segments,
+            keylog=keylog,
         )
 
 
@@ -178,6 +190,7 @@ def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> R
         row_filter=make_filter(catalog, ports=options.ports, **options.filters),
         topic_ids=None if options.topic_ids is None else read_topic_ids(options.topic_ids),
         catalog=catalog,
+        keys=find_key_files(options.keylog),
     )
     plan.analysis(TablePartition(()))  # checks the other options
     return plan
@@ -188,7 +201,7 @@ def _columns(table: SourceTable, options: Options, requested: Sequence[str]) -> 
         return table.columns
     for name in requested:
         if name in table.on_request:
-            raise UsageError(f"column {name!r} holds what users wrote: it takes values=true")
+            raise UsageError(f"column {name!r} has users' data: use values=true")
     return tuple(column for column in table.columns if column.name not in table.on_request)
 
 
@@ -215,7 +228,7 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
 def partitions_of(
     plan: ReadPlan, found: Sequence[FoundCapture], unreadable: Sequence[Anomaly]
 ) -> list[TablePartition]:
-    """Divide captures among tasks; where there is none, there is one part of no capture."""
+    """Divide captures among tasks; if there are none, there is one empty partition."""
     first, *others = plan.table.parts(plan.options, found) or [TablePartition(())]
     return [first._replace(unreadable=tuple(unreadable)), *others]
 
@@ -258,7 +271,7 @@ def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[Tab
 
 
 def _of_blocks(blocks: _Blocks) -> _Batches:
-    """Make batches of what gives rows by column."""
+    """Make batches from blocks of rows."""
 
     def batches(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
         maker = BatchMaker(plan.columns)
@@ -308,7 +321,7 @@ def _anomalies(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
 
 
 def _lines_of(table: str) -> _Blocks:
-    """Return what gives the lines of a table that belong to requests."""
+    """Return a function that yields the lines of a table that belong to requests."""
 
     def blocks(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
         if not part.is_empty:
@@ -361,4 +374,4 @@ TABLES: Final[dict[str, SourceTable]] = {
         PACKET_COLUMNS, TIME_OPTIONS, _whole_captures, _packets, is_by_capture=True
     ),
 }
-"""By name. A table is added here, and nowhere else."""
+"""The tables by name. A table is added here, and nowhere else."""

@@ -14,6 +14,9 @@ rows are those of ``kanalyze requests`` over all files at once, except:
 - A topic's name is known from the batch after the response with it; in the same batch it may be
   known to the connections of the same task alone.
 - A file that begins before files of earlier batches is read after them.
+- TLS is decrypted by option ``keylog`` alone, with what the key logs have when a batch begins;
+  secrets inside of captures are not used. The state has no secrets, and nothing that was decrypted
+  but what waits for the rest of its message.
 
 The state folder also lists files with problems: ``quarantine`` those that were skipped, came late
 or were written to later, ``anomalies`` those that are damaged inside.
@@ -37,6 +40,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.net.shard import Shard
 from kanalyze.spark.failures import without_stack_trace
+from kanalyze.spark.key_sources import find_key_files
 from kanalyze.spark.schema import as_requested
 from kanalyze.spark.shared_folder import StateFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
@@ -120,7 +124,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_stack_trace()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Admit what is complete now; the query reads no more."""
+        """Admit the captures that are complete now; the query reads no others."""
         self._captures().admit(time.time_ns())
         self._target = len(self._captures())
 
@@ -145,8 +149,10 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"and the query's checkpoint {last}: they belong to different queries"
             )
         found = tuple(captures.between(first, last))
+        # A key log grows, as captures come.
+        keys = find_key_files(self._plan.options.keylog)
         return [
-            InputPartition(StreamPartition(first, last, Shard(index, self._shards), found))
+            InputPartition(StreamPartition(first, last, Shard(index, self._shards), found, keys))
             for index in range(self._shards)
         ]
 

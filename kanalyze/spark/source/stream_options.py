@@ -24,18 +24,18 @@ _MOST_FILES: Final = 1_000_000
 
 
 class StreamOptions(NamedTuple):
-    """What the options of a stream alone say."""
+    """The options that only streams have."""
 
     state_location: str
     """A path or a URL that the driver and all executors reach, of one query alone."""
     settle_s: float
-    """A file that was not written to for so long is complete, also where none came after it."""
+    """A file that was not written to for this time is complete, even if none came after it."""
     most_files: int | None
-    """In one batch; None for all that there are."""
+    """Number of captures in one batch; None for all that there are."""
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that are not of a stream alone."""
+    """Return the options that are not only for streams."""
     return {name: text for name, text in options.items() if name.lower() not in _NAMES}
 
 

@@ -23,6 +23,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
+from kanalyze.spark.key_sources import shared_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
     from kanalyze.net.shard import Shard
+    from kanalyze.spark.key_sources import KeySources
     from kanalyze.spark.shared_folder import StateFolder
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.columns.block import RowBlock
@@ -52,6 +54,8 @@ class StreamPartition(NamedTuple):
     shard: Shard
     captures: tuple[FoundCapture, ...]
     """Those from ``start`` to ``end`` that can be read."""
+    keys: KeySources | None = None
+    """Where secrets of TLS are."""
 
 
 def states_name(offset: int) -> str:
@@ -81,6 +85,7 @@ def read_stream_partition(
         catalog=plan.catalog,
         max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
         shard=task.shard,
+        keylog=None if task.keys is None else shared_keys(task.keys),
     )
     run = analysis.resumable(before.connections or None, keeps_open=True)
     for rows in run.rows():
@@ -105,10 +110,10 @@ class _PacketRun(NamedTuple):
 
 
 class _PartitionState(NamedTuple):
-    """What a shard's task saves for the next batch, besides names of topics."""
+    """What a shard's task saves for the next batch, except names of topics."""
 
     packets: int
-    """In all captures so far."""
+    """Number in all captures so far."""
     runs: list[_PacketRun]
     """The packet index."""
     connections: bytes
@@ -157,6 +162,7 @@ class _RenumberedCaptures:
 
     can_be_read_again = False
     description = None
+    """Secrets inside of captures are not used: a connection would lose them with the batch."""
 
     def __init__(self, captures: Sequence[FoundCapture], before: _PartitionState) -> None:
         self._before = before

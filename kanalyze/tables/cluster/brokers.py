@@ -1,11 +1,11 @@
 """The facts about the cluster in an exchange: brokers, leaders of partitions, coordinators.
 
-In: the values of the two bodies of an exchange. Out: :class:`MetadataEntry`, only for what is new
-or changed on its connection. This module must not know of packets or rows.
+In: the values of the two bodies of an exchange. Out: :class:`MetadataEntry` for what is new or
+changed on its connection. This module must not know packets or rows.
 
-Clients ask again every few minutes, and a cluster may have many thousands of partitions. So
-:class:`SeenMetadata` remembers the latest values of each connection; what it had to forget gives
-lines again.
+Clients ask for metadata every few minutes, and a cluster may have many thousands of partitions. So
+:class:`SeenMetadata` keeps the latest values of each connection, and only changes give lines. Its
+memory is bounded; what it had to forget gives lines again.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ METADATA_FIELDS: FieldPaths = {
     ),
     60: ((), ("ErrorCode", "EndpointType", "ClusterId", "ControllerId", "Brokers")),
 }
-"""What is read of the APIs that say something of the cluster."""
+"""The fields to decode of the APIs whose messages have facts about the cluster."""
 
 _Values: TypeAlias = "dict[str, Any]"
 _Key: TypeAlias = "tuple[str, Hashable, Hashable]"
 KeyedValue: TypeAlias = "tuple[_Key, tuple[Any, ...]]"
-"""What it is about (its kind and two keys), and its values."""
+"""The subject (its kind and two keys), and its values."""
 
 _KEY_TYPES = {0: "group", 1: "transaction", 2: "share"}
 _CONTROLLERS = 2
-"""The endpoint type of DescribeCluster that asks for controllers."""
+"""The endpoint type in DescribeCluster that asks for controllers."""
 _NUMBERS = 7
-"""Of a partition of Metadata: index, error, leader, epoch; replicas, in sync, offline."""
+"""Of a partition in Metadata: index, error, leader, epoch; number of replicas, in sync, offline."""
 _UNKNOWN = -1
 _PACKED_BYTES = _NUMBERS * array("i").itemsize
 _STATES = {
@@ -87,26 +87,26 @@ _STATES = {
     "broker": ("is", "SiSSBB"),
     "controller": ("is", "SiSSBB"),
 }
-"""By kind, what the two keys and the values are, as :func:`kanalyze.common.plain_values.fields`
-takes it."""
+"""For each kind, the types of the two keys and of the values, in the notation of
+:func:`kanalyze.common.plain_values.fields`."""
 
 
 def hinting(api_key: int) -> bool:
-    """True if an API names leaders only in responses with an error (KIP-951)."""
+    """Return whether an API names leaders only in responses with an error (KIP-951)."""
     return api_key in (_PRODUCE, _FETCH)
 
 
 def metadata_entries(
     api_key: int, api_version: int, request: _Values | None, response: _Values | None
 ) -> list[KeyedValue]:
-    """Return all that an exchange says; a body that was not read is None. Raises nothing."""
+    """Return all facts in an exchange. A body that was not decoded is None. Raises nothing."""
     if response is None:
         return []
     return list(_READERS[api_key](api_version, request, response))
 
 
 def _metadata(version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
-    # Version 2 brought the cluster's id, version 1 the controller.
+    # Version 2 added the cluster's id, version 1 the controller.
     controller = response["ControllerId"] if version >= 1 else None
     for broker in response["Brokers"]:
         about = (response["ClusterId"], None, controller)
@@ -144,9 +144,9 @@ def _broker(
     broker: _Values,
     about: tuple[str | None, bool | None, int | None],
 ) -> KeyedValue:
-    """Return the values of a broker; answers of different kinds are not compared with each other.
+    """Return the values of a broker. Responses of different APIs are not compared.
 
-    ``about`` are the cluster's id, whether the broker is fenced, and the controller.
+    ``about`` is the cluster's id, whether the broker is fenced, and the controller's id.
     """
     cluster_id, fenced, controller = about
     is_controller = None if controller is None or controller < 0 else controller == key[1]
@@ -168,7 +168,7 @@ def _coordinators(version: int, request: _Values | None, response: _Values) -> I
 
 
 def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
-    """The leaders that an answer names for partitions that moved (KIP-951)."""
+    """Yield the leaders that a response names for partitions that moved (KIP-951)."""
     for topic in response["Responses"]:
         name = topic.get("Name", topic.get("Topic")) or None
         topic_id = topic_id_text(topic.get("TopicId") or b"")
@@ -193,18 +193,18 @@ _READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue
 
 
 class SeenMetadata:
-    """The latest values on each connection; the connection whose latest is oldest goes first."""
+    """The latest values of each connection; bounded, least recently updated connection first."""
 
     _LEFT_OUT = ("_bytes", "_most_bytes")
 
     def __init__(self, most_bytes: int = 64 << 20) -> None:
-        """Begin with nothing; ``most_bytes`` may be remembered, as far as it can be estimated."""
+        """Begin without values; ``most_bytes`` limits the estimated memory."""
         self._most_bytes = most_bytes
         self._bytes = 0
         self._connections: dict[tuple[str, int], dict[_Key, tuple[Any, ...]]] = {}
 
     def state(self, connections: Collection[tuple[str, int]]) -> State:
-        """Return what :meth:`from_state` takes: the values on some connections."""
+        """Return what :meth:`from_state` takes: the values of the given connections."""
         return tuple(
             (*connection, tuple(known.items()))
             for connection, known in self._connections.items()
@@ -213,7 +213,7 @@ class SeenMetadata:
 
     @classmethod
     def from_state(cls, state: object) -> Self:
-        """Make one from a state; raises ValueError where that is none."""
+        """Make one from a state; raises ValueError for any other value."""
         made = cls()
         for each in items(state, "t"):
             name, number, entries = fields(each, "snt")
@@ -227,12 +227,12 @@ class SeenMetadata:
     def changes(
         self, connection: tuple[str, int], entries: list[KeyedValue]
     ) -> Iterator[MetadataEntry]:
-        """Return the entries that are new or changed on a connection, and remember them."""
+        """Yield the entries that are new or changed on a connection, and keep them."""
         known = self._connections.pop(connection, {})
-        self._connections[connection] = known  # the latest stands last
+        self._connections[connection] = known  # moves the connection to the end
         for key, value in entries:
             before = known.get(key)
-            # A broker that becomes the controller is no change of that broker.
+            # If a broker becomes the controller, the broker itself has not changed.
             if before is not None and _compared(key, before) == _compared(key, value):
                 continue
             known[key] = value
@@ -244,23 +244,23 @@ class SeenMetadata:
 
 
 def _checked(key: tuple[Any, ...], value: tuple[Any, ...]) -> KeyedValue:
-    """Return an entry of a state; raises ValueError where it is none."""
+    """Return an entry of a state; raises ValueError for any other value."""
     kind, *keys = fields(key, "s**")
     if kind not in _STATES:
-        raise ValueError(f"no kind of metadata: {kind!r}")
+        raise ValueError(f"unknown kind of metadata: {kind!r}")
     of_keys, of_values = _STATES[kind]
     fields(tuple(keys), of_keys)
     fields(value, of_values)
     if kind == "hint":
         fields(keys[0], "SS")
     if kind == "topic" and len(value[1]) % _PACKED_BYTES:
-        raise ValueError("no whole partitions")
+        raise ValueError("incomplete partitions")
     return (kind, keys[0], keys[1]), value
 
 
 def _size(value: tuple[Any, ...]) -> int:
     texts = sum(len(each) for each in value if isinstance(each, str | bytes))
-    return 400 + texts  # a key, a tuple, and their places in a table
+    return 400 + texts  # a key and a tuple, with their entry in a dict
 
 
 def _compared(key: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -317,9 +317,9 @@ def _topic_lines(
     value: tuple[int, bytes],
     before: tuple[Any, ...] | None,
 ) -> Iterator[MetadataEntry]:
-    """Give the partitions of a topic that are not as before.
+    """Yield the partitions of a topic that are new or changed.
 
-    Returns the topic itself if it has no partitions, or an error.
+    A topic that has no partitions, or an error, gives one entry for the topic itself.
     """
     code, packed = value
     old = set() if before is None else set(_partitions(before[1]))
@@ -355,5 +355,5 @@ def _partitions(packed: bytes) -> list[tuple[int, ...]]:
 
 
 def _known(number: int) -> int | None:
-    """Return a number; None if it is below 0, which means none."""
+    """Return a number; None if it is negative, which stands for none."""
     return None if number < 0 else number

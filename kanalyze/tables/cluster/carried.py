@@ -1,4 +1,4 @@
-"""The columns that a line takes over from the row of its request.
+"""The columns that a line copies from its request's row.
 
 In: nothing. Out: :data:`CARRIED_COLUMNS`. This module must not know the tables that have them.
 """
@@ -22,7 +22,7 @@ REQUEST_ID = Column(
     "int64",
     "",
     False,
-    "number of the request's row, from 1, in the order of the table requests",
+    "number of the request's row in the table requests, from 1",
 )
 
 _NAMES = (
@@ -34,14 +34,14 @@ _NAMES = (
 _BY_NAME = {column.name: column for column in COLUMNS}
 
 CARRIED_NAMES = _NAMES
-"""As they stand in the row."""
+"""The columns that are copied unchanged."""
 CARRIED_COLUMNS: tuple[Column, ...] = (REQUEST_ID, *(_BY_NAME[name] for name in _NAMES))
 
 _Rows: TypeAlias = "Callable[[RowBlock], list[tuple[Any, ...]]]"
 
 
 def rows_maker(name: str, columns: Sequence[Column]) -> _Rows:
-    """Return what makes named tuples of a block with these columns; ``name`` is their type's."""
+    """Return a function that makes named tuples of type ``name`` from the columns of a block."""
     made: Any = namedtuple(name, [column.name for column in columns])  # type: ignore[misc]
 
     def rows(block: RowBlock) -> list[tuple[Any, ...]]:

@@ -1,8 +1,8 @@
-"""The fields of bodies that ``groups`` and ``metadata`` need beside those of rows.
+"""The fields of bodies that ``groups`` and ``metadata`` need in addition to those of rows.
 
 In: the paths of fields. Out: projections for
-:class:`~kanalyze.tables.requests.extract.Extractors`; and, of a body that was read with them, its
-values by the names of Kafka's definitions. This module must not know what they mean.
+:class:`~kanalyze.tables.requests.extract.Extractors`; and the values of a body that was decoded
+with them, by the names in Kafka's definitions. This module must not know what the fields mean.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["BodyFields", "FieldPaths", "more_fields"]
 
 FieldPaths: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
-"""By API key the paths of fields, of its requests and of its responses."""
+"""By API key: the paths of fields in requests, and in responses."""
 
 _MOST_CELLS = 1 << 22
-"""A body of more values is not read here: as objects they would take 200 MB."""
+"""A body with more values is not read here: as Python objects they would take 200 MB."""
 _Level: TypeAlias = "dict[str, _Level | None]"
-"""The fields of a struct by name, each with those of the struct that it is."""
+"""The fields of a struct by name; a field that is a struct has its own fields."""
 
 
 def more_fields(paths_of_tables: Iterable[FieldPaths]) -> dict[tuple[int, str], Projection]:
-    """Return the fields that are to be read more, by API key and kind of message.
+    """Return the additional fields to decode, by API key and kind of message.
 
-    A user's definitions have all of them too.
+    Definitions that a user gives must have all of them too.
     """
     paths: dict[tuple[int, str], set[str]] = {}
     for of_table in paths_of_tables:
@@ -46,19 +46,19 @@ def more_fields(paths_of_tables: Iterable[FieldPaths]) -> dict[tuple[int, str], 
 
 
 class BodyFields:
-    """Gives the values of bodies by name."""
+    """Returns the values of bodies by field name."""
 
     def __init__(self, catalog: Catalog, extractors: Extractors) -> None:
-        """Begin; ``extractors`` say which fields were read."""
+        """Make one; ``extractors`` say which fields were decoded."""
         self._catalog = catalog
         self._extractors = extractors
         self._levels: dict[tuple[int, str], _Level] = {}
 
     def values(self, message: Message | None, api_key: int, kind: Any) -> dict[str, Any] | None:
-        """Return the values of a body: of structs and lists of them, likewise.
+        """Return the values of a body by field name; None if the body was not decoded.
 
-        None where it was not read. A field that the version does not have is its default; one that
-        the version had under another name in some releases is left out of a body of theirs.
+        Structs, and structs in lists, are dicts too. A field that the version does not have has its
+        default. A field is left out if the body is of a release that had it under another name.
         """
         taped: Taped | None = None if message is None else message.taped
         if message is None or taped is None or taped.cells > _MOST_CELLS:
@@ -80,7 +80,7 @@ class BodyFields:
 
 
 def _level_of(struct: Struct, selection: Selection) -> _Level:
-    """Return the selected fields in the order of the definition, as their values come."""
+    """Return the selected fields in the order of the definition, which is that of the values."""
     return {
         field.name: None if field.struct is None else _level_of(field.struct, selection[field.name])
         for field in struct.fields
@@ -98,13 +98,13 @@ def _named(values: tuple[Any, ...], level: _Level) -> dict[str, Any]:
             made[name] = _named(value, below)
         elif any(below.values()):
             made[name] = [_named(each, below) for each in value]
-        else:  # most of all structs are within no other
+        else:  # most structs have no structs inside
             made[name] = [dict(zip(below, each)) for each in value]  # noqa: B905 - faster
     return made
 
 
 def _leave_out_unread(values: dict[str, Any], level: _Level, shape: Shape) -> None:
-    """Remove what was not read: of the body, and of structs in it that are in no list."""
+    """Remove fields that were not decoded, from the body and its structs (not those in lists)."""
     tagged = {place for place, _ in (shape.tags or {}).values()}
     for place, (name, below) in enumerate(level.items()):
         if place in shape.places:

@@ -1,4 +1,4 @@
-"""The row contract of groups: one line per event of a group that says something.
+"""The row contract of groups: one line per event of a consumer group.
 
 In: nothing. Out: :class:`GroupEvent` and :data:`GROUP_COLUMNS`. This module must not know how a
 line is made or where it goes.
@@ -16,7 +16,7 @@ __all__ = ["GROUP_COLUMNS", "AssignedPartition", "GroupEvent"]
 
 
 class AssignedPartition(NamedTuple):
-    """One partition that a member is given."""
+    """One partition that is assigned to a member."""
 
     topic: Annotated[str | None, TOPIC]
     topic_id: Annotated[str | None, TOPIC_ID]
@@ -24,20 +24,20 @@ class AssignedPartition(NamedTuple):
 
 
 class GroupEvent(NamedTuple):
-    """The facts about a group in an exchange, without those in the row of the exchange."""
+    """The facts about a group in an exchange, without the columns of the exchange's row."""
 
     event: Annotated[
         str,
         Meaning(
             "string",
-            "join, sync, leave, heartbeat, commit or fetch_offsets; of the newer groups (KIP-848, "
-            "share, streams), where all is a heartbeat: join for epoch 0, leave for one below",
+            "join, sync, leave, heartbeat, commit or fetch_offsets; newer groups (KIP-848, share, "
+            "streams) have only heartbeats: epoch 0 is a join, a negative one a leave",
         ),
     ]
     group_id: Annotated[str | None, Meaning("string", "the group", "", True)]
     member_id: Annotated[
         str | None,
-        Meaning("string", "the member, as the response names it, else the request", "", True),
+        Meaning("string", "the member, from the response or else the request", "", True),
     ] = None
     group_instance_id: Annotated[str | None, Meaning("string", "of a static member", "", True)] = (
         None
@@ -46,20 +46,20 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int32",
-            "join: the new one; sync, heartbeat, commit: the one that the member believes in "
-            "(of a commit by a member of a newer group its epoch)",
+            "join: the new one; sync, heartbeat, commit: the one that the member sent "
+            "(a commit of a newer group: the member's epoch)",
             "",
             True,
         ),
     ] = None
     member_epoch: Annotated[
-        int | None, Meaning("int32", "newer groups: as the broker answered", "", True)
+        int | None, Meaning("int32", "newer groups: the epoch in the response", "", True)
     ] = None
     sent_member_epoch: Annotated[
         int | None,
         Meaning(
             "int32",
-            "newer groups: as the member sent; 0 joins, -1 leaves, -2 leaves for a while",
+            "newer groups: the epoch in the request; 0 joins, -1 leaves, -2 leaves for a while",
             "",
             True,
         ),
@@ -84,35 +84,37 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int32",
-            "members of the group, as the leader learns it (join) or assigns (sync); "
-            "null for all others",
+            "members of the group; known only for the leader's join (the members it is sent) and "
+            "sync (the members it assigns to)",
             "",
             True,
         ),
     ] = None
     session_timeout_ms: Annotated[int | None, Meaning("int32", "join", "ms", True)] = None
     rebalance_timeout_ms: Annotated[
-        int | None, Meaning("int32", "join, and heartbeats that tell it", "ms", True)
+        int | None, Meaning("int32", "join, and heartbeats that have it", "ms", True)
     ] = None
     heartbeat_interval_ms: Annotated[
-        int | None, Meaning("int32", "newer groups: as the broker wants it", "ms", True)
+        int | None, Meaning("int32", "newer groups: as the broker requires", "ms", True)
     ] = None
     subscribed_count: Annotated[
         int | None,
-        Meaning("int32", "topics that the member wants by name; null where not given", "", True),
+        Meaning(
+            "int32", "topics that the member subscribes to by name; null if not sent", "", True
+        ),
     ] = None
     subscribed_topics: Annotated[
         tuple[str, ...],
-        Meaning("list<string>", "the first 1000 of them; of a consumer group's member"),
+        Meaning("list<string>", "the first 1000 of them; only for members of consumer groups"),
     ] = ()
     subscribed_regex: Annotated[
-        str | None, Meaning("string", "newer groups: topics that the member wants", "", True)
+        str | None, Meaning("string", "newer groups: pattern of subscribed topics", "", True)
     ] = None
     owned_count: Annotated[
         int | None,
         Meaning(
             "int32",
-            "partitions (streams: tasks) that the member says it holds; null where not given",
+            "partitions (streams: tasks) that the member says it owns; null if not sent",
             "",
             True,
         ),
@@ -121,18 +123,18 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int32",
-            "partitions (streams: active tasks) that the answer gives the member; null where it "
-            "tells nothing of them",
+            "partitions (streams: active tasks) that the response assigns to the member; null if "
+            "it has no assignment",
             "",
             True,
         ),
     ] = None
     assigned: Annotated[
         tuple[AssignedPartition, ...],
-        Meaning("list<struct>", "the first 1000 of them; of streams none"),
+        Meaning("list<struct>", "the first 1000 of them; empty for streams"),
     ] = ()
     reason: Annotated[
-        str | None, Meaning("string", "join, leave: why, as the client says", "", True)
+        str | None, Meaning("string", "join, leave: the client's reason", "", True)
     ] = None
     topic: Annotated[str | None, TOPIC] = None
     topic_id: Annotated[str | None, TOPIC_ID] = None
@@ -143,20 +145,20 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "commit: the offset to be kept; fetch_offsets: the one that is, null for none",
+            "commit: the committed offset; fetch_offsets: the stored offset, null if there is none",
             "",
             True,
         ),
     ] = None
     committed_leader_epoch: Annotated[
-        int | None, Meaning("int32", "of the last record before that offset", "", True)
+        int | None, Meaning("int32", "leader epoch of the last record before that offset", "", True)
     ] = None
     error_code: Annotated[
         int | None,
         Meaning(
             "int16",
-            "of the event: of the member or partition where it has its own, else of the answer; "
-            "null when no response could be read",
+            "of the member or partition if it has its own, else of the response; null if no "
+            "response could be read",
             "",
             True,
         ),
@@ -165,4 +167,4 @@ class GroupEvent(NamedTuple):
 
 
 GROUP_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(GroupEvent))
-"""What a line has of its request's row, and the fields of :class:`GroupEvent`."""
+"""The columns copied from the request's row, and the fields of :class:`GroupEvent`."""

@@ -1,11 +1,11 @@
-"""The facts about consumer groups in an exchange: joins, assignments, ends of sessions, offsets.
+"""The facts about consumer groups in an exchange: joins, assignments, failed sessions, offsets.
 
 In: the values of the two bodies of an exchange. Out: :class:`GroupEvent`. This module must not know
-of packets or rows, nor remember anything: a line depends on its exchange alone.
+packets or rows. It keeps nothing: a line depends only on its exchange.
 
-A heartbeat is a fact if it failed; one of the newer groups (KIP-848 and its like) also
-where the member joins or leaves, where the epoch changes, and where either side names topics or
-partitions, which they do when these have changed.
+A heartbeat gives a line only if it failed. A heartbeat of the newer groups (KIP-848 and similar)
+also gives a line if the member joins or leaves, if the epoch changes, or if either side names
+topics or partitions, which they do when these have changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["GROUP_FIELDS", "MOST_LISTED", "group_events"]
 
 MOST_LISTED = 1000
-"""Topics or partitions that one line lists."""
+"""Number of topics or partitions that one line lists."""
 _LONGEST_TEXT = 1000
 _CONSUMER = "consumer"
 
@@ -94,7 +94,7 @@ GROUP_FIELDS: FieldPaths = {
     76: ((*_MEMBER, "SubscribedTopicNames"), (*_NEWER_ANSWER, *_ASSIGNMENT)),
     88: ((*_MEMBER, "InstanceId", "RebalanceTimeoutMs", *_TASKS), (*_NEWER_ANSWER, *_TASKS)),
 }
-"""What is read of the APIs that tell something of groups."""
+"""The fields to decode of the APIs whose messages have facts about groups."""
 
 _Values: TypeAlias = "dict[str, Any]"
 
@@ -102,7 +102,7 @@ _Values: TypeAlias = "dict[str, Any]"
 def group_events(
     api_key: int, request: _Values | None, response: _Values | None
 ) -> Iterator[GroupEvent]:
-    """Yield the facts in an exchange; a body that was not read is None. Raises nothing."""
+    """Yield the facts in an exchange. A body that was not decoded is None. Raises nothing."""
     if request is None:
         return
     for event in _EVENTS[api_key](request, response):
@@ -181,7 +181,7 @@ def _heartbeat(request: _Values, response: _Values | None) -> Iterator[GroupEven
 
 
 def _leave(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
-    """Members leave: the one that asks or, from version 3 on, those that are named."""
+    """Yield the members that leave: the sender, or from version 3 on those that it names."""
     answer = response or {}
     code = answer.get("ErrorCode")
     members = request.get("Members") or [{"MemberId": request.get("MemberId")}]
@@ -197,7 +197,7 @@ def _leave(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
             member_id=member["MemberId"] or None,
             group_instance_id=member.get("GroupInstanceId"),
             reason=_short(member.get("Reason")),
-            # An error of the answer is that of each member.
+            # An error of the whole response applies to each member.
             error_code=code or codes.get(key, code),
         )
 
@@ -232,7 +232,7 @@ def _commit(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
 
 
 def _fetch_offsets(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
-    """The offsets that are kept; from version 8 on of several groups."""
+    """Yield the stored offsets; from version 8 on of several groups."""
     if response is None:
         return
     asked = {each["GroupId"]: each for each in request.get("Groups") or ()}
@@ -283,11 +283,11 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
         group_id=request["GroupId"],
         member_id=answer.get("MemberId") or request["MemberId"] or None,
         group_instance_id=request.get("InstanceId"),
-        # An answer with an error has zeros for all else.
+        # A response with an error has zeros in all other fields.
         member_epoch=None if code else epoch,
         sent_member_epoch=sent,
         rebalance_timeout_ms=_known(request.get("RebalanceTimeoutMs")),
-        # 0 for a member that leaves.
+        # The response to a member that leaves has 0.
         heartbeat_interval_ms=answer.get("HeartbeatIntervalMs") or None,
         subscribed_count=None if topics is None else len(topics),
         subscribed_topics=tuple(topics or ())[:MOST_LISTED],
@@ -300,11 +300,11 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
 
 
 def _given(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
-    """Return how many partitions an answer gives (None: no list), and the first of them."""
+    """Return the number of assigned partitions (None: no assignment), and the first of them."""
     if answer.get("ActiveTasks") is not None:
         return _count(_partition_lists(answer)), ()
     assignment = answer.get("Assignment")
-    # Kafka 3.5 and 3.6 named them otherwise.
+    # Kafka 3.5 and 3.6 have other names for these fields.
     if assignment is None or "TopicPartitions" not in assignment:
         return None, ()
     every = (
@@ -316,7 +316,7 @@ def _given(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
 
 
 def _partition_lists(values: _Values) -> list[list[int]] | None:
-    """Return the partitions that a message names of each topic or subtopology; None for none."""
+    """Return the partitions of each topic or subtopology in a message; None for no list."""
     named = values.get("TopicPartitions")
     if named is None:
         named = values.get("ActiveTasks")
@@ -333,9 +333,9 @@ def _count(lists: list[list[int]] | None) -> int | None:
 def _subscription(
     metadata: Iterable[bytes],
 ) -> tuple[tuple[str, ...] | None, int | None]:
-    """Return the topics, and the count of owned partitions, of the first that can be read.
+    """Return topics and number of owned partitions, from the first metadata that can be parsed.
 
-    A client offers the same topics with every assignor.
+    A client sends the same topics with every assignor.
     """
     for data in islice(metadata, MOST_LISTED):
         try:
@@ -350,10 +350,10 @@ def _subscription(
 
 
 def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartition] | None:
-    """Return the partitions that a member is given; None for those of other protocols.
+    """Return the partitions that a member is assigned; None if the protocol is not consumer's.
 
-    Up to version 4 the messages do not have the protocol of the bytes: these are read as those of a
-    consumer if that takes up every byte.
+    Up to version 4 the messages do not name the protocol. Then the bytes are parsed as a consumer's
+    assignment, and are one only if every byte is consumed.
     """
     if protocol_type not in (None, _CONSUMER) or (protocol_type is None and not data):
         return None
@@ -381,7 +381,7 @@ def _topic(topic: _Values) -> tuple[str | None, str | None]:
 
 
 def _known(number: int | None) -> int | None:
-    """Return a number; None if it is below 0, which means none."""
+    """Return a number; None if it is negative, which stands for none."""
     return None if number is None or number < 0 else number
 
 

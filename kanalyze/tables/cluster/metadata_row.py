@@ -1,4 +1,4 @@
-"""The row contract of metadata: one line per broker, leader or coordinator that a response names.
+"""The row contract of metadata: one line per broker, partition or coordinator in a response.
 
 In: nothing. Out: :class:`MetadataEntry` and :data:`METADATA_COLUMNS`. This module must not know
 how a line is made or where it goes.
@@ -22,8 +22,8 @@ class MetadataEntry(NamedTuple):
         str,
         Meaning(
             "string",
-            "broker, controller (by a listener of controllers), coordinator, partition, or topic "
-            "(one without partitions or with an error)",
+            "broker, controller (named by a controller's own listener), coordinator, partition, or "
+            "topic (if it has no partitions, or an error)",
         ),
     ]
     cluster_id: Annotated[str | None, Meaning("string", "broker, controller", "", True)] = None
@@ -31,17 +31,15 @@ class MetadataEntry(NamedTuple):
         int | None,
         Meaning("int32", "broker, controller, coordinator: its id; null for none", "", True),
     ] = None
-    host: Annotated[
-        str | None, Meaning("string", "where clients are to connect to, as advertised", "", True)
-    ] = None
-    port: Annotated[int | None, Meaning("int32", "its TCP port", "", True)] = None
+    host: Annotated[str | None, Meaning("string", "address advertised to clients", "", True)] = None
+    port: Annotated[int | None, Meaning("int32", "advertised TCP port", "", True)] = None
     rack: Annotated[str | None, Meaning("string", "broker", "", True)] = None
     is_controller: Annotated[
         bool | None,
         Meaning(
             "bool",
-            "broker: named as the controller by this answer (in KRaft clusters any broker may be);"
-            " a change of it alone gives no line",
+            "broker: whether this response names it as the controller (in KRaft clusters this may "
+            "be any broker); a change of this column alone gives no line",
             "",
             True,
         ),
@@ -63,16 +61,16 @@ class MetadataEntry(NamedTuple):
         int | None, Meaning("int32", "partition: node id of its leader; null for none", "", True)
     ] = None
     leader_epoch: Annotated[
-        int | None, Meaning("int32", "of that leader; null where not given", "", True)
+        int | None, Meaning("int32", "epoch of that leader; null if not given", "", True)
     ] = None
     replica_count: Annotated[
-        int | None, Meaning("int32", "replicas; null where not given", "", True)
+        int | None, Meaning("int32", "number of replicas; null if not given", "", True)
     ] = None
     isr_count: Annotated[
-        int | None, Meaning("int32", "replicas that are in sync; null where not given", "", True)
+        int | None, Meaning("int32", "number of replicas in sync; null if not given", "", True)
     ] = None
     offline_count: Annotated[
-        int | None, Meaning("int32", "replicas that are offline; Metadata v5+", "", True)
+        int | None, Meaning("int32", "number of replicas offline; Metadata v5+", "", True)
     ] = None
     error_code: Annotated[
         int | None, Meaning("int16", "of the topic, partition or coordinator", "", True)
@@ -81,4 +79,4 @@ class MetadataEntry(NamedTuple):
 
 
 METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(MetadataEntry))
-"""What a line has of its request's row, and the fields of :class:`MetadataEntry`."""
+"""The columns copied from the request's row, and the fields of :class:`MetadataEntry`."""

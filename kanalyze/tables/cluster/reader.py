@@ -1,8 +1,8 @@
-"""Finds the exchanges that say something of groups or of the cluster, and makes lines of them.
+"""Finds exchanges with facts about groups or the cluster, and makes lines from them.
 
 In: exchanges, with the block of their rows. Out: :class:`ClusterFacts`, which can be sent to
-another process; then, with the rows that passed a filter, blocks of lines. This module must not
-know where they go.
+another process; then blocks of lines for the rows that passed a filter. This module must not know
+where lines go.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["CLUSTER_TABLES", "ClusterFacts", "ClusterLines", "ClusterReader", "f
 _GROUPS, _METADATA = "groups", "metadata"
 _FIELDS: dict[str, FieldPaths] = {_GROUPS: GROUP_FIELDS, _METADATA: METADATA_FIELDS}
 CLUSTER_TABLES = frozenset(_FIELDS)
-"""The tables that are made here."""
+"""The tables that this module makes."""
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     _GROUPS: columns_of(GroupEvent),
     _METADATA: columns_of(MetadataEntry),
@@ -45,21 +45,21 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
 
 
 _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, MetadataEntry)
-"""What may have a topic."""
+"""Values that may name a topic."""
 
 
 class ClusterFacts(NamedTuple):
-    """What one exchange says, for one table."""
+    """The facts in one exchange, for one table."""
 
     row: int
     """Number of the exchange's row in its block, from 0."""
     table: str
     items: list[Any]
-    """Of groups: events; of metadata: keyed values."""
+    """For groups: events; for metadata: keyed values."""
 
 
 def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
-    """Return the fields that some tables need beside those of rows."""
+    """Return the fields that some tables need in addition to those of rows."""
     return more_fields([_FIELDS[table] for table in sorted(CLUSTER_TABLES & {*tables})])
 
 
@@ -67,12 +67,12 @@ class ClusterReader:
     """Reads the facts about groups and the cluster in exchanges, for some tables."""
 
     def __init__(self, catalog: Catalog, extractors: Extractors, tables: Collection[str]) -> None:
-        """Make one; ``extractors`` read the fields of :func:`fields_of`."""
+        """Make one; ``extractors`` must decode the fields of :func:`fields_of`."""
         self._bodies = BodyFields(catalog, extractors)
         self._has_groups, self._has_metadata = _GROUPS in tables, _METADATA in tables
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
-        """Return what exchanges say, in their order; ``block`` has their rows."""
+        """Return the facts in exchanges, in their order; ``block`` has their rows."""
         if not (self._has_groups or self._has_metadata):
             return []
         status = block.columns["status"]
@@ -88,7 +88,7 @@ class ClusterReader:
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
-                # Most bodies are of these, and say nothing of leaders.
+                # Most bodies are of these APIs and have no leaders.
                 and (not hinting(key) or status.codes[row] == failed)
             ):
                 self._add(found, row, _METADATA, exchange)
@@ -108,37 +108,37 @@ class ClusterReader:
 
 
 class ClusterLines:
-    """Makes lines from the exchanges of the selected requests."""
+    """Makes lines from the facts in the exchanges of the selected requests."""
 
     _LEFT_OUT = ("_names",)
 
     def __init__(self, names: TopicNames) -> None:
-        """Begin; ``names`` are those of topics."""
+        """Begin; ``names`` are the known names of topics."""
         self._names = names
         self._seen = SeenMetadata()
 
     def state(self, connections: Collection[tuple[str, int]]) -> State:
-        """Return what :meth:`seen_from_state` takes: what is remembered of some connections."""
+        """Return what :meth:`seen_from_state` takes: the latest metadata of some connections."""
         return self._seen.state(connections)
 
     @staticmethod
     def seen_from_state(state: object) -> SeenMetadata:
-        """Return what is remembered, of a state; raises ValueError where that is none."""
+        """Return the latest metadata from a state; raises ValueError for any other value."""
         return SeenMetadata.from_state(state)
 
     def load_state(self, seen: SeenMetadata) -> None:
-        """Continue with what :meth:`seen_from_state` returned, before the first line."""
+        """Continue with the result of :meth:`seen_from_state`, before the first line."""
         self._seen = seen
 
     def blocks(
         self, block: RowBlock, facts: Sequence[ClusterFacts], first_id: int
     ) -> Iterator[tuple[str, RowBlock]]:
-        """Give the lines of each table that has some.
+        """Yield (table, lines) for each table that has lines.
 
         Args:
             block: rows of requests.
-            facts: what their bodies say, by the number of the row in the block.
-            first_id: the number of the first of them, over all blocks.
+            facts: the facts of these rows, with the number of the row in the block.
+            first_id: the number of the block's first row, over all blocks.
         """
         for table in sorted({each.table for each in facts}):
             rows, lines = array("q"), []
@@ -161,7 +161,7 @@ class ClusterLines:
         return [self._named(entry) for entry in changes]
 
     def _named_event(self, event: GroupEvent) -> GroupEvent:
-        """Return an event with the known names of its topics."""
+        """Return an event with the topic names that are known for its topic ids."""
         if event.assigned and event.assigned[0].topic is None:
             event = event._replace(assigned=tuple(map(self._named, event.assigned)))
         return self._named(event)

@@ -1,4 +1,4 @@
 """Columns: typed arrays, texts by number, lists as offsets.
 
-In: values, one after the other. Out: a block of columns. Begin reading with ``block.py``.
+In: values, in order. Out: a block of columns. Begin reading with ``block.py``.
 """

@@ -1,8 +1,7 @@
 """Loops over the numbers of columns: they pick, join, narrow and count values.
 
-In: arrays of :mod:`array`, or other objects with the buffer
-    interface. Out: new arrays. This module must not
-know what the columns mean.
+In: arrays of :mod:`array`, or other objects with the buffer interface. Out: new arrays. This module
+must not know what the columns mean.
 
 Compiled by Cython, with the types in ``arithmetic.pxd``; uncompiled it does the same, slowly.
 """
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Longs = Sequence[int] | memoryview
-    """64 bits each, in memory one behind the other."""
+    """64-bit integers, contiguous in memory."""
 
 __all__ = [
     "add_list_sizes",
@@ -36,7 +35,7 @@ __all__ = [
 
 
 def picked_bytes(values: bytes | bytearray, numbers: Longs) -> bytearray:
-    """Return the bytes with these numbers, counted from 0."""
+    """Return the bytes at these positions, counted from 0."""
     count = len(numbers)
     made = bytearray(count)
     out = memoryview(made)
@@ -46,7 +45,7 @@ def picked_bytes(values: bytes | bytearray, numbers: Longs) -> bytearray:
 
 
 def items_of_lists(offsets: Longs, numbers: Longs) -> tuple[array[int], array[int]]:
-    """Return the offsets of the lists with these numbers, and the numbers of their items."""
+    """Return the offsets of the selected lists, and the positions of all their items."""
     count = len(numbers)
     made = array("q", bytes(8 * (count + 1)))
     ends = memoryview(made)
@@ -67,7 +66,7 @@ def items_of_lists(offsets: Longs, numbers: Longs) -> tuple[array[int], array[in
 
 
 def recoded(codes: Longs, places: Longs) -> array[int]:
-    """Return ``places[code]`` for each code of 32 bits; -1 stays."""
+    """Return ``places[code]`` for each 32-bit code; -1 stays -1."""
     count = len(codes)
     made = array("i", bytes(4 * count))
     out = memoryview(made)
@@ -78,9 +77,9 @@ def recoded(codes: Longs, places: Longs) -> array[int]:
 
 
 def first_places(codes: Longs, words: int) -> tuple[array[int], array[int]]:
-    """Return the codes counted anew in the order in which they first come, and which they were."""
+    """Number codes by first appearance; return the new codes, and the old code of each."""
     places = array("i", bytes(4 * words))
-    place = memoryview(places)  # one more than the new code; 0 for one that did not come
+    place = memoryview(places)  # the new code plus 1; 0 for a code that has not appeared
     count = len(codes)
     made = array("i", bytes(4 * count))
     out = memoryview(made)
@@ -104,33 +103,33 @@ def first_places(codes: Longs, words: int) -> tuple[array[int], array[int]]:
 
 
 def narrowed_ints(values: Longs) -> array[int]:
-    """Return the values in 32 bits; raises OverflowError for one that needs more."""
+    """Return the values as 32-bit integers; raises OverflowError for one that does not fit."""
     count = len(values)
     made = array("i", bytes(4 * count))
     out = memoryview(made)
     for i in range(count):
         value = values[i]
         if value < -0x80000000 or value > 0x7FFFFFFF:
-            raise OverflowError(f"a number does not fit 32 bits: {value}")
+            raise OverflowError(f"number does not fit in 32 bits: {value}")
         out[i] = value
     return made
 
 
 def narrowed_shorts(values: Longs) -> array[int]:
-    """Return the values in 16 bits; raises OverflowError for one that needs more."""
+    """Return the values as 16-bit integers; raises OverflowError for one that does not fit."""
     count = len(values)
     made = array("h", bytes(2 * count))
     out = memoryview(made)
     for i in range(count):
         value = values[i]
         if value < -0x8000 or value > 0x7FFF:
-            raise OverflowError(f"a number does not fit 16 bits: {value}")
+            raise OverflowError(f"number does not fit in 16 bits: {value}")
         out[i] = value
     return made
 
 
 def bits(flags: bytes | bytearray) -> bytearray:
-    """Return a bit for each byte: whether it is not 0. The first is the lowest of its byte."""
+    """Return one bit per byte: 1 if the byte is not 0. The first is the lowest bit of a byte."""
     count = len(flags)
     made = bytearray((count + 7) // 8)
     out = memoryview(made)
@@ -141,7 +140,7 @@ def bits(flags: bytes | bytearray) -> bytearray:
 
 
 def bits_of_longs(values: Longs) -> bytearray:
-    """Return a bit for each value: whether it is not 0; otherwise as :func:`bits`."""
+    """Return one bit per value: 1 if the value is not 0; otherwise as :func:`bits`."""
     count = len(values)
     made = bytearray((count + 7) // 8)
     out = memoryview(made)
@@ -152,7 +151,7 @@ def bits_of_longs(values: Longs) -> bytearray:
 
 
 def bits_of_codes(codes: Longs) -> bytearray | None:
-    """Return a bit for each code of 32 bits, 0 for null (-1); None if no code is null."""
+    """Return one bit per 32-bit code: 0 for null (-1); None if no code is null."""
     count = len(codes)
     made = bytearray((count + 7) // 8)
     out = memoryview(made)
@@ -169,7 +168,7 @@ def bits_of_codes(codes: Longs) -> bytearray | None:
 
 
 def differences(offsets: Longs) -> array[int]:
-    """Return how many items each list has."""
+    """Return the number of items of each list."""
     count = len(offsets) - 1
     made = array("q", bytes(8 * max(count, 0)))
     out = memoryview(made)
@@ -179,7 +178,7 @@ def differences(offsets: Longs) -> array[int]:
 
 
 def sums_up_to(values: Longs) -> array[int]:
-    """Return the sum of all before each value, and at last of all: n + 1 numbers."""
+    """Return the sums of the first 0, 1, ... n values: n + 1 numbers."""
     count = len(values)
     made = array("q", bytes(8 * (count + 1)))
     out = memoryview(made)
@@ -191,7 +190,7 @@ def sums_up_to(values: Longs) -> array[int]:
 
 
 def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs, each: int) -> None:
-    """Add to each of ``sizes`` that of the word with its code, none for -1, and ``each``."""
+    """Add to each of ``sizes`` the size of the word with its code (0 for -1), plus ``each``."""
     out = memoryview(sizes)
     for i in range(len(codes)):
         code = codes[i]
@@ -199,9 +198,9 @@ def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs, each: int
 
 
 def add_list_sizes(sizes: array[int], offsets: Longs, up_to: Longs, each: int) -> None:
-    """Add to each of ``sizes`` that of the items of its list, and ``each``.
+    """Add to each of ``sizes`` the size of its list's items, plus ``each``.
 
-    ``up_to`` has the size of all items before each item.
+    ``up_to`` has the total size of all items before each item.
     """
     out = memoryview(sizes)
     for i in range(len(offsets) - 1):

@@ -1,13 +1,13 @@
 """Rows as columns: an array for each column, instead of a Python object for each value.
 
-In: columns, or rows. Out: :class:`RowBlock`, and the rows it holds. This module must not know how
-columns are filled or where they go.
+In: columns, or rows. Out: :class:`RowBlock`, and its rows. This module must not know how columns
+are filled or where they go.
 
-A row of :mod:`kanalyze.tables.row` is some 60 Python objects. Here its numbers lie in memory, one
-column behind the other, and its texts are numbers too: most of them come again and again. ``Row``
+A row of :mod:`kanalyze.tables.row` is some 60 Python objects. In a block, the numbers of a column
+lie side by side in memory, and texts are numbers too, because most of them are repeated. ``Row``
 objects are made only by :meth:`RowBlock.rows`.
 
-Nothing here is changed once made: arrays may be shared. Lists of words may grow.
+Blocks are immutable, so they can share arrays. Lists of words may grow.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 BUFFERED_BYTES = 16 << 20
-"""Memory for rows at a time: as objects, by :func:`bytes_of_row`, or by column."""
+"""Memory in bytes for the rows that are buffered at a time, as objects or as columns."""
 ROW_BYTES = 2000
 _ITEM_BYTES = 400
-"""What a row takes, and each item of its lists: as objects and as the text of them."""
+"""Estimated bytes of a row, and of each item of its lists: as objects, and as text."""
 
 
 def bytes_of_row(row: Row) -> int:
-    """Return about how much memory a row takes, as an object and as the text of it."""
+    """Return the estimated memory of a row in bytes, as an object and as text."""
     return ROW_BYTES + _ITEM_BYTES * (len(row.partitions) + len(row.errors))
 
 
@@ -63,53 +63,53 @@ class Ints(NamedTuple):
     """A column of integers, or of bools as 0 and 1."""
 
     values: array[int]
-    """Type code q; 0 where not valid."""
+    """Values, of type code q; 0 where null."""
     valid: bytearray | None
-    """0 for a null value, else 1; None if no value is null."""
+    """0 for each null value, 1 for the others; None if no value is null."""
 
 
 class Words(NamedTuple):
-    """A column of texts, many of which are equal."""
+    """A column of texts, in which many are equal."""
 
     codes: array[int]
-    """Type code i: which of ``words`` each is; -1 is null."""
+    """The index of each text in ``words``, of type code i; -1 is null."""
     words: list[str]
-    """No two of them are the same. There may be more than occur: blocks may share them."""
+    """Distinct texts. Blocks may share this list, so it may have texts that do not occur."""
 
 
 class Lists(NamedTuple):
     """A column of lists, of texts or of structs."""
 
     offsets: array[int]
-    """Type code q: where each list begins among the items, and at last where the last one ends: of
-    ``n`` lists ``n + 1`` numbers, the first of them 0."""
+    """The index of each list's first item, and at the end the number of all items: ``n + 1``
+    numbers for ``n`` lists, of type code q. The first is 0."""
     fields: dict[str, Ints | Words]
-    """The items' fields by name, in the order of the table; of texts one field, named ``""``."""
+    """The fields of the items by name, in the order of the table; texts are one field, ``""``."""
 
 
 ColumnValues: TypeAlias = Ints | Words | Lists
 
 
 class RowBlock:
-    """Rows by column."""
+    """Rows, stored by column."""
 
     __slots__ = ("columns", "n")
 
     def __init__(self, n: int, columns: dict[str, ColumnValues]) -> None:
         self.n = n
-        """How many rows."""
+        """Number of rows."""
         self.columns = columns
-        """By name. Of rows of requests every one of :data:`~kanalyze.tables.row.COLUMNS`, without
-        which there is no ``rows()``; of other tables whatever is wanted."""
+        """Columns by name. ``rows()`` needs all of :data:`~kanalyze.tables.row.COLUMNS`; blocks of
+        other tables may have any columns."""
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row]) -> RowBlock:
-        """Return rows by column; raises OverflowError for a number beyond int64."""
+        """Return rows as a block; raises OverflowError for a number outside int64."""
         return cls(len(rows), columns_of_rows(rows))
 
     @classmethod
     def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:
-        """Return one block of all rows of some, at least one, in this order."""
+        """Return one block with the rows of all given blocks, of which there is at least one."""
         if len(blocks) == 1:
             return blocks[0]
         names = blocks[0].columns
@@ -122,22 +122,22 @@ class RowBlock:
         return self.n
 
     def only(self, names: Iterable[str]) -> RowBlock:
-        """Return the same rows with no other columns than these."""
+        """Return the same rows with only these columns."""
         return RowBlock(self.n, {name: self.columns[name] for name in names})
 
     def part(self, first: int, end: int) -> RowBlock:
-        """Return the rows from number ``first``, counted from 0, to before ``end``."""
+        """Return the rows from ``first`` (counted from 0) up to, but not including, ``end``."""
         made = {name: _part(values, first, end) for name, values in self.columns.items()}
         return RowBlock(end - first, made)
 
     def take(self, numbers: Sequence[int]) -> RowBlock:
-        """Return the rows with these numbers, counted from 0, in this order."""
+        """Return the rows at these positions (counted from 0), in this order."""
         places = array("q", numbers)
         made = {name: _picked(values, places) for name, values in self.columns.items()}
         return RowBlock(len(places), made)
 
     def pieces(self) -> Iterator[RowBlock]:
-        """Give all rows, in order, in blocks that fit :data:`BUFFERED_BYTES` as objects."""
+        """Yield all rows, in order, in blocks that take up to :data:`BUFFERED_BYTES` as objects."""
         first = 0
         while first < self.n:
             end = self._piece_end(first)
@@ -145,7 +145,7 @@ class RowBlock:
             first = end
 
     def _piece_end(self, first: int) -> int:
-        """Return where the piece ends that begins with row ``first``."""
+        """Return the end of the piece that begins with row ``first``."""
         offsets = [values.offsets for values in self.columns.values() if isinstance(values, Lists)]
 
         def bytes_up_to(end: int) -> int:
@@ -160,7 +160,7 @@ class RowBlock:
         return list(map(Row._make, zip(*self.values(COLUMNS), strict=True)))
 
     def values(self, columns: Sequence[Column]) -> list[list[Any]]:
-        """Return the values of columns, those of each in a list: numbers, texts, lists of items."""
+        """Return a list for each column, with its values: numbers, texts, lists of items."""
         return [_values_of(column, self.columns[column.name]) for column in columns]
 
 
@@ -172,7 +172,7 @@ def columns_of_rows(
 ) -> dict[str, ColumnValues]:
     """Return these columns of rows of any table, by name.
 
-    Raises OverflowError for a number beyond int64.
+    Raises OverflowError for a number outside int64.
     """
     return {
         column.name: _column_of(column, list(map(attrgetter(column.name), rows)))
@@ -219,7 +219,7 @@ def _lists_of(column: Column, values: Sequence[Sequence[Any]]) -> Lists:
 
 
 def words_in_use(texts: Words) -> Words:
-    """Return the same texts, without words that do not occur if there are many of them."""
+    """Return the same texts; if many words do not occur, without those words."""
     codes, words = texts
     if len(words) <= len(codes):
         return texts
@@ -330,7 +330,7 @@ def _texts(texts: Words) -> list[str | None]:
     if len(texts.words) > len(codes):
         words = texts.words
         return [None if code < 0 else words[code] for code in codes]
-    # Code -1, null, finds the last one.
+    # Code -1, which is null, selects the last element, None.
     return list(map([*texts.words, None].__getitem__, codes))
 
 
@@ -347,4 +347,4 @@ _ITEMS: dict[str, Callable[[Iterable[Any]], Any]] = {
     "errors": ErrorItem._make,
     "partitions": PartitionItem._make,
 }
-"""What the items of lists are of; those of other tables are tuples."""
+"""The types of the items of lists. Items of other lists are tuples."""

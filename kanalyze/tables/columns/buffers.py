@@ -1,10 +1,10 @@
-"""Columns that grow: numbers and texts are put into them one after the other.
+"""Columns that are being written: numbers and texts by row.
 
-In: numbers and texts, with their places. Out: columns of :mod:`~kanalyze.tables.columns.block`.
+In: numbers and texts, with their positions. Out: columns of :mod:`~kanalyze.tables.columns.block`.
 This module must not know what the columns mean.
 
-The writer makes room first, for many values at a time: writing beyond it raises IndexError. A
-position that was not written is null.
+The caller makes room first, for many values at a time. A write beyond the room raises IndexError. A
+position that is not written is null.
 
 Compiled by Cython, with the types in ``buffers.pxd``; uncompiled it does the same, slowly.
 """
@@ -25,7 +25,7 @@ __all__ = ["IntBuffer", "WordBuffer", "buffers_of", "ints_of", "words_of"]
 
 
 class IntBuffer:
-    """Numbers of 64 bits, or none."""
+    """A column of nullable 64-bit integers that is being written."""
 
     def __init__(self) -> None:
         self.numbers = array("q")
@@ -34,42 +34,42 @@ class IntBuffer:
         self.valid = memoryview(self.is_known)
 
     def make_room(self, places: int) -> None:
-        """Have room for so many places, more than before."""
+        """Make room for ``places`` positions, which must be more than before."""
         more = places - len(self.is_known)
-        # New ones: nothing can be added to an array while there is a view of it.
+        # Make new arrays: an array cannot grow while there is a memoryview of it.
         self.numbers = self.numbers + array("q", bytes(8 * more))
         self.is_known = self.is_known + bytes(more)
         self.values = memoryview(self.numbers)
         self.valid = memoryview(self.is_known)
 
     def put(self, at: int, value: int) -> None:
-        """Put a number."""
+        """Write a number."""
         self.values[at] = value
         self.valid[at] = 1
 
     def put_any(self, at: int, value: int | None) -> None:
-        """Put a number, or none."""
+        """Write a number or null."""
         if value is not None:
             self.values[at] = value
             self.valid[at] = 1
 
     def get(self, at: int) -> int | None:
-        """Return the number at a place, or none."""
+        """Return the number at a position; None for null."""
         return self.values[at] if self.valid[at] else None
 
     def change(self, at: int, value: int | None) -> None:
-        """Put another number, or none."""
+        """Overwrite a number, or make it null."""
         self.values[at] = 0 if value is None else value
         self.valid[at] = value is not None
 
     def shift(self, count: int, shift: int) -> None:
-        """Add a number to each of the first ``count`` numbers."""
+        """Add ``shift`` to each of the first ``count`` numbers that is not null."""
         for at in range(count):
             if self.valid[at]:
                 self.values[at] += shift
 
     def least(self, count: int) -> int:
-        """Return the least of the first ``count`` numbers that is not null; 2^63 - 1 if all are."""
+        """Return the minimum of the first ``count`` numbers; 2^63 - 1 if all are null."""
         found = 0x7FFFFFFFFFFFFFFF
         for at in range(count):
             if self.valid[at] and self.values[at] < found:
@@ -77,7 +77,7 @@ class IntBuffer:
         return found
 
     def largest(self, count: int) -> int:
-        """Return the largest of the first ``count`` numbers; -1 if none is above."""
+        """Return the maximum of the first ``count`` numbers, but at least -1."""
         found = -1
         for at in range(count):
             if self.valid[at] and self.values[at] > found:
@@ -85,7 +85,7 @@ class IntBuffer:
         return found
 
     def drain(self, count: int) -> Ints:
-        """Return the first ``count`` numbers, and begin anew without room."""
+        """Return the first ``count`` numbers, and begin an empty column without room."""
         values, valid = self.numbers[:count], self.is_known[:count]
         self.numbers = array("q")
         self.is_known = bytearray()
@@ -95,11 +95,11 @@ class IntBuffer:
 
 
 class WordBuffer:
-    """Texts, or none, by number.
+    """A column of nullable texts that is being written; each text is stored as a number.
 
     Attributes:
-        words: the texts by their numbers; blocks share it, and it grows.
-        characters: of all words.
+        words: the text of each number. Blocks share this list, and it grows.
+        characters: total length of all words.
     """
 
     def __init__(self) -> None:
@@ -110,13 +110,13 @@ class WordBuffer:
         self.codes = memoryview(self.numbers)
 
     def make_room(self, places: int) -> None:
-        """Have room for so many places, more than before."""
+        """Make room for ``places`` positions, which must be more than before."""
         more = places - len(self.numbers)
         self.numbers = self.numbers + array("i", b"\xff" * (4 * more))
         self.codes = memoryview(self.numbers)
 
     def code(self, word: str | None) -> int:
-        """Return the number of a text, -1 for none."""
+        """Return the number of a text; -1 for None."""
         if word is None:
             return -1
         found = self.known.get(word)
@@ -128,35 +128,35 @@ class WordBuffer:
         return made
 
     def put_code(self, at: int, code: int) -> None:
-        """Put the text with a number, -1 for none."""
+        """Write the text with this number; -1 is null."""
         self.codes[at] = code
 
     def put(self, at: int, word: str | None) -> None:
-        """Put a text, or none."""
+        """Write a text or null."""
         self.codes[at] = self.code(word)
 
     def fill(self, count: int, code: int) -> None:
-        """Write the text with a number to the first ``count`` positions."""
+        """Write the text with number ``code`` to the first ``count`` positions."""
         for at in range(count):
             self.codes[at] = code
 
     def drain(self, count: int) -> Words:
-        """Return the first ``count`` texts, and begin anew; their numbers stay valid."""
+        """Return the first ``count`` texts, and begin an empty column; words keep their numbers."""
         codes = self.numbers[:count]
         self.numbers = array("i")
         self.codes = memoryview(self.numbers)
         return Words(codes, self.words)
 
     def forget(self) -> None:
-        """Forget all words: from here on they have other numbers."""
+        """Discard all words. Their numbers become invalid."""
         self.words, self.known, self.characters = [], {}, 0
 
 
 def buffers_of(columns: Sequence[Column]) -> dict[str, IntBuffer | WordBuffer]:
     """Return a buffer for each column of a table, and for each field of its lists.
 
-    The names are those of the columns, ``LIST.FIELD`` of fields. A list itself has none, but one of
-    texts: its texts are that column's.
+    A field's name is ``LIST.FIELD``. A list of structs has no buffer of its own; a list of texts
+    has one, for its texts.
     """
     buffers: dict[str, IntBuffer | WordBuffer] = {}
     for column in columns:
@@ -170,14 +170,14 @@ def buffers_of(columns: Sequence[Column]) -> dict[str, IntBuffer | WordBuffer]:
 
 
 def ints_of(buffers: Mapping[str, IntBuffer | WordBuffer], name: str) -> IntBuffer:
-    """Return the numbers of a name."""
+    """Return the buffer of a column of numbers."""
     found = buffers[name]
     assert isinstance(found, IntBuffer)
     return found
 
 
 def words_of(buffers: Mapping[str, IntBuffer | WordBuffer], name: str) -> WordBuffer:
-    """Return the texts of a name."""
+    """Return the buffer of a column of texts."""
     found = buffers[name]
     assert isinstance(found, WordBuffer)
     return found

@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays, for those who add them up; their memory is that of the columns.
+"""Columns as NumPy arrays that share the columns' memory.
 
 In: columns of :mod:`~kanalyze.tables.columns.block`. Out: arrays. This module must not know what
 the columns mean.
@@ -22,42 +22,42 @@ __all__ = ["IntArray", "ListArray", "WordArray", "ints_of", "lists_of", "words_o
 
 
 class IntArray(NamedTuple):
-    """As :class:`~kanalyze.tables.columns.block.Ints`."""
+    """See :class:`~kanalyze.tables.columns.block.Ints`."""
 
     values: NDArray[np.int64]
     valid: NDArray[np.bool_] | None
 
 
 class WordArray(NamedTuple):
-    """As :class:`~kanalyze.tables.columns.block.Words`."""
+    """See :class:`~kanalyze.tables.columns.block.Words`."""
 
     codes: NDArray[np.int32]
     words: list[str]
 
 
 class ListArray(NamedTuple):
-    """As :class:`~kanalyze.tables.columns.block.Lists`."""
+    """See :class:`~kanalyze.tables.columns.block.Lists`."""
 
     offsets: NDArray[np.int64]
     fields: dict[str, IntArray | WordArray]
 
 
 def ints_of(column: ColumnValues) -> IntArray:
-    """Return a column of numbers."""
+    """Return a column of numbers as arrays."""
     assert isinstance(column, Ints)
     valid = None if column.valid is None else np.asarray(column.valid).view(np.bool_)
     return IntArray(np.asarray(column.values), valid)
 
 
 def words_of(column: ColumnValues) -> WordArray:
-    """Return a column of texts, without words that do not occur if there are many of them."""
+    """Return a column of texts as arrays; if many words do not occur, without those words."""
     assert isinstance(column, Words)
     codes, words = words_in_use(column)
     return WordArray(np.asarray(codes), words)
 
 
 def lists_of(column: ColumnValues) -> ListArray:
-    """Return a column of lists."""
+    """Return a column of lists as arrays."""
     assert isinstance(column, Lists)
     fields = {
         name: ints_of(field) if isinstance(field, Ints) else words_of(field)

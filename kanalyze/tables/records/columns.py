@@ -1,6 +1,6 @@
 """Writes rows of records by column.
 
-In: records, or what goes over them, and the cells that all records of a batch share. Out:
+In: records, or a cursor over records, and the cells that all records of a batch share. Out:
 :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know which cells those are,
 nor where records come from.
 
@@ -24,13 +24,13 @@ from kanalyze.tables.columns.buffers import (
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
     MOST_ROWS = 2048
-    MOST_BYTES = 8 << 20  # of keys, values and headers, about
-    HEADER_BYTES = 100  # of a header in a row, besides its value
+    MOST_BYTES = 8 << 20  # approximate limit of keys, values and headers in a block
+    HEADER_BYTES = 100  # memory of a header in a row, besides its value
     LEAST_ROOM = 64
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ LARGEST_INT64 = (1 << 63) - 1
 
 
 class RecordColumns:
-    """Rows of records while they are written; :meth:`drain` returns them."""
+    """Rows of records that are being written; :meth:`drain` returns them."""
 
     def __init__(self, columns: Sequence[Column], shared: Sequence[str]) -> None:
         """Begin without rows.
 
         Args:
-            columns: those of the table.
-            shared: names of those whose cells the records of a batch share.
+            columns: the columns of the table.
+            shared: names of the columns that have the same cell for all records of a batch.
         """
         buffers = self._buffers = buffers_of(columns)
         self._names = [column.name for column in columns]
@@ -86,12 +86,12 @@ class RecordColumns:
         self.begin(())
 
     def __len__(self) -> int:
-        """Return how many rows there are to be drained."""
+        """Return the number of rows that :meth:`drain` would return."""
         return self._rows
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows are as many, or as large, as they may be."""
+        """True if the rows reach the limit of a block, in number or in size."""
         return self._is_full()
 
     def _is_full(self) -> bool:
@@ -104,13 +104,13 @@ class RecordColumns:
         assigned: int | None = None,
         is_assigned: bool = False,
     ) -> None:
-        """Begin with rows that share cells.
+        """Begin rows that share cells.
 
         Args:
-            cells: in the order of the names given at first.
-            batch: the batch that records come from; None for no records.
-            assigned: offset that the broker gave the first record of the message.
-            is_assigned: whether offsets count from that, rather than being what the batch says.
+            cells: the shared cells, in the order of ``shared``.
+            batch: the batch of the records; None for rows without records.
+            assigned: offset that the broker assigned to the first record of the message.
+            is_assigned: whether offsets count from ``assigned`` instead of the batch's base offset.
         """
         self._end()
         self._cells = cells
@@ -120,12 +120,12 @@ class RecordColumns:
         self._assigned = 0 if assigned is None else assigned
 
     def add_all(self, cursor: RecordCursor, index: int, most: int) -> int:
-        """Write the records that come next until there are enough; return how many they were.
+        """Write the next records until the block is full; return the number written.
 
         Args:
-            cursor: goes over them.
-            index: place of the first of them in what its message has.
-            most: write no more than so many.
+            cursor: the records.
+            index: index of the next record in its message.
+            most: maximum number of records to write.
         """
         count = 0
         while count < most and not self._is_full() and cursor.advance():
@@ -144,9 +144,9 @@ class RecordColumns:
         """Write a record.
 
         Args:
-            index: its place in what its message has.
-            record: what it is.
-            control_type: what it says to the broker; None for a user's record.
+            index: index of the record in its message.
+            record: the record.
+            control_type: type of a control record; None for a user's record.
             shown: its cells from ``key`` to ``headers``.
         """
         at = self._next_row()
@@ -166,11 +166,11 @@ class RecordColumns:
         self._header_ends.put(at, self._headers)
 
     def add_none(self) -> None:
-        """Write a row that has no record."""
+        """Write a row without a record."""
         self._header_ends.put(self._next_row(), self._headers)
 
     def drain(self) -> RowBlock:
-        """Return the rows written since the last time, and begin with none."""
+        """Return the rows written since the last call."""
         self._end()
         rows = self._rows
         made: dict[str, ColumnValues] = {
@@ -248,7 +248,7 @@ class RecordColumns:
         return at
 
     def _end(self) -> None:
-        """Put what the last rows share."""
+        """Write the shared cells of the last rows."""
         first, self._first = self._first, self._rows
         if first == self._rows:
             return

@@ -3,7 +3,7 @@
 In: the batches, and the cells that all their rows share. Out: rows in
 :class:`~kanalyze.tables.records.columns.RecordColumns`. This module must not know messages.
 
-A batch that cannot be read to its end adds a row without a record and with a problem.
+A batch that cannot be decoded to its end adds a row with a problem and without a record.
 
 Compiled by Cython, with the types in ``field_rows.pxd``; uncompiled it does the same, slowly.
 """
@@ -60,14 +60,13 @@ class RecordFieldRows:
         """Begin before the first batch.
 
         Args:
-            batches: those of the field; ``problems`` says what was wrong outside of them, once
-                they were read.
-            problems: as it was kind.
-            cells: what all rows share, in the order in which the columns were told of it.
-            shown: gives the cells from ``key`` to ``headers``; None where nothing is shown.
-            assigned: offset of the first record as the broker assigned it.
-            is_produce: whether the field stands in a request.
-            has_base_offsets: whether batches have an offset.
+            batches: the batches of the field.
+            problems: problems outside batches; filled while ``batches`` is iterated.
+            cells: the cells that all rows share, in the order of the columns' ``shared``.
+            shown: returns a record's cells from ``key`` to ``headers``; None to leave them out.
+            assigned: offset that the broker assigned to the first record.
+            is_produce: whether the field is in a request.
+            has_base_offsets: whether batches have a base offset.
         """
         self._batches = iter(batches)
         self._problems = problems
@@ -91,7 +90,7 @@ class RecordFieldRows:
             if made.is_full:
                 return False
         for problem in self._problems:
-            # A broker fills a response as far as it may, and cuts the last batch: that is legal.
+            # A broker fills a response up to its limit and cuts the last batch; that is legal.
             if self._is_produce or problem is not RecordProblem.CUT_BATCH:
                 add_problem(made, self._cells, problem.value, _NOTHING)
         return True
@@ -115,7 +114,7 @@ class RecordFieldRows:
         return True
 
     def _add_records(self, made: RecordColumns) -> bool:
-        """Add records of the batch until the columns are full; return true if all were added."""
+        """Add records of the batch until the columns are full; return whether all were added."""
         batch = self._batch
         assert batch is not None
         if self._cursor is not None:
@@ -143,7 +142,7 @@ class RecordFieldRows:
             add_problem(made, self._cells, problem.value, self._about(batch))
 
     def _about(self, batch: RecordBatch) -> tuple[Any, ...]:
-        """Return the cells of :data:`OF_BATCH` but the first and the last."""
+        """Return the cells of :data:`OF_BATCH` except the first and the last."""
         return (
             batch.codec,
             batch.magic,
@@ -166,13 +165,13 @@ def add_problem(
     problem: str,
     about: tuple[Any, ...] = _NOTHING,
 ) -> None:
-    """Add a row without a record, with a problem."""
+    """Add a row with a problem and without a record."""
     made.begin((*cells, None, *about, problem))
     made.add_none()
 
 
 def control_type(key: bytes | None) -> str:
-    """Return the name of a control record by its key: a version and a type (KIP-98, KIP-595)."""
+    """Return the type of a control record from its key: a version and a type (KIP-98, KIP-595)."""
     if key is None or len(key) < 4:
         return "unknown"
     number = _control_key(key, 0)[1]

@@ -37,8 +37,8 @@ __all__ = [
 class HeaderItem(NamedTuple):
     """One header of a record."""
 
-    key: Annotated[str, Meaning("string", "its name; what is no UTF-8 as \\xNN")]
-    value: Annotated[str | None, Meaning("string", "as in the column value", nullable=True)]
+    key: Annotated[str, Meaning("string", "its name; bytes that are not UTF-8 as \\xNN")]
+    value: Annotated[str | None, Meaning("string", "like the column value", nullable=True)]
     encoding: Annotated[
         str | None, Meaning("string", "of the value: text, base64 or escaped", nullable=True)
     ]
@@ -65,33 +65,33 @@ class RecordRow(NamedTuple):
         ),
     ]
     api_name: Annotated[
-        str, Meaning("string", "Produce or Fetch; in Kafka 0.7 MultiProduce or MultiFetch too")
+        str, Meaning("string", "Produce or Fetch; in Kafka 0.7 also MultiProduce or MultiFetch")
     ]
     client_id: Annotated[str | None, CLIENT_ID]
     topic: Annotated[str | None, TOPIC]
     topic_id: Annotated[str | None, TOPIC_ID]
     partition: Annotated[
         int | None,
-        Meaning("int32", "partition index; null when the message was not read", nullable=True),
+        Meaning("int32", "partition index; null if the message could not be read", nullable=True),
     ]
     error_code: Annotated[
         int | None, Meaning("int16", "of this partition; null without a response", nullable=True)
     ]
     record_index: Annotated[
         int | None,
-        Meaning("int64", "place in what the message has for the partition, from 0", nullable=True),
+        Meaning("int64", "index in the message's records of this partition, from 0", nullable=True),
     ]
     offset: Annotated[
         int | None,
         Meaning(
             "int64",
-            "in the log; Produce: as the broker's response tells, null where it tells none; "
-            "Kafka 0.7: position in bytes, of the compressed message for what is inside one",
+            "offset in the log; Produce: from the broker's response, null if the response does not "
+            "have it; Kafka 0.7: position in bytes; inside a compressed message, that message's",
             nullable=True,
         ),
     ]
     timestamp_ms: Annotated[
-        int | None, Meaning("int64", "Unix time in ms; null where it has none", "ms", nullable=True)
+        int | None, Meaning("int64", "Unix time in ms; null if there is none", "ms", nullable=True)
     ]
     timestamp_type: Annotated[
         str | None,
@@ -113,7 +113,7 @@ class RecordRow(NamedTuple):
     key: Annotated[str | None, Meaning("string", "the key, as key_encoding says", nullable=True)]
     key_encoding: Annotated[
         str | None,
-        Meaning("string", "text, or base64 or escaped where it is no text", nullable=True),
+        Meaning("string", "text; or base64 or escaped for bytes that are not text", nullable=True),
     ]
     value: Annotated[
         str | None, Meaning("string", "the value, as value_encoding says", nullable=True)
@@ -122,8 +122,8 @@ class RecordRow(NamedTuple):
         str | None,
         Meaning(
             "string",
-            "text, or base64 or escaped where it is no text; hidden for credentials in the log of "
-            "the controllers",
+            "text; or base64 or escaped for bytes that are not text; hidden for credentials in the "
+            "controllers' metadata log",
             nullable=True,
         ),
     ]
@@ -137,22 +137,22 @@ class RecordRow(NamedTuple):
         int | None,
         Meaning(
             "int64",
-            "in the header of the batch; in what producers send mostly 0; "
-            "of a message that is compressed (magic 0 and 1) that of the last one inside; "
-            "Kafka 0.7: position of the message in bytes, null in Produce, which has none",
+            "in the header of the batch; producers mostly send 0; "
+            "of a compressed message (magic 0 and 1): that of the last message inside; "
+            "Kafka 0.7: position of the message in bytes, null in Produce",
             nullable=True,
         ),
     ]
     batch_bytes: Annotated[
         int | None,
-        Meaning("int64", "bytes of the batch on the wire, header and all", "B", nullable=True),
+        Meaning("int64", "bytes of the batch on the wire, with its header", "B", nullable=True),
     ]
     batch_record_count: Annotated[
         int | None,
-        Meaning("int32", "records, by the header of the batch; null below magic 2", nullable=True),
+        Meaning("int32", "records in the header of the batch; null below magic 2", nullable=True),
     ]
     partition_leader_epoch: Annotated[
-        int | None, Meaning("int32", "as the broker wrote it; null where none", nullable=True)
+        int | None, Meaning("int32", "leader epoch from the broker; null if none", nullable=True)
     ]
     producer_id: Annotated[int | None, Meaning("int64", "of an idempotent producer", nullable=True)]
     producer_epoch: Annotated[
@@ -165,7 +165,7 @@ class RecordRow(NamedTuple):
         bool | None, Meaning("bool", "written in a transaction", nullable=True)
     ]
     is_control: Annotated[
-        bool | None, Meaning("bool", "a marker of the broker's, no user's record", nullable=True)
+        bool | None, Meaning("bool", "a control record of the broker, not a user's", nullable=True)
     ]
     control_type: Annotated[
         str | None,
@@ -173,16 +173,14 @@ class RecordRow(NamedTuple):
     ]
     delete_horizon_ms: Annotated[
         int | None,
-        Meaning("int64", "when tombstones and markers of the batch may go", "ms", nullable=True),
+        Meaning("int64", "time when tombstones and markers may be deleted", "ms", nullable=True),
     ]
-    crc_ok: Annotated[
-        bool | None, Meaning("bool", "the checksum is that of the bytes", nullable=True)
-    ]
+    crc_ok: Annotated[bool | None, Meaning("bool", "the checksum matches the bytes", nullable=True)]
     problem: Annotated[
         str | None,
         Meaning(
             "string",
-            "why there are no (more) records where this row stands; such a row has no record",
+            "why records are missing here; a row with a problem has no record",
             nullable=True,
         ),
     ]
@@ -192,11 +190,11 @@ RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 """The columns of :class:`RecordRow`, in the order of its fields."""
 
 VALUE_COLUMNS = frozenset({"key", "key_encoding", "value", "value_encoding", "headers"})
-"""Columns that hold what users wrote: null or empty unless values are asked for."""
+"""Columns with users' data: null or empty unless values are asked for."""
 
 
 def columns_of_records(*, values: bool) -> tuple[Column, ...]:
-    """Return the columns of a table of records; with ``values`` those of what users wrote too."""
+    """Return the columns of a table of records; with ``values``, also those with users' data."""
     return tuple(column for column in RECORD_COLUMNS if values or column.name not in VALUE_COLUMNS)
 
 

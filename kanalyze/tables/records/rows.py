@@ -1,10 +1,10 @@
-"""The rows of records: what stands inside Produce requests and Fetch responses.
+"""The rows of records in Produce requests and Fetch responses.
 
-In: exchanges whose messages hold their bytes, with their rows. Out: blocks of rows, or
-:class:`RecordRow`. This module must not know of packets, nor where rows go.
+In: exchanges whose messages keep their bytes, with their rows. Out: blocks of rows, or
+:class:`RecordRow`. This module must not know packets, nor where rows go.
 
-A batch that cannot be read, or not to its end, gives a row of its own that has no record but a
-``problem``: what is left out is said.
+A batch that cannot be decoded to its end gives a row of its own, with a ``problem`` and without a
+record. So nothing is left out silently.
 
 Compiled by Cython, with the types in ``rows.pxd``; uncompiled it does the same, slowly.
 """
@@ -64,7 +64,7 @@ PRODUCE, FETCH = 0, 1
 
 
 def has_records(api_key: int) -> bool:
-    """Tell whether the messages of an API hold records that are read here."""
+    """Return whether the messages of an API have records that are read here."""
     return api_key in (PRODUCE, FETCH)
 
 
@@ -72,8 +72,8 @@ class _PartitionRecords:
     """The records of one partition in one message.
 
     Attributes:
-        assigned_offset: of the first record as the broker assigned it; Produce only.
-        first_offset: position in the log of the first byte; Fetch of Kafka 0.7 only.
+        assigned_offset: offset that the broker assigned to the first record; Produce only.
+        first_offset: position of the first byte in the log; Fetch of Kafka 0.7 only.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class _PartitionRecords:
 
 
 class _PartitionCells:
-    """What is needed of a partition of a row; named as there."""
+    """The columns of a row's partition that are needed here; named as in the row."""
 
     __slots__ = ("base_offset", "error_code", "partition", "record_bytes", "topic", "topic_id")
 
@@ -134,7 +134,7 @@ _PARTITION_COLUMNS = [
 
 
 class _RequestRows:
-    """What is needed of the rows of a block."""
+    """The columns of a block of requests that are needed here."""
 
     __slots__ = ("_cells", "_items", "_offsets")
 
@@ -146,7 +146,7 @@ class _RequestRows:
         self._items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_PARTITION_COLUMNS)
 
     def row(self, at: int) -> _RequestCells:
-        """Return what is needed of a row."""
+        """Return the needed cells of a row."""
         capture, connection, number, client_id, request_packets, response_packets = self._cells
         return _RequestCells(
             (capture[at], connection[at], number[at]),
@@ -167,7 +167,7 @@ class _RequestRows:
 
 
 class _RequestCells:
-    """What is needed of a row.
+    """The cells of a request's row that are needed here.
 
     Attributes:
         connection: the cells from ``capture`` to ``connection_number``.
@@ -216,7 +216,7 @@ def _request_cells(row: Row) -> _RequestCells:
 
 
 class _RecordsMessage:
-    """Where a message stands."""
+    """A message with records, and the row that it belongs to."""
 
     __slots__ = ("api_name", "is_kafka07", "is_produce", "message", "packet", "row")
 
@@ -238,10 +238,10 @@ class _RecordsMessage:
 
 
 class _MessageLayout:
-    """How to read the messages of a version.
+    """How to decode the messages of a version.
 
     Attributes:
-        head: of requests: key and version, as they begin; of responses nothing.
+        head: of requests: API key and version as bytes; empty for responses.
     """
 
     __slots__ = ("decode", "head", "header_version")
@@ -254,7 +254,7 @@ class _MessageLayout:
 
 _HEAD = Struct(">hh").pack
 _MOST_REMEMBERED = 4096
-"""Keys, versions and ids come from the wire."""
+"""Limit of each cache: keys, versions and ids come from the wire."""
 
 
 def _remember(known: dict[Any, Any], key: object, value: object) -> None:
@@ -296,11 +296,11 @@ class RecordReader:
 
         Args:
             catalog: names and versions of messages.
-            decoders: to read them with; those for records are made when first needed.
-            row_filter: only records of its topics and partitions; None for all.
-            values_as: how to write keys, values and headers that are no text; None to leave keys,
+            decoders: decoders of messages; those for records are compiled when first needed.
+            row_filter: selects records by topic and partition; None for all.
+            values_as: how to write keys, values and headers that are not text; None to leave keys,
                 values and headers out.
-            longest_value: the length in bytes that keys and values are cut to; None to keep all.
+            longest_value: bytes after which keys and values are cut; None to keep all.
             limits: bounds of a decompressed batch; None for the defaults.
         """
         self._catalog = catalog
@@ -312,21 +312,21 @@ class RecordReader:
         self._topic_ids: dict[bytes, str | None] = {}
 
     def blocks(self, exchanges: Iterable[Exchange], block: RowBlock) -> Iterator[RowBlock]:
-        """Give the rows of records by column, in blocks of bounded size, in their order.
+        """Yield the rows of records by column, in order, in blocks of bounded size. Raises nothing.
 
-        ``block`` has the rows of the exchanges. Their messages hold their bytes
-        (``Message.data``) where :func:`has_records` is true; a message of which bytes are missing
-        gives a row with the problem ``missing_bytes``. Raises nothing.
+        ``block`` has the rows of the exchanges. Messages must keep their bytes (``Message.data``)
+        if :func:`has_records` is true. A message with missing bytes gives a row with the problem
+        ``missing_bytes``.
         """
         rows = _RequestRows(block)
         return self._blocks((one, rows.row(at)) for at, one in enumerate(exchanges))
 
     def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
-        """Give the rows of records as objects, otherwise as :meth:`blocks`."""
+        """Yield the rows of records as objects; otherwise like :meth:`blocks`."""
         return map(rows_of, self._blocks((one, _request_cells(row)) for one, row in exchanges))
 
     def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
-        """Give the rows of the records in one exchange. Raises nothing."""
+        """Yield the rows of the records in one exchange. Raises nothing."""
         for block in self._blocks([(exchange, _request_cells(row))]):
             yield from rows_of(block)
 
@@ -344,14 +344,14 @@ class RecordReader:
     def _fields(
         self, exchange: Exchange, row: _RequestCells, made: RecordColumns
     ) -> list[RecordFieldRows]:
-        """Return the records fields of an exchange; add rows that say why there are none."""
+        """Return the records fields of an exchange; if there are none, add rows that say why."""
         place = _records_message(exchange, row)
         if place is None:
             return []
         try:
             parts = self._partitions(exchange, place)
         except WireError:
-            # The bytes are not those that the row was made of; its own anomalies say why.
+            # The bytes differ from those that the row was made of; the row's anomalies say why.
             parts = None
         if parts is None:
             self._add_unread(place, made)
@@ -367,7 +367,7 @@ class RecordReader:
     def _partitions(
         self, exchange: Exchange, place: _RecordsMessage
     ) -> list[_PartitionRecords] | None:
-        """Return the records of every partition; None where the message cannot be read.
+        """Return the records of every partition; None if the message cannot be decoded.
 
         Raises WireError.
         """
@@ -427,7 +427,7 @@ class RecordReader:
         return layout
 
     def _body(self, data: bytes, layout: _MessageLayout) -> int:
-        """Return where the body begins behind any header; raises WireError."""
+        """Return the position of the body, after a header of any version; raises WireError."""
         if layout.head:
             return parse_request_header(data, 4, len(data), self._catalog).body
         return parse_response_header(data, 4, len(data), layout.header_version).body
@@ -461,7 +461,7 @@ class RecordReader:
         )
 
     def _add_unread(self, place: _RecordsMessage, made: RecordColumns) -> None:
-        """Add the rows of a message whose records cannot be read: one a partition, if known."""
+        """Add rows for records that cannot be decoded: one per partition, if known."""
         missing = place.message.data is None
         problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
         items = [item for item in place.row.partitions() if item.record_bytes]
@@ -498,7 +498,7 @@ _NO_PARTITION = _PartitionRecords(None, None, None, None, None, b"", None)
 
 
 def _by_name(items: list[Any]) -> dict[Any, Any]:
-    """Return partitions by the id or the name of their topic, and their number."""
+    """Return partitions by the topic's id or name and the partition index."""
     return {(item.topic_id or item.topic, item.partition): item for item in items}
 
 
@@ -514,7 +514,7 @@ def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage 
 
 
 def _records_message_07(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
-    """Return the same for Kafka 0.7, whose keys are others."""
+    """Return the same for Kafka 0.7, which has API keys of its own."""
     kind = exchange.api_key
     if kind is None or kind == RequestType.OFFSETS:
         return None
@@ -528,7 +528,7 @@ def _records_message_07(exchange: Exchange, row: _RequestCells) -> _RecordsMessa
 
 
 def _partitions_07(exchange: Exchange, message: Message) -> list[_PartitionRecords] | None:
-    """Return what :meth:`RecordReader._partitions` does, of Kafka 0.7."""
+    """Do what :meth:`RecordReader._partitions` does, for Kafka 0.7."""
     data, values = message.data, message.values
     if data is None or values is None or exchange.request is None:
         return None
@@ -568,6 +568,6 @@ _OF_MESSAGE = (
     *("capture", "connection", "connection_number", "packet", "time_ns", "api_name", "client_id"),
     *("topic", "topic_id", "partition", "error_code"),
 )
-"""Columns whose cells :func:`_message_cells` gives."""
+"""Columns of the cells that :func:`_message_cells` returns."""
 _SHARED = (*_OF_MESSAGE, *OF_BATCH)
-"""Columns whose cells the records of a batch share."""
+"""Columns that have the same cell for all records of a batch."""

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["ShownValues", "ValuesAs"]
 
 ValuesAs: TypeAlias = Literal["base64", "escaped"]
-"""How bytes that are no text are written."""
+"""How bytes that are not text are written."""
 _Cells: TypeAlias = tuple[Any, ...]
 _LINES = str.maketrans("", "", "\t\n\r")
 
 
 class ShownValues:
-    """Keys, values and headers as text."""
+    """Formats keys, values and headers as text."""
 
     def __init__(self, values_as: ValuesAs, longest: int | None) -> None:
         self._bytes_as = values_as
@@ -37,7 +37,7 @@ class ShownValues:
         return (*self._text(record.key), *self._text(record.value), headers)
 
     def _text(self, data: bytes | None) -> tuple[str | None, str | None]:
-        """Return bytes as text, and how they were made text."""
+        """Return bytes as text, and the encoding: ``text``, ``base64`` or ``escaped``."""
         if data is None:
             return None, None
         if self._longest is not None and len(data) > self._longest:
@@ -51,7 +51,7 @@ class ShownValues:
 
 
 def _cut(data: bytes, length: int) -> bytes:
-    """Return the first bytes, without an incomplete character of UTF-8."""
+    """Return at most the first ``length`` bytes, without an incomplete UTF-8 character."""
     end = length
     while end > length - 3 and data[end] & 0xC0 == 0x80:
         end -= 1
@@ -59,7 +59,7 @@ def _cut(data: bytes, length: int) -> bytes:
 
 
 def _as_text(data: bytes) -> str | None:
-    """Return bytes as text if they are printable UTF-8, with tabs and line ends; else None."""
+    """Return bytes as text if they are printable UTF-8 (tabs and line ends allowed); else None."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -70,7 +70,7 @@ def _as_text(data: bytes) -> str | None:
 
 
 def _escaped(data: bytes) -> str:
-    r"""Return printable ASCII as it is and all else as ``\xNN``; a backslash too."""
+    r"""Return printable ASCII unchanged, and a backslash and all other bytes as ``\xNN``."""
     return "".join(
         chr(byte) if 0x20 <= byte < 0x7F and byte != 0x5C else f"\\x{byte:02x}" for byte in data
     )

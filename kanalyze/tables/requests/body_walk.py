@@ -3,12 +3,12 @@
 In: a :class:`~kanalyze.kafka.codec.values.Taped`, and the role of each of its fields
 (:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
 names in an :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`, topics and partitions in
-its :class:`~kanalyze.tables.requests.summaries.PartitionColumns`. This module must not know of
-APIs, nor combine a request with its response.
+its :class:`~kanalyze.tables.requests.summaries.PartitionColumns`. This module must not know APIs,
+nor combine a request with its response.
 
-It reads the cells of the tape in place: no tuple or list is made of a body. It walks a struct
-twice, because a nested struct may come before the topic that it belongs to: first it reads the
-struct's own values, then, in the same order, its error codes and nested structs.
+It reads the cells of the tape in place, without making tuples or lists. It walks a struct twice,
+because a nested struct may come before the topic that it belongs to: first it reads the struct's
+own values, then, in the same order, its error codes and nested structs.
 
 Compiled by Cython, with the types in ``body_walk.pxd``; uncompiled it does the same, slowly.
 """
@@ -23,7 +23,7 @@ from kanalyze.tables.requests.summaries import FIELD_NUMBERS
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -72,7 +72,7 @@ _ROLES = {
     "requested_group": 15,
     **FIELD_NUMBERS,
 }
-"""Roles of fields, by number: those of ``body_walk.pxd``, and the fields of a summary."""
+"""Roles of fields as numbers: those in ``body_walk.pxd``, and the fields of a summary."""
 _BELOW = 11
 
 
@@ -80,10 +80,10 @@ class _ValueStep:
     """How to read one value of a struct on the tape.
 
     Attributes:
-        role: one of the numbers of :data:`_ROLES`.
+        role: one of the numbers in :data:`_ROLES`.
         index: its number in the struct; tagged fields come after all others.
-        shape: how it stands on the tape.
-        below: of a struct, or an array of them.
+        shape: its layout on the tape.
+        below: the plan of the struct or of the array's structs; None for other values.
     """
 
     __slots__ = ("below", "index", "role", "shape")
@@ -96,19 +96,19 @@ class _ValueStep:
 
 
 class _StructPlan:
-    """How to walk the structs of one shape; made once.
+    """How to walk the structs of one shape; made once per shape.
 
     Attributes:
-        steps: for each value on the tape, tagged ones last; so many of them are ``untagged``.
-        tagged: those that a tag has_assignments to; None where there is no tag section.
-        goes_below: whether anything is to be found in structs below.
-        nested_tail: index of the last step, where that is a struct below and the last value of
-            all: it need not be passed before it is gone into. -1 for none.
+        steps: a step for each value on the tape; the first ``untagged`` are not tagged.
+        tagged: steps of tagged fields, by tag; None if there is no tag section.
+        goes_below: whether a nested struct has anything that a row needs.
+        nested_tail: index of the last step if it is a nested struct that ends the struct: such
+            a struct need not be skipped before it is read. -1 for none.
         has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
-            has such a field, in this version or in another.
+            has such a field in any version.
         has_lists: whether it has a list of topics, or of partitions.
-        topic, topic_id, partition, offset, high_watermark: what a field is that the version does
-            not have. ``absent`` has those of the fields of a summary.
+        topic, topic_id, partition, offset, high_watermark: defaults of fields that this version
+            does not have; ``absent`` has those of a summary's fields.
     """
 
     __slots__ = (
@@ -198,11 +198,11 @@ class BodyWalk:
 
         Args:
             level: the roles of the selected fields.
-            cursor: reads tapes; shared, because it remembers texts.
-            is_request: codes in a request are no errors of the exchange.
-            by_hand: the fields are named by hand. A partition counts then though its topic is not
-                named, a topic without a partition does not, null record data is none, and a text
-                is what it says, empty or not.
+            cursor: reads tapes; shared, because it caches texts.
+            is_request: error codes in a request are not errors of the exchange.
+            by_hand: the selection is a list made by hand. Then a partition counts even if its topic
+                is not named, a topic without partitions does not count, null record data means no
+                records, and an empty text counts as a text.
         """
         self._level = level
         self._cursor = cursor
@@ -223,9 +223,9 @@ class BodyWalk:
     ) -> None:
         """Add the values of a body to a summary.
 
-        Topics and partitions that a fetch takes out of its session are added to ``forgotten``.
+        Topics and partitions that a fetch removes from its session are added to ``forgotten``.
         """
-        if taped.shape is not self._last_shape:  # most messages are of one version
+        if taped.shape is not self._last_shape:  # consecutive messages often have one version
             self._last_plan, self._last_shape = self._plan_of(taped.shape), taped.shape
         plan = self._last_plan
         self._summary, self._parts, self._forgotten = summary, parts, forgotten
@@ -282,7 +282,7 @@ class BodyWalk:
         return code
 
     def _read_values(self, plan: _StructPlan, first: int) -> None:
-        """Read the values of a struct itself, and mark the position of each."""
+        """Read the struct's own values, and note the position of each."""
         cursor = self._cursor
         self._topic, self._topic_id, self._partition = plan.topic, plan.topic_id, plan.partition
         self._offset, self._high_watermark = plan.offset, plan.high_watermark
@@ -305,7 +305,7 @@ class BodyWalk:
             self._read_value(step)
 
     def _read_value(self, step: _ValueStep) -> None:  # noqa: C901 - one switch
-        """Read a value, or skip it where it is read later."""
+        """Read a value, or skip it if the second walk reads it."""
         cursor, role = self._cursor, step.role
         if role == AT_ERROR:
             code = cursor.number()
@@ -331,7 +331,7 @@ class BodyWalk:
             if role == AT_RECORDS:
                 self._records_at = cursor.at
             elif role == AT_OLD_OFFSETS and cursor.peek(cursor.at) > 0:
-                self._offset = cursor.peek(cursor.at + 1)  # the newest comes first
+                self._offset = cursor.peek(cursor.at + 1)  # the first offset is the newest
             cursor.pass_value(step.shape)
 
     def _add_topic(
@@ -339,14 +339,14 @@ class BodyWalk:
     ) -> None:
         """Add a topic as a whole, before its partitions.
 
-        None of them is named, or something is wrong with the topic itself.
+        That is done if no partition is named, or if the topic itself has an error.
         """
         self._parts.insert(before, topic, topic_id)
         if plan.has_code:
             self._parts.put(before, ERROR_CODE, code)
 
     def _add_partition(self, plan: _StructPlan, topic: str | None, topic_id: bytes) -> None:
-        """Add the partition of a struct, with its values."""
+        """Add the partition that a struct describes, with its values."""
         parts = self._parts
         at = parts.add(topic, topic_id)
         parts.put(at, PARTITION, self._partition)
@@ -408,7 +408,7 @@ class BodyWalk:
     def _lists(
         self, plan: _StructPlan, first: int, role: int, topic: str | None, topic_id: bytes
     ) -> None:
-        """Add the topics, or the partitions of the topic around, that are listed in a struct."""
+        """Add the topics, or the partitions of the current topic, that a struct lists."""
         cursor, parts = self._cursor, self._parts
         for index in range(plan.count):
             at = self._marks[first + index]
@@ -427,7 +427,7 @@ class BodyWalk:
                         parts.add(name, NO_UUID)
 
     def _add_records(self, part: int, at: int, offset: int) -> None:
-        """Set the records of a partition, or its offset where it has no records."""
+        """Set the records of a partition; without records, set its offset."""
         parts, cursor = self._parts, self._cursor
         size = cursor.peek(at) if at >= 0 else -1
         if size < 0:
@@ -449,7 +449,7 @@ class BodyWalk:
             parts.put(part, CODEC, seen)
 
     def _set_absent(self, plan: _StructPlan) -> None:
-        """Set the fields that the version does not have to their defaults."""
+        """Set the fields that this version does not have to their defaults."""
         for field, value in plan.absent:
             if field >= GROUP_ID:
                 self._set_text(field, value)
@@ -457,7 +457,7 @@ class BodyWalk:
                 self._summary.set_number(field, value)
 
     def _set_text(self, field: int, text: str | None) -> None:
-        # A member joins with an empty id and learns its own from the response.
+        # A new member joins with an empty id and gets its id in the response.
         if text or self._by_hand:
             self._summary.set_text(field, text)
 
@@ -475,7 +475,7 @@ class BodyWalk:
             self._read_keys(step)
 
     def _read_keys(self, step: _ValueStep) -> None:
-        """Set the key to the only one of a list; to none of several."""
+        """Set the key if the list has exactly one."""
         cursor, summary = self._cursor, self._summary
         end = cursor.at
         cursor.pass_value(step.shape)
@@ -485,6 +485,6 @@ class BodyWalk:
         cursor.at = end
 
     def _make_room(self, least: int) -> None:
-        """Make room for so many more marks."""
+        """Make room for at least ``least`` more marks."""
         marks: Any = array("q", self._marks) + array("q", bytes(8 * least))
         self._marks = memoryview(marks)

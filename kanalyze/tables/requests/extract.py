@@ -1,14 +1,15 @@
 """Combines a request and its response: partitions, errors, ids, long polls.
 
-In: the decoded fields of the two, as the projections here select them. Out: an
-:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know of packets,
+In: the decoded fields of the two, as selected here. Out: an
+:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know packets,
 times or how values are read.
 
 A :class:`~kanalyze.tables.requests.body_walk.BodyWalk` reads each body. This module decides which
-values of a partition come from the request and which from the response; APIs that differ from the
+values of a partition come from the request and which from the response. APIs that deviate from the
 rule have a function of their own.
 
-Topic ids are 16 bytes here; a :class:`~kanalyze.tables.requests.topic_names.TopicNames` names them.
+Topic ids are 16 bytes here. A :class:`~kanalyze.tables.requests.topic_names.TopicNames` finds their
+names.
 
 Compiled by Cython, with the types in ``extract.pxd``; uncompiled it does the same, slowly.
 """
@@ -27,7 +28,7 @@ from kanalyze.tables.requests.summaries import Delivery, ExchangeSummary, Partit
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -58,7 +59,7 @@ OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 SYNC_GROUP = 14
 SHARE_FETCH = 78
 _HEARTBEATS = frozenset({68, 76})
-"""Heartbeats of the newer groups; they bring assignments."""
+"""Heartbeats of the newer groups, whose responses may have assignments."""
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
@@ -152,7 +153,7 @@ _BY_HAND = {
     FIND_COORDINATOR: (_FIND_REQUEST, _FIND_RESPONSE),
     SYNC_GROUP: (_SYNC_REQUEST, _SYNC_RESPONSE),
 }
-"""The fields that a row needs of some APIs. Those of other APIs follow from their definitions."""
+"""The fields that a row needs of some APIs. For other APIs the definitions decide."""
 _ROLES = {
     (PRODUCE, "request"): {"Acks": "acks"},
     (PRODUCE, "response"): {"Responses.PartitionResponses.BaseOffset": "offset"},
@@ -167,15 +168,15 @@ _ROLES = {
     (FIND_COORDINATOR, "request"): {"Key": "key", "KeyType": "key_type", "CoordinatorKeys": "keys"},
     (SYNC_GROUP, "request"): {"Assignments": "has_assignments"},
 }
-"""Roles of these fields that do not follow from their definitions."""
+"""Roles of these fields that the definitions do not imply."""
 
 
 class _Extractor:
     """The fields that a row needs of an API, and the walks that read them.
 
     Attributes:
-        api_key: of the APIs with rules of their own; -1 for all others.
-        delivers: the response may be held back until there is something to send.
+        api_key: the API's key if it has a rule of its own; -1 for all others.
+        delivers: whether the response may be held back until there is something to send.
     """
 
     __slots__ = (
@@ -199,7 +200,7 @@ class _Extractor:
 
 
 class Extractors:
-    """The extractor of every API."""
+    """The extractors of all APIs."""
 
     __slots__ = (
         *("_responded", "_requested", "_both", "_catalog", "_cursor", "_extractors", "_summary"),
@@ -209,10 +210,10 @@ class Extractors:
     def __init__(
         self, catalog: Catalog, more: Mapping[tuple[int, str], Projection] | None = None
     ) -> None:
-        """Begin; the definitions of an API are read when it is first met.
+        """Make it; the definitions of an API are read when it is first needed.
 
-        ``more`` are fields that others want of an API's ``request`` or ``response``: they are read
-        too, and change no summary.
+        ``more`` selects additional fields of an API's ``request`` or ``response``. They are
+        decoded, but do not change a summary.
         """
         self._catalog = catalog
         self._more = dict(more or {})
@@ -224,16 +225,16 @@ class Extractors:
         )
 
     def wanted_fields(self, api_key: int, kind: str) -> Projection:
-        """Return the fields that a row needs of the API's ``request`` or ``response``."""
+        """Return the fields to decode in the API's ``request`` or ``response``."""
         extractor = self._of(api_key)
         return extractor.request_fields if kind == "request" else extractor.response_fields
 
     def summary(
         self, api_key: int | None, request: Taped | None, response: Taped | None
     ) -> ExchangeSummary:
-        """Return the summary of an exchange; a body that was not read is None.
+        """Return the summary of an exchange; a body that was not decoded is None.
 
-        It is the same object each time: its values are valid until the next call.
+        It is the same object each time; its values are valid until the next call.
         """
         summary, requested, responded = self._summary, self._requested, self._responded
         requested.clear()
@@ -253,7 +254,7 @@ class Extractors:
         elif way == OF_FETCH:
             self._fetch(summary, request is not None)
         elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
-            # The response has all partitions of the request, unless there is none.
+            # The response has all partitions of the request, so the request's are not needed.
             summary.parts = requested if response is None else responded
             if way == OF_OFFSET_FETCH:
                 _set_group(summary)
@@ -280,7 +281,8 @@ class Extractors:
         response = self._catalog.message(api_key, "response")
         by_hand = _BY_HAND.get(api_key)
         requested, responded = by_hand or (projection_of(request), projection_of(response))
-        # A SyncGroup names no topic: what it says is found as of those with no fields by hand.
+        # The selection of SyncGroup is made by hand, but a SyncGroup has no topics: it is
+        # read like an API whose selection is not made by hand.
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks: list[BodyWalk] = []
         read: list[Projection] = []
@@ -299,13 +301,13 @@ class Extractors:
     # -- partitions of both -----------------------------------------------------------------------
 
     def _produce(self, summary: ExchangeSummary, has_request: bool) -> None:
-        """The request has the records, the response the errors and offsets."""
+        """Combine a Produce: the request has the records, the response errors and offsets."""
         requested, responded = self._requested, self._responded
         count = responded.count
         if not has_request:
             both = summary.parts = self._both
             both.clear()
-            # A partition that comes twice has its last values, in the place of the first.
+            # A partition that is repeated has its last values at the index of the first.
             for place in {responded.key_of(at): at for at in range(count)}.values():
                 both.copy(responded, place)
             return
@@ -320,7 +322,7 @@ class Extractors:
                 requested.put(at, BASE_OFFSET, responded.number(place, BASE_OFFSET))
 
     def _fetch(self, summary: ExchangeSummary, has_request: bool) -> None:
-        """The response has the records; partitions without news are only in the request."""
+        """Combine a Fetch: the response has the records, but only partitions with news."""
         requested, responded = self._requested, self._responded
         summary.parts = responded
         if not has_request:
@@ -328,14 +330,14 @@ class Extractors:
         summary.session = _session(summary, requested, self._forgotten)
         count = responded.count
         for at in range(requested.count):
-            # A fetch session's response leaves out the partitions that have nothing new.
+            # In a fetch session, a response leaves out partitions without news.
             if responded.index_of(requested, at, count) < 0:
                 responded.copy(requested, at)
 
     def _each_once(self, summary: ExchangeSummary) -> None:
-        """List every partition once, where it comes first, with all values of both messages.
+        """List every partition once, at its first index, with the values of both messages.
 
-        One message may have the name of a topic and the other its id: the names in both match
+        One message may have a topic's name and the other its id. Names in either message match
         them.
         """
         requested, responded = self._requested, self._responded
@@ -361,7 +363,7 @@ class Extractors:
 
 
 def _join(parts: PartitionColumns, to: int, others: PartitionColumns, at: int) -> None:
-    """Add the values of the same partition elsewhere; the first error code but 0 holds."""
+    """Add the values of the same partition in another message; the first error code counts."""
     if not parts.topics[to]:
         parts.topics[to] = others.topics[at]
     if parts.topic_ids[to] == NO_UUID:
@@ -406,7 +408,7 @@ def _session_partitions(parts: PartitionColumns) -> list[SessionPartition]:
 def _delivery(
     api_key: int, summary: ExchangeSummary, delivered: PartitionColumns
 ) -> Delivery | None:
-    """Return what a response brought that may have been held back; None without a limit."""
+    """Return what the response delivered; None if it cannot be held back for a limited time."""
     failed = bool(summary.errors)
     if api_key in _HEARTBEATS:
         return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
@@ -418,7 +420,7 @@ def _delivery(
     return Delivery(
         wait_ms,
         is_enough=size >= summary.min_bytes,
-        # Batches are never cut: one that did not fit may have been larger than the room left.
+        # Batches are not cut: a batch that was left out may be larger than the room left.
         is_all=(not summary.max_records or count < summary.max_records)
         and size < (summary.max_bytes or 0) // 2,
         failed=failed,
@@ -426,16 +428,13 @@ def _delivery(
 
 
 def _set_group(summary: ExchangeSummary) -> None:
-    """Set the group of an OffsetFetch: from version 8 on the only one of its groups.
-
-    None of several.
-    """
+    """Set the group of an OffsetFetch; from version 8 on only if it names a single group."""
     if not summary.group_id:
         summary.group_id = summary.first_group if summary.groups == 1 else None
 
 
 def _set_key(summary: ExchangeSummary) -> None:
-    """Set the group or transaction that a FindCoordinator looks for."""
+    """Set the group or transaction that a FindCoordinator asks about."""
     if summary.key_type == _GROUP_KEY:
         summary.group_id = summary.key or None
     elif summary.key_type == _TRANSACTION_KEY:

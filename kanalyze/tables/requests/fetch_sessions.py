@@ -3,10 +3,10 @@
 In: fetches, in the order of their responses. Out: the partitions of their sessions. This module
 must not know how messages are read.
 
-A request with epoch 0 asks for a new session, which the response's session id names; one with a
-higher epoch names only what changes in its session, and one with epoch -1 ends it. A response names
-only partitions that have something new, and may be empty. Epochs rise by 1. Where one was missed,
-or the session began before the capture, its partitions are not known, and it has none here.
+A request with epoch 0 asks for a new session; the response has the session id. A request with a
+higher epoch names only changes of its session. A request with epoch -1 closes it. A response names
+only partitions with news, and may be empty. Epochs rise by 1. If one was missed, or if the session
+began before the capture, its partitions are unknown and it is empty here.
 
 Compiled by Cython, with the types in ``fetch_sessions.pxd``; uncompiled it does the same, slowly.
 """
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 __all__ = ["MOST_LISTED", "FetchSession", "FetchSessionUpdate", "FetchSessions", "SessionPartition"]
 
 MOST_LISTED = 1000
-"""Partitions that a row lists at most, with those that are only in the session."""
+"""Most partitions that a row lists, including those that are only in the session."""
 _MOST_SESSIONS = 10_000
-"""A broker keeps 1000 (``max.incremental.fetch.session.cache.slots``)."""
+"""Most sessions. A broker keeps 1000 (``max.incremental.fetch.session.cache.slots``)."""
 _MOST_PARTITIONS = 500_000
-"""In all sessions together."""
+"""Most partitions in all sessions together."""
 _FINAL_EPOCH = -1
 _NO_SESSION = 0
 _HIGHEST_EPOCH = 2**31 - 1
 
 SessionPartition: TypeAlias = tuple[str | None, bytes, int]
-"""Topic or None, topic id or zeros, partition: as the messages of the session have it."""
+"""Topic or None, topic id or zeros, partition: as in the messages of the session."""
 
 
 class FetchSessionUpdate:
     """What a fetch changes in its session.
 
     Attributes:
-        session_id, epoch: of the request.
-        named: partitions that it names.
-        forgotten: those that it takes out of the session.
-        response_session_id: session id of the response; None without a response that was read.
-        error_code: the response's code at the top.
+        session_id, epoch: values in the request.
+        named: partitions that the request names.
+        forgotten: partitions that the request removes from the session.
+        response_session_id: session id in the response; None without a decoded response.
+        error_code: the top-level error code of the response.
     """
 
     __slots__ = ("epoch", "error_code", "forgotten", "named", "response_session_id", "session_id")
@@ -70,7 +70,7 @@ class FetchSessionUpdate:
 
 
 class FetchSession:
-    """The partitions of one session, in the order they were added."""
+    """The partitions of one session, in the order in which they were added."""
 
     __slots__ = ("changes", "next_epoch", "partitions")
 
@@ -78,7 +78,7 @@ class FetchSession:
         self.next_epoch = 1
         self.partitions: dict[SessionPartition, None] = dict.fromkeys(partitions)
         self.changes = 0
-        """How many partitions were added or forgotten since."""
+        """Number of changes so far."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -99,13 +99,13 @@ class FetchSession:
         return len(self.partitions)
 
     def change(self, added: list[SessionPartition], forgotten: list[SessionPartition]) -> int:
-        """Add and forget partitions; return by how much their number grew."""
+        """Add and remove partitions; return by how much their number grew."""
         before = len(self.partitions)
         for place in forgotten:
             if place in self.partitions:
                 del self.partitions[place]
                 self.changes += 1
-        # A client names a partition again when its fetch offset has changed.
+        # A client names a partition again if its fetch offset has changed.
         for place in added:
             if place not in self.partitions:
                 self.partitions[place] = None
@@ -114,10 +114,10 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of all connections; the least recently used are forgotten first.
+    """The sessions of all connections; bounded, the least recently used are removed first.
 
-    A broker keeps a session apart from the connection that began it, but a client begins a new one
-    when it connects again.
+    In a broker, a session can outlive its connection. But a client that reconnects begins a new
+    session.
     """
 
     __slots__ = ("_most_partitions", "_most_sessions", "_partitions", "_sessions")
@@ -148,17 +148,17 @@ class FetchSessions:
             session = made._sessions[connection, session_id] = FetchSession.from_state(known)
             made._partitions += len(session.partitions)
         if made._partitions > made._most_partitions or len(made) > made._most_sessions:
-            raise ValueError("more of sessions than are kept")
+            raise ValueError("too many fetch sessions")
         return made
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def follow(self, connection: Hashable, fetch: FetchSessionUpdate) -> FetchSession:
-        """Apply a fetch to its session; return the session.
+        """Apply a fetch to its session; return the session, which is valid until the next call.
 
-        It is empty for a full fetch, which names all its partitions, and if they are not known.
-        The result is valid until the next call.
+        The session is empty for a full fetch, which names all its partitions, and if its partitions
+        are unknown.
         """
         if fetch.epoch > 0:
             return self._incremental((connection, fetch.session_id), fetch)
@@ -181,7 +181,7 @@ class FetchSessions:
         if session is None:
             return FetchSession([])
         if fetch.error_code or fetch.epoch != session.next_epoch:
-            # Refused by the broker, or an earlier fetch of the session was not seen.
+            # The broker refused the fetch, or an earlier fetch of the session was not captured.
             self._forget(key)
             return FetchSession([])
         session.next_epoch = 1 if fetch.epoch == _HIGHEST_EPOCH else fetch.epoch + 1

@@ -4,9 +4,9 @@ In: the catalog of messages. Out: a :class:`~kanalyze.kafka.codec.projection.Pro
 API and kind, and a :class:`FieldRoles`: the role of every selected field. This module must not know
 how rows are laid out, nor see any message.
 
-Some APIs (Produce, Fetch, ...) have their fields listed in :mod:`kanalyze.tables.requests.extract`.
-For all others the definitions decide. Selected are: every topic, by name or by id; every partition
-of it, with its offset, high watermark and records; every ``...ErrorCode``, which belongs to the
+Some APIs (Produce, Fetch, ...) have a list of fields in :mod:`kanalyze.tables.requests.extract`.
+For all others the definitions decide. These fields are selected: every topic, by name or by id; its
+partitions, with offset, high watermark and records; every ``...ErrorCode``, which belongs to the
 topic and partition around it; the throttle time; the ids that Kafka's definitions mark with an
 entity type; and every struct that has both the name and the id of a topic.
 """
@@ -28,7 +28,7 @@ __all__ = ["FieldRoles", "field_roles", "projection_of"]
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
 _PARTITION_LIST_NAMES = frozenset({"Partitions", "PartitionIndexes"})
 _LEFT_OUT = frozenset({"ForgottenTopicsData"})
-"""Names partitions that a fetch session no longer reads."""
+"""The field with the partitions that a fetch removes from its session."""
 _OFFSET_NAMES = frozenset({"Offset", "CommittedOffset", "StartOffset", "EndOffset"})
 _ROLE_OF_ENTITY = {"groupId": "group_id", "transactionalId": "transactional_id"}
 _ROLE_OF_NAME = {
@@ -36,7 +36,7 @@ _ROLE_OF_NAME = {
     "MemberId": "member_id",
     "GroupId": "group_id",
     "TransactionalId": "transactional_id",
-    # Of a ShareFetch: what its response may be held back for.
+    # Of a ShareFetch: the limits up to which its response may be held back.
     "MaxWaitMs": "max_wait_ms",
     "MinBytes": "min_bytes",
     "MaxBytes": "max_bytes",
@@ -48,7 +48,7 @@ _ROLE_OF_NAME = {
 def role_of(definition: Field) -> str | None:
     """Return the role of a field in a row: ``error``, ``topic``, ``partition``, an id; or None."""
     name, kind, entity = definition.name, definition.type, definition.entity_type
-    # An array of codes is "[]int16": no code of its own.
+    # An array of codes has type "[]int16" and is not a code.
     if kind == "int16" and name.endswith("ErrorCode"):
         return "error"
     if entity == "topicName":
@@ -77,11 +77,11 @@ class FieldRoles:
     """The roles of the selected fields of one struct.
 
     Attributes:
-        fields: for each wanted field, in the order of the definition: its role, and the level below
-            it. The role is None where a row has no use for the field itself.
-        has_names: the struct has a topic's name and its id.
-        opens_topic: it names a topic, and no partition of it.
-        has_partitions: a topic or a partition of one is named here or below.
+        fields: role and level below, for each selected field in the order of the definition. The
+            role is None if a row does not use the field itself.
+        has_names: whether the struct has both a topic's name and its id.
+        opens_topic: whether it names a topic, but no partition.
+        has_partitions: whether it or a struct below names a topic or a partition.
     """
 
     __slots__ = ("fields", "has_names", "has_partitions", "opens_topic")
@@ -108,14 +108,14 @@ class FieldRoles:
 
     @property
     def finds_names(self) -> bool:
-        """Whether a struct here or below has both the name and the id of a topic."""
+        """True if this struct or one below has both the name and the id of a topic."""
         return self.has_names or any(
             level is not None and level.finds_names for _, level in self.fields
         )
 
 
 def _is_wanted(definition: Field, *, in_topic: bool) -> bool:
-    """Return true if a row needs a field of a struct: a code, a topic, a partition of one."""
+    """Return whether a row needs this field: an error code, a topic, a partition or its values."""
     if definition.name in _LEFT_OUT:
         return False
     inner = _inner(definition)
@@ -135,17 +135,16 @@ def _names_topic(fields: Iterable[Field]) -> bool:
 
 
 def _is_cursor(definition: Field) -> bool:
-    """Return true if a struct is a cursor, where a list goes on.
+    """Return whether a struct is a cursor, which says where a list continues.
 
-    Topics that a message is about come in arrays; one that stands alone with a partition is a
-    position within them.
+    Topics that a message is about are in arrays. A single topic with a partition is a position.
     """
     roles = {role_of(one) for one in _inner(definition)}
     return not definition.is_array and {"topic", "partition"} <= roles
 
 
 def _tells_names(fields: Iterable[Field]) -> bool:
-    """Return true if some version has both the name and the id of a topic."""
+    """Return whether some version has both the name and the id of a topic."""
     by_role = {role_of(definition): definition for definition in fields}
     topic, topic_id = by_role.get("topic"), by_role.get("topic_id")
     if topic is None or topic_id is None:
@@ -160,7 +159,7 @@ def _inner(definition: Field) -> tuple[Field, ...]:
 
 
 def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> Iterator[Field]:
-    """Give the fields of one struct that a row needs, in the order of the definition."""
+    """Yield the fields of one struct that a row needs, in the order of the definition."""
     roles = [role_of(definition) for definition in fields]
     is_partition = in_topic and "partition" in roles
     for definition, role in zip(fields, roles, strict=True):
@@ -206,9 +205,9 @@ def field_roles(
     Args:
         message: the definition.
         projection: the selected fields.
-        by_hand: roles by path, of fields whose role does not follow from their definition.
-        read: those that are read, of which others than the selected ones have no role; None where
-            there are no others.
+        by_hand: roles by path, for fields whose definition does not imply the role.
+        read: all fields that are decoded; those that are not selected have no role. None if only
+            selected fields are decoded.
     """
     selected = select(message, projection)
     every = selected if read is None else select(message, read)
@@ -246,7 +245,7 @@ def _level(
                 by_hand,
                 in_topic=in_topic,
             )
-        # Of two fields of one role the first counts; codes and lists all do.
+        # If two fields have the same role, the first counts; of codes and lists, all count.
         elif role in seen and role not in _MANY:
             role = None
         elif role is not None:

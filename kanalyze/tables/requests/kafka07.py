@@ -1,11 +1,11 @@
 """Summarizes an exchange of Kafka 0.7 for its row.
 
-In: the values of a request and its response, as :mod:`kanalyze.kafka.v07.messages` reads them. Out:
-an :class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know of
-packets or times.
+In: the values of a request and its response, decoded by :mod:`kanalyze.kafka.v07.messages`. Out: an
+:class:`~kanalyze.tables.requests.summaries.ExchangeSummary`. This module must not know packets or
+times.
 
-Rows have the request type as the API key, and version 0, since Kafka 0.7 has no versions. Type 2 is
-MultiFetch and not the ListOffsets of later versions: only ``wire`` tells them apart.
+Kafka 0.7 has no API keys and no versions: rows have the request type as the key, and version 0.
+Type 2 is MultiFetch, not ListOffsets as in later versions; only ``wire`` distinguishes them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def api_name_07(kind: int | None) -> str | None:
 
 
 def like_07(kind: int | None) -> int | None:
-    """Return the key of the later API that a request type is like."""
+    """Return the key of the later API that corresponds to a request type."""
     return None if kind is None else _LIKE[RequestType(kind)]
 
 
 def summary_07(request: Request07 | None, response: Any) -> ExchangeSummary:
-    """Return what an exchange says; either may be None, when it was not read."""
+    """Return the summary of an exchange; a message that was not decoded is None."""
     summary = ExchangeSummary()
     if request is None:
         return summary

@@ -1,57 +1,57 @@
-"""Where the time of a request went: into sending, the network, or the broker.
+"""Divides the time of a request into parts: sending, network, broker.
 
-In: the times of a request and its response, and what TCP told of the way between the two ends
+In: the times of a request and its response, and what TCP shows of the network between the two ends
 (:class:`~kanalyze.model.network_path.NetworkPath`). Out: columns of the table of requests. This
-module must not know how either was read.
+module must not know how either was measured.
 
 The parts
 ---------
 
-A capture sees packets at one place. From the request's first packet there to the response's last
-one (``total_time_ns``), these follow one another:
+A capture sees packets at one point. At this point, the time from the request's first packet to the
+response's last packet (``total_time_ns``) consists of:
 
 - ``request_send_ns``: from the request's first packet to its last;
-- ``latency_ns``, to the response's first packet, made up of
-  ``broker_network_ns``: the way to the broker and back;
-  ``retransmission_wait_ns``: until bytes of the request were sent again for the last time;
-  ``pipeline_wait_ns``: until the response before it was sent, for a broker works on one request of
-  a connection at a time, and does not read the next one sooner;
+- ``latency_ns``: to the response's first packet, which consists of
+  ``broker_network_ns``: the round trip to the broker;
+  ``retransmission_wait_ns``: until bytes of the request were retransmitted for the last time;
+  ``pipeline_wait_ns``: until the previous response of the connection was sent, because a broker
+  handles one request of a connection at a time and does not read the next one before;
   ``broker_time_ns``: the rest, in the broker;
 - ``response_send_ns``: from the response's first packet to its last.
 
-They add up to ``total_time_ns``. What the capture point does not see comes on top:
-``client_network_ns``, the way to the client and back, next to nothing where the capture was taken
-at the client. So the client waited ``total_time_ns + client_network_ns``.
+They add up to ``total_time_ns``. One part is not included, because the capture point does not see
+it: ``client_network_ns``, the round trip to the client, which is close to 0 if the capture was
+taken at the client. So the client waited ``total_time_ns + client_network_ns``.
 
-The network there and the network back are one figure: no packet tells how a round trip divides.
+The ways to the broker and back are one figure: no packet shows how a round trip divides.
 
-What is measured
-----------------
+How they are measured
+---------------------
 
-A round trip is the time from a packet to its acknowledgment. An acknowledgment may be late on
-purpose, so the least one of the connection so far counts, handshake included
-(:mod:`kanalyze.net.tcp.path_timer` says which are no measure at all). It is what the way takes at
-least: what a request lost beyond it in queues of the network counts as the broker's, unless packets
-were sent again. Where a round trip was never measured, as in a capture of one direction, or one
-that began late with acknowledgments that all went with answers, these columns are null.
+A round trip is the time from a packet to its acknowledgment. Receivers may delay acknowledgments,
+so the minimum over the connection so far is used, handshake included
+(:mod:`kanalyze.net.tcp.path_timer` excludes samples that are not valid). This is the least time
+that the network takes. Additional time in network queues counts as the broker's, unless packets
+were retransmitted. The columns are null if no round trip was measured: for example if only one
+direction was captured, or if the capture began late and all acknowledgments came with responses.
 
-A packet that was sent again and captured again tells that its first copy was lost behind the
-capture point; but not where it was the last one, and came again sooner than receivers acknowledge:
-then it is most likely a probe (``NetworkPath.last_resent_ns``). An answer that came sooner after it
-than the round trip is none to that copy. What was lost before the capture point left no trace but
-its hole. In a stream that was decrypted there is no telling which request such bytes belong to: the
-parts that depend on it are null.
+A packet that was retransmitted and captured twice shows that its first copy was lost behind the
+capture point. There is an exception: if it was the last packet, and came again sooner than
+receivers acknowledge, then it is most likely a probe (``NetworkPath.last_resent_ns``). A response
+that came sooner after a copy than the round trip is not a response to that copy. A loss before the
+capture point leaves only a hole in the stream. In a decrypted stream it is unknown which request
+such bytes belong to: the parts that depend on it are null.
 
-A segment may be of 64 kB where the network card divides or joins them; times are then those of the
-whole. Where packets came in another order than their bytes, so that the last byte of a message
-seems to come before its first, the parts are null.
+If the network card splits or merges segments, a captured segment may have up to 64 kB; its time is
+then that of the whole. If packets arrived in another order than their bytes, so that the last byte
+of a message seems to come before the first, the parts are null.
 
 Where the capture was taken
 ---------------------------
 
-An end answers from its own kernel in far less than 1 ms. So the end whose round trip is below that,
-and less than a quarter of the other one's, is where the capture was taken. Where both take 1 ms and
-more, it was between. Otherwise all are too near to one another to tell.
+An end answers from its own kernel in far less than 1 ms. So the capture was taken at an end if the
+round trip to it is below 1 ms and below a quarter of the round trip to the other end. If both are
+1 ms or more, it was taken between the ends. Otherwise the point is unknown.
 
 Compiled by Cython, with the types in ``latency_parts.pxd``; uncompiled it does the same, slowly.
 """
@@ -64,7 +64,7 @@ from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, word
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -83,11 +83,11 @@ if TYPE_CHECKING:
 __all__ = ["PartsWriter", "capture_point"]
 
 _FAR_NS = 1 << 62
-"""What lies nearer to 0 can be subtracted in 64 bits."""
+"""Differences of times nearer to 0 than this fit in 64 bits."""
 
 
 class PartsWriter:
-    """Writes the columns of the parts."""
+    """Writes the columns of latency parts."""
 
     def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer]) -> None:
         self._capture_point: WordBuffer = words_of(buffers, "capture_point")
@@ -109,7 +109,7 @@ class PartsWriter:
         request: Message,
         response: Message | None,
     ) -> None:
-        """Put the parts of an exchange."""
+        """Write the parts of an exchange."""
         if request.last_packet == NO_PACKET or not _is_near(request, response):
             return
         if request.last_ns >= request.start_ns:
@@ -142,9 +142,9 @@ class PartsWriter:
             self._put_latency(at, peers, exchange, broker_ns, again > 0)
 
     def _put_counts(self, at: int, path: NetworkPath, request: Message, response: Message) -> int:
-        """Put how many were sent again meanwhile, and how many windows were 0; return the first.
+        """Write the numbers of retransmitted packets and zero windows; return the former.
 
-        ``NOT_KNOWN`` where that is forgotten.
+        Return ``NOT_KNOWN`` if the events of this time were already discarded.
         """
         is_ended = response.last_packet != NO_PACKET
         first = request.start_packet
@@ -168,7 +168,7 @@ class PartsWriter:
         broker_ns: int,
         has_resent: bool,
     ) -> None:
-        """Put the parts of the latency; ``broker_ns`` is the round trip to the broker."""
+        """Write the parts of the latency; ``broker_ns`` is the round trip to the broker."""
         request, response = exchange.request, exchange.response
         assert request is not None
         assert response is not None
@@ -194,11 +194,11 @@ class PartsWriter:
         rest_ns -= wait_ns
         lost_ns = exchange.lost_ns
         if lost_ns is not None and lost_ns >= request.start_ns:
-            # One of the responses that it waited for may be among what was lost.
+            # A response that this one waited for may be among the lost bytes.
             return
         queued_ns = 0
         if exchange.previous_ns > request.last_ns:
-            # It was near then: it came before this response.
+            # The previous response's time is near, since it came before this response.
             queued_ns = exchange.previous_ns - request.last_ns - wait_ns - network_ns
             queued_ns = max(0, min(queued_ns, rest_ns))
         self._pipeline_wait_ns.put(at, queued_ns)
@@ -206,7 +206,7 @@ class PartsWriter:
 
 
 def capture_point(client_ns: int, broker_ns: int) -> str | None:
-    """Return where a capture was taken, by the round trips from there to both ends; -1: unknown."""
+    """Return the capture point, given the round trips to both ends in ns; -1 is unknown."""
     if client_ns < 0 or broker_ns < 0:
         return None
     near_ns, far_ns = min(client_ns, broker_ns), max(client_ns, broker_ns)
@@ -218,7 +218,7 @@ def capture_point(client_ns: int, broker_ns: int) -> str | None:
 
 
 def _is_near(request: Message, response: Message | None) -> bool:
-    """Tell whether the times are such that differences of them take 64 bits."""
+    """Return whether all times are so near to 0 that their differences fit in 64 bits."""
     if not (-_FAR_NS < request.start_ns < _FAR_NS and -_FAR_NS < request.last_ns < _FAR_NS):
         return False
     if response is None:

@@ -1,44 +1,45 @@
 """Distinguishes responses that a broker delayed on purpose from slow ones.
 
-In: requests, in the order of their responses, with both bodies. Out: true if the broker delayed the
+In: requests, in the order of their responses, with both bodies. Out: whether the broker delayed the
 response on purpose. This module must not know how messages are read.
 
 Waiting for the members of a group
 ----------------------------------
 
 A coordinator answers a JoinGroup when all members have joined, and a SyncGroup when the leader has
-sent the assignments. The leader's own SyncGroup waits for nobody: the coordinator only has to write
-the assignments down. Some errors end such a wait; all other errors come at once.
+sent the assignments. The leader's own SyncGroup does not wait: the coordinator only stores the
+assignments. Some errors end such a wait; all other errors are sent at once.
 
 Waiting for data (Fetch)
 ------------------------
 
-A broker answers a fetch at once when it has ``min_bytes``, on an error, when ``max_wait_ms`` or
-``min_bytes`` is 0, or when the fetch only ends its session. Otherwise it holds the response until
+A broker answers a fetch at once if it has ``min_bytes``, on an error, if ``max_wait_ms`` or
+``min_bytes`` is 0, or if the fetch only closes its session. Otherwise it delays the response until
 the data is there or ``max_wait_ms`` is over (KIP-541, kafka.server.DelayedFetch). So:
 
-- a response with fewer bytes than ``min_bytes``, after at least ``max_wait_ms``, waited to the end;
+- a response with less than ``min_bytes``, after at least ``max_wait_ms``, waited to the end;
 - a response with enough bytes waited if all of them were appended after the log end in an earlier
-  response of the same connection. The data came at some time after that earlier response: where
-  most of that time lies before the request, no wait is claimed.
+  response of the same connection. The data arrived at some time after that earlier response. If
+  most of that time is before the request, the result is not "waited".
 
-Responses on other connections would tell more about the first fetches of a connection. They are not
+Responses on other connections would show more about the first fetches of a connection. They are not
 used: a row would depend on what else was captured, and where.
 
-A broker works on one request of a connection at a time. A fetch that is sent while another one
-waits is held back with it, and is marked like it.
+A broker handles one request of a connection at a time. A fetch that is sent while another one
+waits is delayed with it, and is marked like it.
 
-Where bytes of the connection were lost, an earlier response may be among them. Then the result is
-None for a fetch that does not prove by itself that it waited.
+If bytes of the connection were lost, an earlier response may be among them. Then the result is None
+for a fetch that does not itself prove that it waited.
 
 Waiting without log ends (ShareFetch, heartbeats)
 -------------------------------------------------
 
-A ShareFetch is held back as a Fetch is, but no response has log ends. A response that left room
-had all there was, so what the next one on that connection brings became available since then. The
-request waited for it if most of that time lies within the request. A heartbeat of the newer groups
-counts as held back, by the same rule, only where it brings an assignment: no broker is known to
-hold back a heartbeat without one, and a slow broker is not to be excused.
+A ShareFetch is delayed like a Fetch, but its responses have no log ends. A response below its
+limits had all available records, so the records in the next response of that connection became
+available later. The request waited for them if most of the time between the responses is in the
+request. By the same rule a heartbeat of the newer groups counts as delayed, but only if it has an
+assignment: no broker is known to delay a heartbeat without one, and a slow broker must not be
+excused.
 
 Compiled by Cython, with the types in ``long_polls.pxd``; uncompiled it does the same, slowly.
 """
@@ -51,7 +52,7 @@ from kanalyze.common.plain_values import fields, items
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -81,27 +82,27 @@ __all__ = [
 
 _FETCH, _JOIN_GROUP, _SYNC_GROUP, _SHARE_FETCH = 1, 11, 14, 78
 MEMBER_APIS: Final = frozenset({_JOIN_GROUP, _SYNC_GROUP})
-"""Their responses wait for other members of the group."""
+"""APIs whose responses wait for other members of the group."""
 HELD_BACK_APIS: Final = MEMBER_APIS | {_FETCH, _SHARE_FETCH}
-"""Keys of the APIs whose responses a broker may hold back."""
+"""API keys of the APIs whose responses a broker may delay."""
 
 _ENDS_A_WAIT: Final = frozenset(
     {
         0,
-        15,  # COORDINATOR_NOT_AVAILABLE: the group could not be written down
-        16,  # NOT_COORDINATOR: it moved to another broker
-        25,  # UNKNOWN_MEMBER_ID: the member was given up
-        27,  # REBALANCE_IN_PROGRESS: one more member came before the assignments did
-        82,  # FENCED_INSTANCE_ID: another took the place of the member
+        15,  # COORDINATOR_NOT_AVAILABLE: the group could not be stored
+        16,  # NOT_COORDINATOR: the group moved to another broker
+        25,  # UNKNOWN_MEMBER_ID: the member was removed from the group
+        27,  # REBALANCE_IN_PROGRESS: another member joined before the assignments arrived
+        82,  # FENCED_INSTANCE_ID: another member has the same instance id
     }
 )
 """Error codes that end a wait for other members."""
 
 _FINAL_EPOCH = -1
-"""Of a fetch that ends its session (KIP-227, KIP-932)."""
+"""The epoch of a fetch that closes its session (KIP-227, KIP-932)."""
 _NS_PER_MS = 1_000_000
 _TIMER_NS = _NS_PER_MS
-"""Kafka's timer ticks in milliseconds."""
+"""The resolution of Kafka's timers: 1 ms."""
 _MOST_LOG_ENDS = 4
 _MOST_PARTITIONS = 200_000
 _MOST_CONNECTIONS = 100_000
@@ -109,19 +110,20 @@ _NO_FETCH = (0, -1)
 
 
 def waited_for_members(error_code: int, *, has_assignments: bool | None) -> bool:
-    """Return true if a request of :data:`MEMBER_APIS` waited for other members.
+    """Return whether a request of :data:`MEMBER_APIS` waited for other members.
 
     Args:
-        error_code: of the response.
-        has_assignments: of a SyncGroup, true if it brings the assignments; None for a JoinGroup.
+        error_code: error code of the response.
+        has_assignments: whether a SyncGroup request has the assignments; None for a JoinGroup.
     """
     return not has_assignments and error_code in _ENDS_A_WAIT
 
 
 def longest_wait_ms(summary: ExchangeSummary) -> int | None:
-    """Return how long a Fetch or ShareFetch may be delayed; None for other requests.
+    """Return the longest delay of a Fetch or ShareFetch in ms; None for other requests.
 
-    0 for a fetch that asks for no wait, for no bytes, or only for the end of its session.
+    It is 0 for a fetch with a maximum wait of 0, with a minimum of 0 bytes, or that only closes its
+    session.
     """
     if summary.max_wait_ms is None or summary.min_bytes is None:
         return None
@@ -133,13 +135,13 @@ def longest_wait_ms(summary: ExchangeSummary) -> int | None:
 
 
 def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, now_ns: int) -> bool:
-    """Return true if a broker may still hold back the response to a request.
+    """Return whether a broker may still delay the response to a request.
 
     Args:
-        api_key: of any API.
-        summary: of the request.
-        start_ns: when it was sent.
-        now_ns: the time to tell it for.
+        api_key: key of any API.
+        summary: summary of the request.
+        start_ns: Unix time of the request in ns.
+        now_ns: present Unix time in ns.
     """
     if api_key in MEMBER_APIS:
         return not summary.has_assignments
@@ -149,22 +151,22 @@ def may_be_held_back(api_key: int, summary: ExchangeSummary, *, start_ns: int, n
 
 
 class LongPollDetector:
-    """Decides which responses were delayed on purpose; remembers log ends."""
+    """Decides which responses were delayed on purpose; keeps log ends of each connection."""
 
     __slots__ = ("_emptied", "_ends", "_fetches")
 
     def __init__(self) -> None:
         self._emptied: dict[Hashable, int] = {}
-        """By connection and API: time of a response with all there was; -1 if the last had less."""
+        """By connection and API: time of the last response if below its limits; else -1."""
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
         self._fetches: dict[Hashable, tuple[int, int]] = {}
-        """By connection: when a delayed response ended, and when the last one came."""
+        """By connection: when a delayed response ended, and when the last response came."""
 
     def state(self, connections: Collection[int]) -> State:
-        """Return what :meth:`from_state` takes.
+        """Return what :meth:`from_state` takes: the values of the given connections.
 
-        It is what is known of some connections, by their serials: the others have ended. The key
-        of a log is a connection, a topic, its id, and a partition.
+        Connections are given by serial number; all others have ended. The key of a log is a
+        connection, a topic, its id, and a partition.
         """
         ends: dict[Any, Any] = self._ends
         emptied: dict[Any, Any] = self._emptied
@@ -182,14 +184,14 @@ class LongPollDetector:
 
     @classmethod
     def from_state(cls, state: object) -> LongPollDetector:
-        """Make them from a state; raises ValueError for any other value."""
+        """Make one from a state; raises ValueError for any other value."""
         ends, fetches, emptied = fields(state, "ttt")
         made = cls()
         for each in items(ends, "t"):
             log, known_end = fields(each, "tt")
             known = [fields(end, "ii") for end in items(known_end, "t")]
             if len(known) > _MOST_LOG_ENDS:
-                raise ValueError("more ends of a log than are kept")
+                raise ValueError("too many log ends")
             made._ends[fields(log, "nSYi")] = known
         for each in items(fetches, "t"):
             connection, fetch = fields(each, "nt")
@@ -200,7 +202,7 @@ class LongPollDetector:
         return made
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
-        """Remember that at ``time_ns`` the log of a partition ended at ``high_watermark``."""
+        """Note that the log of a partition ended at ``high_watermark`` at time ``time_ns``."""
         ends = self._ends.get(partition)
         if ends is None:
             if len(self._ends) >= _MOST_PARTITIONS:
@@ -218,11 +220,11 @@ class LongPollDetector:
         response_ns: int,
         lost_ns: int | None,
     ) -> bool | None:
-        """Return true if the response to a fetch was delayed on purpose; learn its log ends.
+        """Return whether the response to a fetch was delayed on purpose; note its log ends.
 
         Args:
-            summary: of the fetch.
-            connection: and those below, as in :meth:`waited`.
+            summary: summary of the fetch.
+            connection: this and the following are as in :meth:`waited`.
             request_ns: time of the request's last byte.
             response_ns: time of the response's first byte.
             lost_ns: time of the last loss on the connection.
@@ -239,7 +241,7 @@ class LongPollDetector:
                 continue
             if parts.knows(index, RECORD_BYTES):
                 record_bytes += parts.number(index, RECORD_BYTES)
-            # A log ends before a batch or after it, never within.
+            # A log ends between batches, never inside one.
             column = BASE_OFFSET if parts.knows(index, BASE_OFFSET) else LAST_OFFSET
             has_offset = parts.knows(index, column)
             has_end = parts.knows(index, HIGH_WATERMARK)
@@ -278,18 +280,18 @@ class LongPollDetector:
         got: list[tuple[Hashable, int]],
         lost_ns: int | None = None,
     ) -> bool | None:
-        """Return true if the response to a fetch was delayed on purpose; None if unknown.
+        """Return whether the response to a fetch was delayed on purpose; None if unknown.
 
         Args:
-            connection: any key; its fetches have to come in the order of their responses.
+            connection: any key; its fetches must come in the order of their responses.
             request_ns: time of the request's last byte.
             response_ns: time of the response's first byte.
-            max_wait_ms: as :func:`longest_wait_ms` returns it.
-            min_bytes: of the request.
+            max_wait_ms: the result of :func:`longest_wait_ms`.
+            min_bytes: minimum bytes in the request.
             record_bytes: bytes of records in the response.
             failed: whether the response has an error code.
             got: partition and base offset of all record data in the response.
-            lost_ns: time of the last loss on the connection; None for no loss.
+            lost_ns: time of the last loss on the connection; None if nothing was lost.
         """
         before = self._fetches.get(connection, _NO_FETCH)
         held_until, last_ns = before
@@ -317,19 +319,19 @@ class LongPollDetector:
         delivery: Delivery,
         lost_ns: int | None = None,
     ) -> bool | None:
-        """Return true if a ShareFetch or a heartbeat was delayed on purpose; None if unknown.
+        """Return whether a ShareFetch or a heartbeat was delayed on purpose; None if unknown.
 
         Args:
-            stream: connection and API; its requests have to come in the order of their responses.
+            stream: connection and API; its requests must come in the order of their responses.
             request_ns: time of the request's last byte.
             response_ns: time of the response's first byte.
-            delivery: what the response brought.
-            lost_ns: time of the last loss on the connection; None for no loss.
+            delivery: what the response delivered.
+            lost_ns: time of the last loss on the connection; None if nothing was lost.
         """
         max_wait_ms, latency_ns = delivery.max_wait_ms, response_ns - request_ns
         emptied_ns = self._emptied.get(stream, -1)
         if not delivery.failed:
-            # An error does not tell what there is.
+            # A response with an error does not show what was available.
             if len(self._emptied) >= _MOST_CONNECTIONS:
                 self._emptied.clear()
             self._emptied[stream] = response_ns if delivery.is_all else -1
@@ -351,9 +353,9 @@ class LongPollDetector:
         failed: bool,
         got: list[tuple[Hashable, int]],
     ) -> tuple[bool, int | None]:
-        """Return true if this fetch waited itself, and the time of the log ends that this rests on.
+        """Return whether this fetch itself waited, and the time of the log ends that prove it.
 
-        The time is None if it depends on no log end, -1 if a log end is not known.
+        The time is None if no log end is needed, and -1 if a needed log end is unknown.
         """
         if max_wait_ms <= 0 or min_bytes <= 0 or failed:
             return False, None

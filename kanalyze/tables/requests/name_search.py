@@ -1,7 +1,7 @@
 """Reads only the names of topics, and their ids, in messages.
 
 In: exchanges with decoded fields. Out: ids and names. This module must not know what names are for,
-nor how messages are read. It takes the place of
+nor how messages are decoded. It replaces
 :class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names.
 """
 
@@ -27,16 +27,16 @@ _NOTHING = Projection.of()
 
 
 class NameReader:
-    """Finds names of topics in requests and responses that have them beside their ids."""
+    """Finds topic names in requests and responses that have both the name and the id."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Begin; the definitions of an API are read when it is first met."""
+        """Make it; the definitions of an API are read when it is first needed."""
         self._catalog = catalog
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
     def wanted_fields(self, api_key: int, kind: MessageKind) -> Projection:
-        """Return the fields to read: none of the many messages that have no names."""
+        """Return the fields to decode; most messages have no names, and need none."""
         if self._walk(api_key, kind) is None:
             return _NOTHING
         return projection_of(self._catalog.message(api_key, kind))

@@ -12,6 +12,7 @@ from kanalyze.tables.requests.summaries cimport (
 from kanalyze.tables.requests.fetch_sessions cimport FetchSession, FetchSessions
 from kanalyze.tables.requests.latency_parts cimport PartsWriter
 from kanalyze.tables.requests.long_polls cimport LongPollDetector
+from kanalyze.tables.requests.packet_numbers cimport PacketNumbers
 from kanalyze.tables.requests.row_columns cimport (
     ApiDirectory,
     ErrorWriter,
@@ -31,8 +32,6 @@ cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR
 
 cdef class RowAssembler:
     cdef Extractors _extractors
-    cdef object _place
-    cdef bint _are_all_numbered
     cdef long long _most_bytes
     cdef readonly object names
     cdef public LongPollDetector long_polls
@@ -49,7 +48,7 @@ cdef class RowAssembler:
     cdef ErrorWriter _errors
     cdef ListWriter _anomalies
     cdef PartsWriter _parts
-    cdef WordBuffer _capture
+    cdef PacketNumbers _packets
     cdef WordBuffer _wire
     cdef IntBuffer _api_key
     cdef IntBuffer _api_version
@@ -119,10 +118,6 @@ cdef class RowAssembler:
         Message request,
         Message response,
     )
-    @cython.locals(
-        requests=IntBuffer, responses=IntBuffer, buffer=IntBuffer, at=cython.Py_ssize_t
-    )
-    cdef _number_packets(self, Py_ssize_t count)
     cdef _make_row_room(self)
     cdef bint _has_many_words(self) except *
     cdef _forget_words(self)

@@ -1,11 +1,10 @@
 """Assembles the rows of requests from exchanges, by column.
 
 In: :class:`~kanalyze.kafka.session.exchange.Exchange`, in the order in which they were completed.
-Out: :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know of packets or
-bytes, nor where rows go.
+Out: :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know packets or bytes,
+nor where rows go.
 
-An exchange is written straight into columns that grow. Neither a row nor a partition of it becomes
-an object.
+An exchange is written directly into columns. Neither a row nor a partition becomes a Python object.
 
 Compiled by Cython, with the types in ``row_assembler.pxd``; uncompiled it does the same, slowly.
 """
@@ -27,6 +26,7 @@ from kanalyze.tables.columns.buffers import (
 from kanalyze.tables.requests.fetch_sessions import FetchSessions
 from kanalyze.tables.requests.latency_parts import PartsWriter
 from kanalyze.tables.requests.long_polls import LongPollDetector, waited_for_members
+from kanalyze.tables.requests.packet_numbers import PacketNumbers
 from kanalyze.tables.requests.row_columns import (
     ERROR_IDS,
     ApiDirectory,
@@ -43,7 +43,7 @@ from kanalyze.tables.row import COLUMNS
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -65,24 +65,24 @@ __all__ = ["RowAssembler", "with_names"]
 
 _ROW_BYTES = 420
 _ITEM_BYTES = 70
-"""Memory of a row by column, and of each item of its lists, without its texts."""
+"""Bytes of a row as columns, and of each item of its lists, without its texts."""
 _MOST_BYTES = BUFFERED_BYTES // 4
-"""What rows take before they are to be drained: a reader of a block makes more of it."""
+"""Estimated bytes of rows at which they should be drained; readers need several times as much."""
 _LEAST_ROOM = 64
 _MOST_WORDS = 50_000
 _MOST_CHARACTERS = 4 << 20
-"""Of all columns together: beyond that, blocks begin with words of their own."""
+"""Limit of the words of all columns together; beyond it, blocks begin with empty lists of words."""
 
 _LEAST_INT64, _LARGEST_INT64 = -(2**63), 2**63 - 1
 _FAR = 1 << 62
-"""Differences of what lies nearer to 0 are numbers of 64 bits."""
+"""Differences of numbers nearer to 0 than this fit in 64 bits."""
 
 
 class RowAssembler:
     """Turns exchanges into rows, in the order in which they come.
 
-    It remembers what rows need of earlier ones: topic names, log ends and fetch sessions, all
-    bounded.
+    It keeps what later rows need of earlier ones: topic names, log ends and fetch sessions. All
+    of these are bounded.
     """
 
     def __init__(
@@ -99,18 +99,15 @@ class RowAssembler:
         Args:
             catalog: names of APIs.
             extractors: summarize decoded bodies.
-            place: gives, for a packet number over the whole input, the capture it is in and its
-                number there.
+            place: maps a packet number over the whole input to the capture and the number there.
             names: the known names of topic ids; None for none.
-            are_all_numbered: each packet of the input has the number after that of the one before
-                it, so that no capture can begin between two numbers unseen.
+            are_all_numbered: whether consecutive packets of the input have consecutive numbers, so
+                that a capture cannot begin between two numbers unnoticed.
         """
-        self._are_all_numbered = are_all_numbered
         self._most_bytes = _MOST_BYTES
         self._extractors = extractors
-        self._place = place
         self.names = TopicNames() if names is None else names
-        """Names of topics by id."""
+        """Names of topics by topic id."""
         self.long_polls = LongPollDetector()
         self._sessions = FetchSessions()
         self._rows = self._room = self._last_rows = 0
@@ -125,12 +122,13 @@ class RowAssembler:
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._parts = PartsWriter(buffers)
+        self._packets = PacketNumbers(buffers, place, are_all_numbered=are_all_numbered)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
-        """Return what :meth:`load_state` takes: long polls and fetch sessions of connections.
+        """Return what :meth:`known_from_state` takes: long polls and fetch sessions of connections.
 
-        The names of topics belong to the creator of the assembler.
+        Topic names are not included; they belong to the creator of the assembler.
         """
         return self.long_polls.state(connections), self._sessions.state(connections)
 
@@ -145,9 +143,8 @@ class RowAssembler:
         self.long_polls, self._sessions = known
 
     def _name_columns(self) -> None:
-        """Give the columns of rows attributes of their own, which is faster than by name."""
+        """Make an attribute of each column: this is faster than access by name."""
         columns = self._columns
-        self._capture: WordBuffer = words_of(columns, "capture")
         self._wire: WordBuffer = words_of(columns, "wire")
         self._api_key: IntBuffer = ints_of(columns, "api_key")
         self._api_version: IntBuffer = ints_of(columns, "api_version")
@@ -180,12 +177,12 @@ class RowAssembler:
         self._anomaly: WordBuffer = words_of(columns, "anomalies")
 
     def __len__(self) -> int:
-        """Return how many rows there are to be drained."""
+        """Return the number of rows that :meth:`drain` would return."""
         return self._rows
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows take as much memory as they may."""
+        """True if the rows take as much memory as they may."""
         return self._buffered_bytes() >= self._most_bytes
 
     def _buffered_bytes(self) -> int:
@@ -238,7 +235,7 @@ class RowAssembler:
         self._rows = at + 1
 
     def _put_head(self, at: int, api: RowApi, exchange: Exchange) -> None:
-        """Put the fields of the request's header."""
+        """Write the columns from the request's header."""
         self._wire.put_code(at, api.wire)
         if exchange.key != NO_API:
             self._api_key.put(at, exchange.key)
@@ -250,7 +247,7 @@ class RowAssembler:
         self._client_id.put(at, exchange.client_id)
 
     def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
-        """Write the rows of exchanges from number ``first`` on; return the number of the next."""
+        """Write rows from exchange number ``first`` on; return the number of the next exchange."""
         place = first
         while place < len(exchanges):
             self.add(exchanges[place])
@@ -263,7 +260,7 @@ class RowAssembler:
         """Return the summary of the bodies of an exchange."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
-            from kanalyze.tables.requests.kafka07 import summary_07  # a protocol long gone
+            from kanalyze.tables.requests.kafka07 import summary_07  # imported late: rare
 
             requested = None if request is None else request.values
             return summary_07(requested, None if response is None else response.values)
@@ -274,7 +271,7 @@ class RowAssembler:
         )
 
     def _put_messages(self, at: int, request: Message | None, response: Message | None) -> None:
-        """Put times, sizes and packets: for now their numbers over all captures."""
+        """Write times, sizes and packets; packet numbers are still those over all captures."""
         if request is not None:
             self._request_start_ns.put(at, request.start_ns)
             if request.last_packet != NO_PACKET:
@@ -298,14 +295,14 @@ class RowAssembler:
     def _put_errors(
         self, at: int, api: RowApi, summary: ExchangeSummary, exchange: Exchange
     ) -> None:
-        """Put the status, every error code, the first of them, and the throttle time."""
+        """Write the status, every error code, the first of them, and the throttle time."""
         response = exchange.response
         if summary.errors:
             for topic, topic_id, partition, code in summary.errors:
                 self._errors.put(topic, topic_id, partition, code, api.error_name(code))
         self._errors.end_row(at)
         self._status.put(at, _status(exchange, bool(summary.errors)))
-        # Without a response that was read nothing is known of errors; 0 would be a claim.
+        # Errors are unknown without a decoded response. A 0 would claim that there were none.
         if response is None or response.read_as == NO_VERSION:
             return
         first = summary.errors[0][3] if summary.errors else 0
@@ -320,7 +317,7 @@ class RowAssembler:
             self._throttle_time_ms.put_any(at, throttle_time_ms)
 
     def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary) -> None:
-        """Put the sums over partitions; null if there are none, or one is not known."""
+        """Write the sums over partitions; null if there are no partitions, or one is unknown."""
         known = count = size = 0
         is_counted = True
         parts = summary.parts
@@ -333,7 +330,7 @@ class RowAssembler:
                 count += parts.number(index, RECORD_COUNT)
             else:
                 is_counted = False
-        # A fetch that was answered brought something, if only nothing.
+        # An answered fetch has a known number of records, even if that is 0.
         if known == 0 and (api.is_produce or summary.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
@@ -349,7 +346,7 @@ class RowAssembler:
         request: Message,
         response: Message,
     ) -> bool | None:
-        """Return true if the broker delayed the response on purpose; None if unknown, or never."""
+        """Return whether the broker delayed the response on purpose; None if unknown or never."""
         request_ns, response_ns = request.last_ns, response.start_ns
         if api.is_fetch:
             if response.read_as == NO_VERSION:
@@ -376,13 +373,12 @@ class RowAssembler:
     # -- blocks -----------------------------------------------------------------------------------
 
     def drain(self, *, with_ids: bool = False) -> RowBlock:
-        """Return the rows written since the last time, none maybe, and begin with none.
+        """Return the rows written since the last call, possibly none.
 
-        ``with_ids`` says that :func:`with_names` is to name the topics without a name, and makes
-        rows of the block.
+        With ``with_ids``, the block keeps the topic ids that :func:`with_names` needs.
         """
         count = self._rows
-        self._number_packets(count)
+        self._packets.number(count)
         lists = {
             "partitions": self._partitions.drain(count),
             "errors": self._errors.drain(count),
@@ -400,35 +396,8 @@ class RowAssembler:
             self._forget_words()
         return RowBlock(count, made)
 
-    def _number_packets(self, count: int) -> None:
-        """Turn packet numbers over all captures into captures and numbers in them."""
-        requests, responses = self._request_packet, self._response_packet
-        low, high = _LARGEST_INT64, -1
-        for buffer in (requests, responses):
-            low, high = min(low, buffer.least(count)), max(high, buffer.largest(count))
-        if high < 0:
-            self._capture.fill(count, self._capture.code(""))
-            return
-        capture, number = self._place(low)
-        other, last_number = self._place(high)
-        # A packet of another capture between the two would have taken a number.
-        is_run = capture == other and number is not None and last_number == number + high - low
-        if self._are_all_numbered and is_run and number is not None:
-            requests.shift(count, number - low)
-            responses.shift(count, number - low)
-            self._capture.fill(count, self._capture.code(capture))
-            return
-        for at in range(count):
-            capture = ""
-            for buffer in (responses, requests):
-                packet = buffer.get(at)
-                if packet is not None:
-                    capture, number = self._place(packet)
-                    buffer.change(at, number)
-            self._capture.put(at, capture)
-
     def _make_row_room(self) -> None:
-        # This block most likely has as many rows as the one before.
+        # This block will most likely have as many rows as the one before.
         self._room = max(_LEAST_ROOM, 2 * self._room, self._last_rows)
         for name in self._of_rows:
             self._columns[name].make_room(self._room)
@@ -445,7 +414,7 @@ class RowAssembler:
         return words > _MOST_WORDS or characters > _MOST_CHARACTERS
 
     def _forget_words(self) -> None:
-        """Begin with no words, and with nothing that remembers their numbers."""
+        """Discard all words, and every cache of their numbers."""
         for column in self._columns.values():
             if isinstance(column, WordBuffer):
                 column.forget()
@@ -456,7 +425,7 @@ class RowAssembler:
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
-    """Name the topics of a block that was drained with ids; return the same block."""
+    """Name the topics in a block that was drained with ids; return the same block."""
     for column in ("partitions", "errors"):
         lists = block.columns[column]
         assert isinstance(lists, Lists)
@@ -472,7 +441,7 @@ def _drop_ids(columns: dict[str, ColumnValues]) -> None:
 
 
 def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
-    """Return the topics, those without a name by their ids."""
+    """Return the topics; those without a name get the name known for their id."""
     assert isinstance(topics, Words)
     assert isinstance(ids, Words)
     if -1 not in topics.codes:
@@ -491,7 +460,7 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
 
 
 def _nearest(late_ns: int, early_ns: int) -> int:
-    """Return a difference of two times, which may be more than 64 bits hold, as near as they go."""
+    """Return the difference of two times in ns, limited to 64 bits."""
     if -_FAR < late_ns < _FAR and -_FAR < early_ns < _FAR:
         return late_ns - early_ns
     difference = int(late_ns) - int(early_ns)
@@ -502,7 +471,7 @@ def _status(exchange: Exchange, failed: bool) -> str:
     if exchange.request is None:
         return "orphan_response"
     if failed:
-        # Even if the request is incomplete, the error code of the response is known.
+        # The error code of the response counts, even if the request is incomplete.
         return "error"
     if exchange.malformed:
         return "malformed"

@@ -1,9 +1,9 @@
 """Writes groups of columns of the table of requests: peers, APIs, errors, partitions.
 
 In: values, and the buffers of their columns. Out: the buffers, filled. This module must not know
-exchanges as a whole, nor how a row is put together.
+whole exchanges, nor how a row is put together.
 
-A text that repeats with the same peers, API, topic id or fetch session is looked up once.
+Texts that repeat with the same peers, API, topic id or fetch session are looked up only once.
 
 Compiled by Cython, with the types in ``row_columns.pxd``; uncompiled it does the same, slowly.
 """
@@ -24,7 +24,7 @@ from kanalyze.tables.requests.long_polls import MEMBER_APIS
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -61,11 +61,11 @@ __all__ = [
 ]
 
 ERROR_IDS = "errors.topic_id"
-"""No column: the ids of topics that had no name when their error was written."""
+"""Not a column of rows: the ids of topics whose name was unknown when their error was written."""
 
 _LEAST_ROOM = 64
 _MOST_PEERS = 256
-"""Exchanges of as many connections come mixed; each entry keeps its connection."""
+"""Size of the cache of peers: the number of connections whose exchanges are usually interleaved."""
 _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 
 
@@ -73,13 +73,13 @@ _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 
 
 class RowPeers:
-    """What all rows of the same peers have in common: numbers, and texts by number.
+    """What all rows with the same peers have in common: numbers, and texts as numbers.
 
     Attributes:
         path: measurements of the network between them, from TCP.
         client_side: index of the client in the connection.
-        is_one_host: both have the same address.
-        capture_point: number of the text, by the round trips ``client_ns`` and ``broker_ns``.
+        is_one_host: whether both have the same address.
+        capture_point: number of the text for the round trips ``client_ns`` and ``broker_ns``.
     """
 
     __slots__ = (
@@ -116,7 +116,7 @@ class PeersWriter:
         self._principal: WordBuffer = words_of(buffers, "principal")
 
     def put(self, at: int, peers: Peers) -> RowPeers:
-        """Put the peers of a row."""
+        """Write the columns of the two ends of a row; return what they share."""
         found: RowPeers | None = self._known.get(peers)
         if found is None:
             found = self._look_up(peers)
@@ -150,7 +150,7 @@ class PeersWriter:
         return found
 
     def forget(self) -> None:
-        """Forget the numbers of texts: the buffers begin anew."""
+        """Discard cached numbers of texts, because the buffers begin anew."""
         self._known = {}
 
 
@@ -158,14 +158,14 @@ class PeersWriter:
 
 
 class RowApi:
-    """What rows need to know of an API.
+    """What rows need to know about an API.
 
     Attributes:
-        wire: number of the wire's name; ``name``: of its own.
-        like: key of the API of later versions that it is, or is like.
-        error_name: names its error codes.
-        error_codes: number of the name of each code that came.
-        throttles: by version, true if responses have a throttle time.
+        wire: number of the text of ``wire``; ``name``: number of the API's name.
+        like: key of the API of later versions that it is, or corresponds to.
+        error_name: returns the names of its error codes.
+        error_codes: for each code seen, the number of its name's text.
+        throttles: for each version, whether responses have a throttle time.
     """
 
     __slots__ = (
@@ -188,7 +188,7 @@ class RowApi:
 
 
 class ApiDirectory:
-    """The APIs that rows have met; at most 2^16 keys of each wire."""
+    """The APIs of the rows so far; at most 2^16 keys of each wire."""
 
     def __init__(self, catalog: Catalog, buffers: Mapping[str, IntBuffer | WordBuffer]) -> None:
         self._catalog = catalog
@@ -198,14 +198,14 @@ class ApiDirectory:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the numbers of texts: the buffers begin anew."""
+        """Discard cached numbers of texts, because the buffers begin anew."""
         self._apis: dict[int | None, RowApi] = {}
         self._apis_07: dict[int | None, RowApi] = {}
         self._last: RowApi | None = None
         self._last_key, self._last_wire = NO_API, ""
 
     def of(self, exchange: Exchange) -> RowApi:
-        """Return the API of an exchange; most have that of the one before."""
+        """Return the API of an exchange; it is often that of the exchange before."""
         wire = exchange.wire
         last = self._last
         if last is not None and exchange.key == self._last_key and wire is self._last_wire:
@@ -224,7 +224,7 @@ class ApiDirectory:
         name_of = error_name
         if wire != "kafka":
             from kanalyze.kafka.v07.messages import error_name_07
-            from kanalyze.tables.requests.kafka07 import api_name_07, like_07  # a rare protocol
+            from kanalyze.tables.requests.kafka07 import api_name_07, like_07  # imported late: rare
 
             name, like, name_of = api_name_07(api_key), like_07(api_key), error_name_07
         elif api_key is not None:
@@ -233,14 +233,14 @@ class ApiDirectory:
         return RowApi(self._wire.code(wire), self._api_name.code(name), like, name_of)
 
     def error_name_code(self, api: RowApi, code: int) -> int:
-        """Return the number of the name of an error code, of which there are at most 2^16."""
+        """Return the number of the text of an error code's name; there are at most 2^16 codes."""
         found = api.error_codes.get(code)
         if found is None:
             found = api.error_codes[code] = self._error_name.code(api.error_name(code))
         return found
 
     def has_throttle(self, api: RowApi, api_key: int, version: int) -> bool:
-        """Return true if an API's responses of a version have a throttle time."""
+        """Return whether responses of a version of an API have a throttle time."""
         found = api.throttles.get(version)
         if found is None:
             field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
@@ -252,10 +252,10 @@ class ApiDirectory:
 
 
 class ListWriter:
-    """Writes a column of lists: items one after the other, and where each row's items end.
+    """Writes a column of lists: all items, and the index at which each row's items end.
 
     Attributes:
-        count: items that were written.
+        count: number of items written.
     """
 
     def __init__(self, buffers: Mapping[str, IntBuffer | WordBuffer], column: str) -> None:
@@ -266,10 +266,10 @@ class ListWriter:
         self._room = self._last_count = 0
 
     def next_item(self) -> int:
-        """Return the place of a new item, for which there is room in the buffers."""
+        """Return the index of a new item, and make room for it in the buffers."""
         at = self.count
         if at == self._room:
-            # This block most likely has as many as the one before.
+            # This block will most likely have as many items as the one before.
             self._room = max(_LEAST_ROOM, 2 * at, self._last_count)
             for buffer in self._fields.values():
                 buffer.make_room(self._room)
@@ -277,7 +277,7 @@ class ListWriter:
         return at
 
     def make_row_room(self, rows: int) -> None:
-        """Have room for so many rows."""
+        """Make room for ``rows`` rows."""
         self._ends.make_room(rows)
 
     def end_row(self, at: int) -> None:
@@ -285,7 +285,7 @@ class ListWriter:
         self._ends.put(at, self.count)
 
     def drain(self, rows: int) -> Lists:
-        """Return the lists of so many rows, and begin with none."""
+        """Return the lists of the first ``rows`` rows, and begin an empty column."""
         fields: dict[str, Ints | Words] = {
             name: buffer.drain(self.count) for name, buffer in self._fields.items()
         }
@@ -295,7 +295,7 @@ class ListWriter:
 
 
 class TopicLookup:
-    """The names of topics by id, remembered until a topic gets another name."""
+    """A cache of topic names by id, cleared when a topic gets another name."""
 
     def __init__(self, names: TopicNames) -> None:
         self._names = names
@@ -303,7 +303,7 @@ class TopicLookup:
         self._by_id: dict[bytes, str] = {}
 
     def name(self, topic: str | None, topic_id: bytes) -> str | None:
-        """Return the name of a topic that a message names by its id alone, if it is known."""
+        """Return the name of a topic; if the message has only the id, the name known for the id."""
         if self._changes != self._names.changes:
             self._changes = self._names.changes
             self._by_id.clear()
@@ -315,11 +315,11 @@ class TopicLookup:
         return found
 
     def text(self, topic_id: bytes) -> str | None:
-        """Return the id's text, as Kafka writes it."""
+        """Return the text of a topic id in Kafka's notation."""
         return self._names.text(topic_id)
 
     def forget(self) -> None:
-        """Begin with nothing remembered."""
+        """Clear the cache."""
         self._by_id = {}
 
 
@@ -338,7 +338,7 @@ class ErrorWriter(ListWriter):
     def put(
         self, topic: str | None, topic_id: bytes, partition: int | None, code: int, name: str
     ) -> None:
-        """Put an error code with its name."""
+        """Write an error code with its name."""
         at = self.next_item()
         self._topic.put(at, topic or self._topics.name(topic, topic_id))
         if not topic:
@@ -349,10 +349,10 @@ class ErrorWriter(ListWriter):
 
 
 class _SessionColumns:
-    """The partitions of a fetch session by column, topics as numbers of their texts.
+    """The partitions of a fetch session by column; topics are numbers of texts.
 
     Attributes:
-        session, changes: of which session, and its ``changes`` at that time.
+        session, changes: the session, and the value of its ``changes`` when this was made.
     """
 
     __slots__ = ("changes", "count", "partitions", "session", "topic_ids", "topics")
@@ -384,13 +384,13 @@ class PartitionWriter(ListWriter):
         self.forget()
 
     def forget(self) -> None:
-        """Forget the numbers of texts: the buffers begin anew."""
+        """Discard cached numbers of texts, because the buffers begin anew."""
         self._topic_id_codes: dict[bytes, int] = {}
         self._sessions: dict[tuple[int, int], _SessionColumns] = {}
         self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
     def put_all(self, parts: PartitionColumns) -> None:
-        """Put the partitions of an exchange."""
+        """Write the partitions of an exchange."""
         for index in range(parts.count):
             at = self.next_item()
             topic, topic_id = parts.topics[index], parts.topic_ids[index]
@@ -419,16 +419,16 @@ class PartitionWriter(ListWriter):
         parts: PartitionColumns,
         open_sessions: int,
     ) -> None:
-        """Put the partitions of a fetch session that neither request nor response names.
+        """Write the partitions of a fetch session that neither request nor response names.
 
         Args:
             key: connection and session id.
             session: its partitions.
-            parts: those that request or response names.
-            open_sessions: how many sessions there are.
+            parts: the partitions that request or response names.
+            open_sessions: number of sessions.
         """
         if len(self._sessions) > 2 * open_sessions + _LEAST_ROOM:
-            self._sessions.clear()  # most of them are of sessions that have ended
+            self._sessions.clear()  # most cached sessions have ended
         columns = self._columns_of(key, session)
         if parts.count == 0:
             for index in range(columns.count):
@@ -456,7 +456,7 @@ class PartitionWriter(ListWriter):
             made.topics[index] = self._topic.code(name)
             made.topic_ids[index] = self._topic_id_code(topic_id)
             made.partitions[index] = partition
-        # A name that is not known yet may be learned before the next fetch.
+        # A name that is unknown now may be learned before the next fetch.
         if are_named:
             self._sessions[key] = made
         return made
@@ -468,7 +468,7 @@ class PartitionWriter(ListWriter):
         self._partition.put(at, columns.partitions[index])
 
     def _codec_code(self, seen: int) -> int:
-        """Return the number of the name of a set of codecs, of which there are 256."""
+        """Return the number of the text of a set of codecs; there are 256 sets."""
         code = self._codec_codes[seen]
         if code < 0:
             code = self._codec_codes[seen] = self._codec.code(SEEN_CODECS[seen])

@@ -1,7 +1,7 @@
 """What a row needs of the bodies of one exchange.
 
-In: topics, partitions and numbers, as they are read. Out: :class:`ExchangeSummary` with its
-:class:`PartitionColumns`. This module must not know how messages are read, nor what a row is.
+In: topics, partitions and numbers, while they are read. Out: :class:`ExchangeSummary` with its
+:class:`PartitionColumns`. This module must not know how messages are decoded, nor what a row is.
 
 Compiled by Cython, with the types in ``summaries.pxd``; uncompiled it does the same, slowly.
 """
@@ -16,7 +16,7 @@ from kanalyze.kafka.codec.values import SEEN_CODECS
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -56,17 +56,17 @@ FIELD_NUMBERS = {
     "transactional_id": 33,
     "key": 34,
 }
-"""Fields of :class:`ExchangeSummary` with one value in a body, by number."""
+"""Fields of :class:`ExchangeSummary` with a single value in a body, as numbers."""
 
 _FEW = 8
-"""Up to this number, partitions are compared one by one; more are looked up."""
+"""Up to this number of partitions, a search compares them one by one; beyond it uses a dict."""
 
 
 class PartitionSummary(NamedTuple):
     """One partition or topic in a message, as an object.
 
-    As in the row contract, but for the topic id, which is 16 bytes, and ``last_offset``: the last
-    offset of a compressed first batch that hides its base offset.
+    The fields are those of the row contract, with two differences: the topic id is 16 bytes, and
+    ``last_offset`` is the last offset of a compressed first batch, which hides its base offset.
     """
 
     topic: str | None
@@ -85,11 +85,10 @@ class PartitionColumns:
     """The topics and partitions that a message names, by column.
 
     Attributes:
-        topics, topic_ids: one for each; None, and zeros, where the message has none.
-        count: how many there are.
-        cells: of each as many as there are columns of numbers: first which of them are known, a
-            bit each, then the numbers. The codec is a number of
-            :data:`~kanalyze.kafka.codec.values.SEEN_CODECS`.
+        topics, topic_ids: one for each; None, and zeros, if the message does not have them.
+        count: number of topics and partitions.
+        cells: for each, a group of numbers: a bit mask of the known columns, then the value of
+            each column. The codec is an index of :data:`~kanalyze.kafka.codec.values.SEEN_CODECS`.
     """
 
     __slots__ = ("cells", "count", "index", "indexed", "topic_ids", "topics")
@@ -103,7 +102,7 @@ class PartitionColumns:
         self.indexed = 0
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all topics and partitions."""
         if self.count > 0:
             self.topics.clear()
             self.topic_ids.clear()
@@ -111,7 +110,7 @@ class PartitionColumns:
             self.index = None
 
     def add(self, topic: str | None, topic_id: bytes) -> int:
-        """Add a partition or topic without further values; return its number."""
+        """Append a partition or topic without values; return its index."""
         at = self.count
         begin = at * CELLS
         if begin >= len(self.cells):
@@ -127,33 +126,33 @@ class PartitionColumns:
         self.cells = memoryview(array("q", self.cells) + more)
 
     def put(self, at: int, column: int, value: int) -> None:
-        """Set a value."""
+        """Set the value of a column."""
         begin = at * CELLS
         self.cells[begin] |= 1 << column
         self.cells[begin + column] = value
 
     def forget(self, at: int, column: int) -> None:
-        """Make a value unknown."""
+        """Make the value of a column unknown."""
         self.cells[at * CELLS] &= ~(1 << column)
 
     def known(self, at: int) -> int:
-        """Return which values are known, a bit for each column."""
+        """Return the bit mask of the columns whose values are known."""
         return self.cells[at * CELLS]
 
     def knows(self, at: int, column: int) -> bool:
-        """Return true if a value is known."""
+        """Return whether the value of a column is known."""
         return self.cells[at * CELLS] & (1 << column) != 0
 
     def number(self, at: int, column: int) -> int:
-        """Return a value that is known."""
+        """Return the value of a column, which must be known."""
         return self.cells[at * CELLS + column]
 
     def get(self, at: int, column: int) -> int | None:
-        """Return a value; None if it is not known."""
+        """Return the value of a column; None if unknown."""
         return self.number(at, column) if self.knows(at, column) else None
 
     def insert(self, at: int, topic: str | None, topic_id: bytes) -> None:
-        """Insert one without further values."""
+        """Insert a partition or topic without values."""
         self.add(topic, topic_id)
         self.topics.insert(at, self.topics.pop())
         self.topic_ids.insert(at, self.topic_ids.pop())
@@ -163,16 +162,16 @@ class PartitionColumns:
         self.cells[begin] = 0
 
     def copy(self, other: PartitionColumns, at: int) -> int:
-        """Add a copy of one of ``other``; return its number."""
+        """Append a copy of a partition of ``other``; return its index."""
         to = self.add(other.topics[at], other.topic_ids[at])
         for column in range(CELLS):
             self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
         return to
 
     def index_of(self, other: PartitionColumns, at: int, within: int) -> int:
-        """Return the index of a partition of ``other`` within the first so many; -1 for none.
+        """Return the index of a partition of ``other`` among the first ``within``; -1 for none.
 
-        The last index, where it is there more than once.
+        If it is there more than once, return the last index.
         """
         if within > _FEW:
             return self._looked_up(other, at, within)
@@ -194,14 +193,14 @@ class PartitionColumns:
         return self.index.get(other.key_of(at), -1)
 
     def key_of(self, at: int) -> tuple[str | None, bytes, int]:
-        """Return the topic, its id and the partition, which is known."""
+        """Return the topic, its id and the partition, which must be known."""
         return self.topics[at], self.topic_ids[at], self.number(at, PARTITION)
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[PartitionSummary]:
-        """Give them as :class:`PartitionSummary`; slow."""
+        """Yield all as :class:`PartitionSummary`; this is slow."""
         return iter([self._part(at) for at in range(self.count)])
 
     def _part(self, at: int) -> PartitionSummary:
@@ -220,7 +219,7 @@ class PartitionColumns:
         )
 
     def add_part(self, part: PartitionSummary) -> None:
-        """Add one with all its values."""
+        """Append a partition or topic with all its values."""
         at = self.add(part.topic, part.topic_id)
         codec = None if part.codec is None else SEEN_CODECS.index(part.codec)
         for column, value in (
@@ -238,15 +237,15 @@ class PartitionColumns:
 
 
 class Delivery(NamedTuple):
-    """The limits and the result of a request whose response may wait for data."""
+    """The limits and the result of a request whose response may be delayed until there is data."""
 
     max_wait_ms: int | None
-    """As :func:`~kanalyze.tables.requests.long_polls.longest_wait_ms` returns it; None where it
-    waits without a limit of its own."""
+    """The longest delay in ms, from :func:`~kanalyze.tables.requests.long_polls.longest_wait_ms`;
+    None if the request has no limit of its own."""
     is_enough: bool
-    """The response had the data that the request waited for."""
+    """Whether the response had the data that the request waited for."""
     is_all: bool
-    """The response had all data there was."""
+    """Whether the response had all available data."""
     failed: bool
 
 
@@ -255,13 +254,13 @@ class ExchangeSummary:
 
     Attributes:
         parts: the topics and partitions that the exchange is about.
-        errors: topic or None, topic id or zeros, partition or None, and a code that is not 0.
-        names: topic ids and the names that the bodies give them.
-        session: of a fetch in a session, or that may begin or end one.
+        errors: topic or None, topic id or zeros, partition or None, and a code other than 0.
+        names: topic ids, and the names that the bodies give them.
+        session: the fetch session of a Fetch that uses, begins or closes one.
         delivery: of a ShareFetch or heartbeat with a response.
-        has_assignments: of a SyncGroup, whether it brings the assignments of the group.
-        code: the response's code at the top, 0 for none.
-        groups: how many groups an OffsetFetch names, with the id of the first.
+        has_assignments: whether a SyncGroup request has the assignments of the group.
+        code: the top-level error code of the response; 0 for none.
+        groups: the number of groups in an OffsetFetch, and the id of the first.
         max_bytes, max_records, share_epoch: of a ShareFetch.
     """
 
@@ -289,7 +288,7 @@ class ExchangeSummary:
         self.clear(self.parts)
 
     def clear(self, parts: PartitionColumns) -> None:
-        """Begin anew with these parts."""
+        """Reset all values; use ``parts`` for topics and partitions."""
         self.parts = parts
         if self.errors:
             self.errors = []
@@ -318,7 +317,7 @@ class ExchangeSummary:
         self.key: str | None = None
 
     def set_number(self, field: int, value: int) -> None:
-        """Set a field of :data:`FIELD_NUMBERS` to a number."""
+        """Set the field with a number in :data:`FIELD_NUMBERS` to a number."""
         if field == THROTTLE_TIME_MS:
             self.throttle_time_ms = value
         elif field == ACKS:
@@ -343,7 +342,7 @@ class ExchangeSummary:
             self.key_type = value
 
     def set_text(self, field: int, value: str | None) -> None:
-        """Set a field of :data:`FIELD_NUMBERS` to a text."""
+        """Set the field with a number in :data:`FIELD_NUMBERS` to a text."""
         if field == GROUP_ID:
             self.group_id = value
         elif field == MEMBER_ID:

@@ -1,7 +1,7 @@
-"""Names of topics by their ids (KIP-516): many messages have only the id.
+"""Names of topics by their ids (KIP-516), because many messages have only the id.
 
 In: pairs of id and name, from messages or the user. Out: names. This module must not know which
-message a name came in, nor where a search for one looks.
+message a name came from, nor how a search is done.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 __all__ = ["NameSearch", "TopicNames", "parse_topic_ids", "topic_id_text"]
 
 NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
-"""Gives all ids and names of the whole capture, in its order."""
+"""Yields all ids and names in the whole capture, in order."""
 
 _MOST_NAMES = 1_000_000
 _NO_ID = bytes(16)
 _RESERVED = {bytes(15) + b"\1": "__cluster_metadata"}
-"""Uuid.METADATA_TOPIC_ID of Kafka: the controllers' log, which no response ever names (KIP-516)."""
+"""Kafka's Uuid.METADATA_TOPIC_ID: the controllers' log, which no response names (KIP-516)."""
 
 
 def topic_id_text(topic_id: bytes) -> str | None:
-    """Return a topic id as Kafka writes it: 22 characters of URL-safe base64; None for zeros."""
+    """Return a topic id as 22 characters of URL-safe base64, like Kafka; None for zeros."""
     if not topic_id or topic_id == _NO_ID:
         return None
     return uuid_text(topic_id)
 
 
 def topic_id_of(text: str) -> bytes:
-    """Return the topic id that :func:`topic_id_text` wrote."""
+    """Return the topic id for a text of :func:`topic_id_text`."""
     return base64.urlsafe_b64decode(text + "==")
 
 
@@ -45,29 +45,29 @@ _BASE64 = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 
 def parse_topic_ids(text: str) -> dict[bytes, str]:
-    """Return the names of topic ids as a user writes them down.
+    """Parse a user's list of topic ids and names.
 
-    Either a JSON object of ids and names, or a line ``ID NAME`` each (blank lines and those that
-    begin with ``#`` do not count). An id is 22 characters of URL-safe base64, as Kafka's tools
-    print it, or a UUID in hexadecimal digits, with or without hyphens.
+    It is either a JSON object ``{id: name}``, or lines ``ID NAME`` (blank lines and lines that
+    begin with ``#`` are skipped). An id is 22 characters of URL-safe base64, as Kafka's tools print
+    it, or a UUID in hexadecimal digits, with or without hyphens.
 
     Raises:
-        UsageError: the text is neither, an id is none, or a name is empty.
+        UsageError: the text has neither form, an id is invalid, or a name is empty.
     """
     pairs = _json_pairs(text) if text.lstrip()[:1] == "{" else _line_pairs(text)
     return {_topic_id(topic_id, where): _named(name, where) for topic_id, name, where in pairs}
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str, str]]:
-    import json  # only for who writes them so
+    import json  # imported late: only needed for this form
 
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"topic ids are not JSON: {error}") from error
+        raise UsageError(f"topic ids: invalid JSON: {error}") from error
     for topic_id, name in found.items():
         if not isinstance(name, str):
-            raise UsageError(f"the name of topic id {topic_id!r} is not a text")
+            raise UsageError(f"topic ids: the name of {topic_id!r} is not a text")
         yield topic_id, name, f"topic id {topic_id!r}"
 
 
@@ -78,7 +78,7 @@ def _line_pairs(text: str) -> Iterator[tuple[str, str, str]]:
             continue
         where = f"line {number} of the topic ids"
         if len(words) != 2:
-            raise UsageError(f"{where}: not an id and a name")
+            raise UsageError(f"{where}: expected an id and a name")
         yield words[0], words[1], where
 
 
@@ -100,14 +100,14 @@ def _named(name: str, where: str) -> str:
 
 
 class TopicNames:
-    """Names of topics by id; the last name that was learned holds. Bounded: wire data fills it."""
+    """Names of topics by id, bounded because they come from the wire. The latest name counts."""
 
     def __init__(self, search: NameSearch | None = None) -> None:
-        """Begin with no names.
+        """Begin without names.
 
         Args:
-            search: called once, when an id without a name is first met: a name from later in the
-                capture holds for what comes before it.
+            search: called once, when an id without a name is first looked up. So a name from later
+                in the capture also applies to earlier rows.
         """
         self._names: dict[bytes, str] = dict(_RESERVED)
         self._texts: dict[bytes, str | None] = {}
@@ -115,7 +115,7 @@ class TopicNames:
         self.unnamed: set[bytes] = set()
         """Ids that were looked up while they had no name."""
         self.changes = 0
-        """How often an id was given another name, or its first one."""
+        """Number of times that an id got a name or another name."""
 
     @property
     def known(self) -> dict[bytes, str]:
@@ -123,7 +123,7 @@ class TopicNames:
         return dict(self._names)
 
     def learn(self, topic_id: bytes, name: str) -> None:
-        """Remember the name of a topic."""
+        """Note the name of a topic."""
         if self._names.get(topic_id) == name:
             return
         if len(self._names) < _MOST_NAMES or topic_id in self._names:
@@ -131,7 +131,7 @@ class TopicNames:
             self.changes += 1
 
     def name(self, topic: str | None, topic_id: bytes) -> str | None:
-        """Return the topic's name: the one given, or the one its id is known by, or None."""
+        """Return the topic's name: ``topic`` if given, else the name known for the id, or None."""
         if topic:
             return topic
         name = self._names.get(topic_id)
@@ -139,7 +139,8 @@ class TopicNames:
             return name
         if self._search is not None:
             search, self._search = self._search, None
-            # Names that are known already hold, so that it does not matter when the search is made.
+            # Names that are known already take precedence, so that the result does not depend
+            # on the time of the search.
             known = frozenset(self._names)
             for found_id, found_name in search():
                 if found_id not in known:
@@ -150,7 +151,7 @@ class TopicNames:
         return name
 
     def text(self, topic_id: bytes) -> str | None:
-        """Return the id's text, as :func:`topic_id_text`."""
+        """Return the id as text; see :func:`topic_id_text`."""
         found = self._texts.get(topic_id)
         if found is None and topic_id not in self._texts:
             found = topic_id_text(topic_id)

@@ -53,8 +53,8 @@ def cut_frames(data: bytes) -> None:
     losses = []
     for item in items:
         cut = cutter.feed([item])
-        if cutter.partial is not None:
-            cutter.partial.detach()
+        if cutter.partial.frame is not None:
+            cutter.partial.frame.detach()
         frames += cut.frames
         losses += cut.losses
     stream = b"".join(turn.data for turn in turns)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kanalyze.kafka.framing.boundary_search import FrameLocator
 from kanalyze.kafka.framing.frame import Frame
 from kanalyze.kafka.framing.framer import FrameCutter
+from kanalyze.kafka.framing.trimming import keep_only
 from kanalyze.kafka.wire import MissingBytes
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk
@@ -64,8 +65,8 @@ def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
         some = parts[first : first + at_once]
         segments, there = segments_of(data[offset:], some)
         frames += cutter.feed([Chunk(offset, segments, 0, len(some))]).frames
-        if cutter.partial is not None:
-            cutter.partial.detach()
+        if cutter.partial.frame is not None:
+            cutter.partial.frame.detach()
         if not frames:
             segments.buffer[:] = b"\xdd" * len(segments.buffer)
         known += there
@@ -108,7 +109,7 @@ def test_of_what_is_dropped_nothing_is_left_and_of_the_rest_all(parts, at_once, 
     bounds = sorted(data.draw(st.lists(st.integers(0, len(known)), max_size=6)))
     ranges = list(zip(bounds[::2], bounds[1::2], strict=False))
     until = data.draw(st.integers(0, len(known)))
-    frame.keep_only(ranges, until)
+    keep_only(frame, ranges, until)
     for at in range(until):
         if not any(begin <= at < end for begin, end in ranges):
             known[at] = None

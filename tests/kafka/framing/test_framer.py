@@ -73,7 +73,7 @@ def test_any_segmentation_gives_the_same_frames(bodies: list[bytes], sizes: list
     assert [body_of(frame) for frame in frames] == bodies
     offsets = [sum(len(b) + 4 for b in bodies[:i]) for i in range(len(bodies))]
     assert [frame.stream_offset for frame in frames] == offsets
-    assert cutter.partial is None
+    assert cutter.partial.frame is None
     assert cutter.skipped_bytes == 0
 
 
@@ -108,8 +108,8 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
         columns = (own.start, own.length, own.captured, own.time_ns, own.packet)
         cut_frames = cutter.feed([item._replace(segments=Segments(memoryview(storage), *columns))])
         found += [body_of(frame) for frame in cut_frames.frames]
-        if cutter.partial is not None:
-            cutter.partial.detach()
+        if cutter.partial.frame is not None:
+            cutter.partial.frame.detach()
         storage[:] = b"\xee" * len(storage)
         at += sum(map(len, some))
     assert found == bodies
@@ -187,7 +187,7 @@ def test_an_implausible_size_is_no_frame_and_is_not_waited_for(size: int) -> Non
 def test_the_largest_frame_is_a_hundred_mebibytes_and_reserves_nothing() -> None:
     cutter = FrameCutter(never)
     cutter.feed([chunk([(100 * 1024 * 1024).to_bytes(4, "big") + b"body"])])
-    assert cutter.partial is not None
+    assert cutter.partial.frame is not None
     assert cutter.partial.buffered_bytes == 8
 
 

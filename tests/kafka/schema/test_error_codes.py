@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.kafka.schema.error_codes import error_code, error_name, is_known_error, is_retriable
+from kanalyze.kafka.schema.error_codes import error_code, error_name, is_retriable
 from tests.support.facts import rows
 
 
@@ -13,7 +13,6 @@ def test_every_code_of_the_facts_has_its_name_and_whether_to_retry() -> None:
         assert error_name(int(code)) == name
         assert error_code(name) == int(code)
         assert is_retriable(int(code)) == (retriable == "true")
-        assert is_known_error(int(code))
 
 
 @pytest.mark.parametrize("code", [999, -2, 32767, -32768])
@@ -21,7 +20,6 @@ def test_an_unknown_code_is_named_by_its_number(code: int) -> None:
     assert error_name(code) == f"UNKNOWN_{code}"
     assert error_code(f"UNKNOWN_{code}") == code
     assert not is_retriable(code)
-    assert not is_known_error(code)
 
 
 @pytest.mark.parametrize("name", ["", "UNKNOWN_", "UNKNOWN_-", "UNKNOWN_x", "not_leader", "6"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.kafka.session.header_candidates import RequestCandidates, responses, tls_records
+from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
 
 CATALOG = Catalog()
 CANDIDATES = RequestCandidates(CATALOG)
@@ -50,9 +50,3 @@ def test_responses_are_found_where_a_size_and_a_pending_id_stand(data, pending, 
         and 4 <= head[0] <= 100 * 1024 * 1024
     ]
     assert responses(memoryview(data), limit, pending) == plain
-
-
-def test_tls_records_have_a_type_and_version_3():
-    data = memoryview(b"\x16\x03\x01\x00\x17\x03\x03\x00\x15\x02\x03\x00\x16\x03\x05")
-    assert tls_records(data, len(data) - 2, 20, 23) == [0, 4]
-    assert tls_records(data, len(data) - 2, 22, 22) == [0]

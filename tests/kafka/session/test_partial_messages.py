@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def begun(data: bytes) -> Frame:
     cutter = FrameCutter(never)
     cutter.feed([chunk([data])])
-    assert cutter.partial is not None
-    return cutter.partial
+    assert cutter.partial.frame is not None
+    return cutter.partial.frame
 
 
 def test_record_data_of_an_incomplete_request_is_dropped() -> None:

@@ -63,7 +63,7 @@ def test_the_first_bytes_are_kept_up_to_the_first_hole() -> None:
     held.add(chunk([b"ab", b"c" * 10], snap=5), 0, LOTS)
     held.add(chunk([b"de"], stream_offset=12), 0, LOTS)
     assert held.head == b"abccccc"
-    assert (held.first_run_end, list(held.ends), held.is_unbroken) == (7, [7], False)
+    assert (held.runs.first_end, held.runs.end_after(0), held.runs.is_unbroken) == (7, 7, False)
     held = ReplayBuffer()
     held.add(chunk([b"x" * 1000]), 0, LOTS)
     assert held.head == b"x" * HEAD_BYTES

@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
-import pytest
-
 from kanalyze.kafka.session.tls import (
-    find_records,
     is_alert,
     is_client_hello,
-    looks_like_tls,
     records_fit,
 )
-
-
-@pytest.mark.parametrize("head", ["1603010200", "1603030050", "1503030002", "1703030013"])
-def test_records_are_known_by_type_version_and_length(head: str) -> None:
-    assert looks_like_tls(bytes.fromhex(head))
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "",
-        "160301",
-        "1604010200",
-        "1803030050",
-        "1603050050",
-        "1603010000",
-        "160301ffff",
-        "0000002c00",
-    ],
-)
-def test_anything_else_is_not(head: str) -> None:
-    assert not looks_like_tls(bytes.fromhex(head))
-
 
 RECORDS = b"".join(b"\x17\x03\x03\x00\x40" + bytes([n]) * 64 for n in range(5))
 
@@ -52,16 +23,3 @@ def test_records_follow_one_another_to_the_end_of_what_is_there() -> None:
     assert records_fit(RECORDS[:100])
     assert not records_fit(RECORDS[:69] + b"\0\0\0\0\0")
     assert not records_fit(b"\x17\x03\x03")
-
-
-@pytest.mark.parametrize("skipped", [0, 1, 30, 68, 69, 100])
-def test_records_are_found_in_the_middle(skipped: int) -> None:
-    found = find_records(memoryview(RECORDS[skipped:]))
-    assert found is not None
-    assert (found + skipped) % 69 == 0
-
-
-def test_less_than_three_records_in_a_row_are_none() -> None:
-    assert find_records(memoryview(RECORDS[: 2 * 69])) is None
-    assert find_records(memoryview(b"")) is None
-    assert find_records(memoryview(random.Random(4).randbytes(300_000))) is None

@@ -10,12 +10,13 @@ import kanalyze
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import UsageError
-from kanalyze.live.recorder.packet_recorder import PacketRecorder, comment_of
+from kanalyze.live.recorder.packet_recorder import PacketRecorder
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.render.packet_comments import comment_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
 from tests.support import rows as made
-from tests.support.captures import NAMES, path
+from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.disorder import altered
 from tests.support.packets import START_NS, Packet, make_batch, segment
 from tests.support.watched import watch
@@ -85,7 +86,7 @@ def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row],
     return wanted, list(kanalyze.requests(target, port=ports)) if wanted else []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_that_match_are_there_again(name: str, tmp_path: Path) -> None:
     wanted, kept = kept_of(path(name), tmp_path)
     assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
@@ -355,24 +356,3 @@ def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         PacketRecorder(Sink(), FILTERS, **limits)
-
-
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        (
-            made.failed("t", 6, "NOT_LEADER_OR_FOLLOWER", client_id="a\x1b[1m"),
-            "Produce v9; client a\\u001b[1m; NOT_LEADER_OR_FOLLOWER; latency 2 ms",
-        ),
-        (made.unanswered(client_id=None), "Fetch v12; unanswered"),
-        (made.orphan(), "?; orphan response"),
-        (made.row(api_name=None, api_key=99, latency_ns=None), "API 99 v9; client app; ok"),
-    ],
-)
-def test_comments(row: Row, text: str) -> None:
-    assert comment_of(row) == text
-
-
-def test_comments_are_bounded() -> None:
-    row = made.failed("t", 6, "X", client_id="\n" * 40_000)
-    assert len(comment_of(row._replace(errors=row.errors * 10_000))) < 2000

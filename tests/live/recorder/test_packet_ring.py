@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.live.recorder.packet_ring import EndpointHashes, PacketRing, SelectedPackets
+from kanalyze.live.recorder.packet_ring import PacketRing, SelectedPackets
 from kanalyze.model.tcp import Endpoint
+from kanalyze.net.endpoint_hashes import EndpointHashes
 from tests.support.packets import (
     ACK,
     BROKER,

@@ -20,6 +20,7 @@ from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.live.recorder.pcapng_writer import PcapngWriter
+from kanalyze.tls.keylog import KeyLog
 from tests.support.packets import START_NS, Packet, make_batch, segment
 from tests.support.waiting import LONG_S
 
@@ -373,3 +374,27 @@ def test_the_batch_is_left_as_it_was(tmp_path: Path) -> None:
     with PcapngWriter(tmp_path / "kept.pcapng") as writer:
         writer.write(batch, {0: ["text"]})
     assert batch.captured_bytes == before
+
+
+def test_each_file_has_the_secrets_of_all_sessions_so_far_and_none_twice(tmp_path: Path) -> None:
+    path, log = tmp_path / "kept.pcapng", KeyLog()
+    lines = [f"CLIENT_RANDOM {number:064x} {number:096x}\n".encode() for number in range(3)]
+    log.feed(b"".join(lines))
+    batch = make_batch(PACKETS)
+
+    def secrets_in(file: Path) -> list[bytes]:
+        return [each.data for each in read(file)[1].decryption_secrets]
+
+    with PcapngWriter(path, key_log=log) as writer:
+        writer.write(batch)
+        assert secrets_in(path) == []
+        log.note_used((0).to_bytes(32, "big"))
+        writer.write(batch)
+        writer.write(batch)
+        log.note_used((2).to_bytes(32, "big"))
+        writer.write(batch)
+        assert secrets_in(path) == [lines[0], lines[2]]
+        writer.roll()
+        writer.write(batch)
+    assert secrets_in(path) == [lines[0] + lines[2]]
+    assert read(path)[0] == as_read(PACKETS)

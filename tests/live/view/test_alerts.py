@@ -12,6 +12,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
 from kanalyze.runtime.in_flight import InFlight, InFlightRequest
+from kanalyze.runtime.monitor import TlsConnections
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual
 from tests.support.rows import START_NS, failed, fetch, orphan, row
@@ -137,6 +138,29 @@ def test_packets_without_kafka():
     assert told(after_seconds(1, packets=100)) == []
     (text,) = told(after_seconds(5, packets=100))
     assert text == "packets, but no Kafka in them: another port, or TLS?"
+
+
+def with_tls(snapshot, decrypted: int, encrypted: int, given_up: int | None):
+    counts = TlsConnections(decrypted, encrypted, given_up)
+    return snapshot._replace(capture=snapshot.capture._replace(tls=counts))
+
+
+def test_packets_without_kafka_that_have_tls_name_the_option():
+    quiet = after_seconds(5, packets=100)
+    (text,) = told(with_tls(quiet, 0, 3, None))
+    assert text == (
+        "packets, but no Kafka in them: 3 connections have TLS, which --keylog FILE decrypts"
+    )
+    (text, more) = told(with_tls(quiet, 0, 1, 1))
+    assert text == "packets, but no Kafka in them: 1 connection has TLS"
+    assert more == "1 connection has TLS and no secret in the key log, since the capture began"
+
+
+def test_connections_without_a_secret_are_told_beside_what_is_read():
+    assert told(with_tls(calm(), 3, 2, 0)) == []
+    assert told(with_tls(calm(), 3, 2, 2)) == [
+        "2 connections have TLS and no secret in the key log, since the capture began"
+    ]
 
 
 def test_responses_without_requests():

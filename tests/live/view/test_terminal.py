@@ -41,7 +41,7 @@ def test_keys_are_heeded_and_the_terminal_is_as_before():
         made.press(b"p")
         made.see("PAUSED")
         made.press(b"?")
-        made.see("counting goes on")
+        made.see("counting continues")
         made.press(b"q")
         assert made.end() == 0
         assert made.is_as_before()

@@ -16,6 +16,7 @@ from kanalyze.live.view.view_state import ViewState
 from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
+from kanalyze.runtime.monitor import TlsConnections
 from tests.live.snapshots import HOSTILE, hostile, lossy, nothing, usual
 from tests.live.view.test_view_state import KEYS, after
 from tests.support.golden import assert_golden
@@ -68,6 +69,24 @@ def test_drops_are_red_when_there_are_any():
     assert styles[0]["dropped 0"] == "dim"
     assert styles[1]["dropped 1,234"] == "bold red"
     assert "dropped unknown" in text(hostile(), ViewState(), 120, 24)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((0, 5, None), "TLS 5 encrypted"),
+        ((3, 2, 0), "TLS 3/5 decrypted"),
+        ((3, 0, 0), "TLS 3 decrypted"),
+        ((0, 0, 0), None),
+    ],
+)
+def test_the_first_line_counts_connections_with_tls_where_there_are_any(counts, expected):
+    capture = usual().capture._replace(source="live:eth0", tls=TlsConnections(*counts))
+    snapshot = usual()._replace(capture=capture)
+    for width in (80, 200):
+        first = view_of(snapshot, ViewState(), width, 24).lines[0].plain
+        assert ("TLS" in first) == (expected is not None)
+        assert expected is None or expected in first
 
 
 def test_what_is_wrong_stands_above_the_charts():

@@ -16,6 +16,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.net.headers import HeaderReader, read_headers
 from kanalyze.net.ip.fragments import FragmentLimits
 from kanalyze.net.layer_stats import LayerStats
+from tests.support.cases import for_each
 from tests.support.packets import START_NS, Packet, ethernet, ipv4, ipv6, make_batch, tcp
 from tests.support.wrapped import OUTER, OUTER_V6, segment, wrapped
 
@@ -155,7 +156,7 @@ OUTER_FRAGMENTED = [
 ]
 
 
-@pytest.mark.parametrize("name", OUTER_FRAGMENTED)
+@for_each("name", OUTER_FRAGMENTED)
 def test_a_tunnel_whose_packets_are_in_fragments_is_read(name):
     one = wrapped()[name]
     whole, outside = read([Packet(one.data)])

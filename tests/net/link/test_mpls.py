@@ -6,6 +6,7 @@ import pytest
 
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
+from tests.support.cases import for_each
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 IP = ipv4(tcp(payload=b"switched"))
@@ -36,9 +37,9 @@ def frame(first: int, inner: bytes = IP, ethertype: int = 0x0800) -> bytes:
     return bytes([first]) + data[1:]
 
 
-@pytest.mark.parametrize("first", [0x00, 0x02, 0x12, 0x45, 0x60, 0xFE])
-@pytest.mark.parametrize("inner", [(IP, 0x0800), (IP6, 0x86DD)])
-@pytest.mark.parametrize("word", [b"", b"\0\0\0\0", b"\0\0\x12\x34"])
+@for_each("first", [0x00, 0x02, 0x12, 0x45, 0x60, 0xFE])
+@for_each("inner", [(IP, 0x0800), (IP6, 0x86DD)])
+@for_each("word", [b"", b"\0\0\0\0", b"\0\0\x12\x34"])
 def test_ethernet_is_recognized_by_what_it_carries_with_a_control_word_or_without(
     first, inner, word
 ):

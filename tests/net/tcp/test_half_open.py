@@ -14,6 +14,7 @@ from kanalyze.net.tcp.half_open import HalfOpenConnection
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.net.tcp.round_trips import TimedSegments
+from tests.support.cases import for_each
 from tests.support.measuring import figures, measured, numbered
 from tests.support.packets import (
     ACK,
@@ -43,10 +44,10 @@ def everything(tcp: TcpConnection) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-@pytest.mark.parametrize("from_higher", [0, 1])
-@pytest.mark.parametrize("measure", [False, True])
-@pytest.mark.parametrize("marks", [0, DUPLICATE, ZERO_WINDOW])
-@pytest.mark.parametrize("end", ["open", "limit", "idle"])
+@for_each("from_higher", [0, 1])
+@for_each("measure", [False, True])
+@for_each("marks", [0, DUPLICATE, ZERO_WINDOW])
+@for_each("end", ["open", "limit", "idle"])
 def test_what_it_says_at_its_end_is_what_a_state_says_that_took_the_syn(
     pair, from_higher, measure, marks, end
 ):
@@ -143,7 +144,7 @@ def feed(packets: list[bytes], limits: ReassemblyLimits | None = None) -> Reasse
 
 def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
     few, many = flood(4000), flood(12_000)  # most of both are beyond the limits
-    limits = ReassemblyLimits(half_open=700, closed_pairs=500)
+    limits = ReassemblyLimits(half_open=700, time_wait_pairs=500)
     feed(few, limits)
     built = [calls_of(lambda one=one: make_batches(one)) for one in (few, many)]
     calls = [calls_of(lambda one=one: feed(one, limits)) for one in (few, many)]
@@ -168,7 +169,7 @@ def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
 
 def test_the_oldest_of_what_is_remembered_is_found_at_once():
     """The first key of a plain dict is found by stepping over all that were deleted before it."""
-    reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, closed_pairs=50))
+    reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, time_wait_pairs=50))
     remembered = reassembler._table._time_wait._closed
     assert isinstance(remembered, OrderedDict)
     assert len(remembered) == 50

@@ -30,14 +30,14 @@ def test_limits_of_a_memory_have_shares_of_it(total_bytes):
 def test_more_memory_allows_more_and_patience_stays_the_same():
     small, large = (ReassemblyLimits.of_memory(mebibytes << 20) for mebibytes in (4, 400))
     assert large.connections >= 99 * small.connections
-    assert large.closed_pairs >= 99 * small.closed_pairs
+    assert large.time_wait_pairs >= 99 * small.time_wait_pairs
     assert large.hole_ns == small.hole_ns == ReassemblyLimits().hole_ns
 
 
 def test_what_has_no_end_soon_remembers_all_that_it_ever_will():
     capture, endless = (ReassemblyLimits.of_memory(1 << 30, idle_ns) for idle_ns in (None, 1))
-    assert endless.closed_pairs < capture.closed_pairs // 4
-    assert endless._replace(idle_ns=None, closed_pairs=capture.closed_pairs) == capture
+    assert endless.time_wait_pairs < capture.time_wait_pairs // 4
+    assert endless._replace(idle_ns=None, time_wait_pairs=capture.time_wait_pairs) == capture
 
 
 @pytest.mark.parametrize("total_bytes", [-1, 0, (1 << 20) - 1])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from tests.support.cases import for_each
 from tests.support.packets import (
     ACK,
     BROKER,
@@ -30,7 +31,7 @@ from tests.support.packets import (
 
 STEADY = settings(deadline=None)
 TEXT = bytes(random.Random(5).randbytes(4000))
-BATCHES = pytest.mark.parametrize("batch_packets", [0, 1, 2, 3, 7])
+BATCHES = for_each("batch_packets", [0, 1, 2, 3, 7])
 
 
 def data(start: int, end: int, isn: int = 0, **named) -> bytes:
@@ -639,7 +640,7 @@ def test_what_is_captured_twice_is_not_counted_as_sent_again(batch_packets):
 
 
 def test_closed_connections_leave_nothing_but_a_bounded_memory():
-    reassembler = Reassembler(ReassemblyLimits(closed_pairs=10))
+    reassembler = Reassembler(ReassemblyLimits(time_wait_pairs=10))
     collector = StreamCollector()
     for port in range(1000, 1200):
         packets = [*opening(client=(CLIENT[0], port)), segment(flags=RST, client=(CLIENT[0], port))]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.cases import for_each
 from tests.support.measuring import at, figures, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN
 
-BATCHES = pytest.mark.parametrize("batch_packets", [0, 1, 2])
+BATCHES = for_each("batch_packets", [0, 1, 2])
 SYN_NS, ANSWER_NS, ACK_NS = 100, 350, 400
 
 

@@ -10,7 +10,7 @@ from kanalyze.net.tcp.time_wait import TimeWaitTable
 from tests.support.packets import ACK, SYN
 
 PAIR = (0x0A000001_0007, 0x0A000002_2384)
-LIMITS = ReassemblyLimits(closed_pairs=2, late_segments=2, late_ns=1000)
+LIMITS = ReassemblyLimits(time_wait_pairs=2, late_segments=2, late_ns=1000)
 
 
 def piece(seq, flags=ACK, length=0, time_ns=0):

@@ -182,9 +182,7 @@ def test_of_too_few_nothing_is_said() -> None:
 def test_what_is_too_short_is_not_tested_and_said_so(seconds: int) -> None:
     found = compare_rows(traffic(19, seconds=seconds), traffic(20))
     assert not found["tested"]
-    assert found["not_tested"].startswith(
-        "requests in" if seconds else "one of them has no requests"
-    )
+    assert found["not_tested"].startswith("requests in" if seconds else "one side has no requests")
 
 
 def test_what_is_not_tested_is_told_by_size_alone() -> None:

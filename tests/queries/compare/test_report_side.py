@@ -81,7 +81,7 @@ def test_the_names_of_a_report_are_those_of_the_rows() -> None:
     ],
 )
 def test_what_is_no_report_is_one_line(text: bytes) -> None:
-    with pytest.raises(UsageError, match=r"^x\.json: no report") as caught:
+    with pytest.raises(UsageError, match=r"^x\.json: not a (kanalyze )?report") as caught:
         parse_report("x.json", text)
     assert "\n" not in str(caught.value)
 
@@ -114,7 +114,7 @@ def test_a_part_that_is_not_what_it_should_be_is_one_line(
 ) -> None:
     report = copied()
     spoil(report)
-    with pytest.raises(UsageError, match=r"^A: no report of kanalyze: "):
+    with pytest.raises(UsageError, match=r"^A: not a kanalyze report: "):
         side_of_report("A", report)
 
 

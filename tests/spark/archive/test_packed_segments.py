@@ -25,7 +25,7 @@ from kanalyze.spark.archive.packed_segments import (
     prune,
     unpack,
 )
-from tests.support.captures import NAMES, path
+from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.packets import make_batch, segment, timed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def of(*packets: bytes) -> SegmentColumns:
     return as_arrays(read_headers(make_batch(timed(packets)), LayerStats()))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_a_capture_comes_back(name: str) -> None:
     notes = LayerStats()
     with MergedCaptures([str(path(name))]) as captures:

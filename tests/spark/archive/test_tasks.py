@@ -15,7 +15,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark.archive.tasks import OPEN_CONNECTIONS
 from kanalyze.tables.registry import TABLES
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt
-from tests.support.captures import NAMES, analysis, in_turn
+from tests.support.captures import CHOSEN, NAMES, analysis, in_turn
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
 
@@ -38,7 +38,7 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
     return [row for batch in run.row_batches() for row in batch], run
 
 
-@pytest.mark.parametrize(("name", "count"), in_turn(NAMES, BUCKETS))
+@pytest.mark.parametrize(("name", "count"), in_turn(NAMES, BUCKETS, CHOSEN))
 def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
     files = cut(name, count, tmp_path)
     rows, run = read(files.files)

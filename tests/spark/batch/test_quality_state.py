@@ -11,6 +11,7 @@ import pytest
 from kanalyze.spark.batch.quality_state import QualityStateError, load_quality, save_quality
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis
+from tests.support.cases import for_each
 
 NAMES = ("codecs", "errors", "groups", "old-0-8-2-2", "tls")
 
@@ -53,7 +54,7 @@ def changed(plain: Any, draw: random.Random) -> Any:
     return draw.choice([None, "x", -1, 1 << 70, 1.5, [], {}, [[]], ["x", "x"], True])
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each("seed", range(300))
 def test_what_is_no_quality_is_refused_or_quality_of_something(seed: int) -> None:
     plain = changed(json.loads(text("codecs")), random.Random(seed))
     with contextlib.suppress(QualityStateError):

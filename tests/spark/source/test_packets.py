@@ -12,7 +12,7 @@ import pytest
 
 from kanalyze.errors import CaptureError
 from kanalyze.spark.source.packets import PACKET_COLUMNS, packet_batches
-from tests.support.captures import NAMES, path
+from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.packets import START_NS, Packet, pcap_file
 
 
@@ -27,7 +27,7 @@ def by_dpkt(capture: str) -> list[tuple[Decimal | float, bytes]]:
     return list(dpkt.pcapng.Reader(data) if is_pcapng else dpkt.pcap.Reader(data))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_the_packets_of_every_capture_are_those_that_dpkt_reads(name):
     found = rows(str(path(name)))
     expected = by_dpkt(name)

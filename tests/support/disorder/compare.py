@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.runtime.pipeline import Analysis
-from tests.support.captures import analysis
+from tests.support.captures import analysis, key_log
 from tests.support.disorder.catalog import BEYOND, TRANSFORMATIONS
 from tests.support.disorder.transformation import PLACES, TIMES, WAY, Stage, plain_file
 from tests.support.disorder.variants import altered, packets_of
@@ -79,7 +79,7 @@ def differences(
     """
     change = altered(name, *transformations)
     write(change, folder, name)
-    found = _seen(inputs(folder))
+    found = _seen(inputs(folder), name)
     expected = _expected(name, change)
     wrong = [
         Difference(count, expected.counts[count], found.counts[count])
@@ -101,7 +101,7 @@ def untrue_rows(name: str, transformations: Sequence[str], folder: Path) -> list
     """
     change = altered(name, *transformations)
     write(change, folder, name)
-    found = _seen([str(folder)])
+    found = _seen([str(folder)], name)
     told = {_claim(change.change_row(row)) for row in _expected(name, change).rows}
     answered = [
         row
@@ -130,16 +130,16 @@ def _expected(name: str, change: Altered) -> Seen:
     if tuple(change.reference) == packets:
         rows, quality = analysis(name)
         return Seen(rows, _counts(quality))
-    return _reference(tuple(change.reference))
+    return _reference(tuple(change.reference), name)
 
 
 @functools.lru_cache(maxsize=1)
-def _reference(packets: tuple[Packet, ...]) -> Seen:
-    return _seen([io.BytesIO(plain_file(list(packets), Random(0)))])
+def _reference(packets: tuple[Packet, ...], name: str) -> Seen:
+    return _seen([io.BytesIO(plain_file(list(packets), Random(0)))], name)
 
 
-def _seen(captures: Sequence[CaptureInput]) -> Seen:
-    run = Analysis(captures)
+def _seen(captures: Sequence[CaptureInput], name: str) -> Seen:
+    run = Analysis(captures, keylog=key_log(name))
     rows = tuple(row for batch in run.row_batches() for row in batch)
     return Seen(rows, _counts(run.quality))
 

@@ -42,7 +42,7 @@ def packets_of(name: str) -> tuple[Packet, ...]:
     path = Path(name)
     if not path.is_file():
         truth = json.loads((_FOLDER / f"{name}.truth.json").read_text())
-        path = _FOLDER / truth["capture"]
+        path = (_FOLDER / name).parent / truth["capture"]
     return tuple(read_packets(path.read_bytes()))
 
 

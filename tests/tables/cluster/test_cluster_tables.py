@@ -18,7 +18,7 @@ from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.cluster import fields
 from kanalyze.tables.cluster.carried import CARRIED_NAMES
-from tests.support.captures import NAMES, path, request_log
+from tests.support.captures import CHOSEN, NAMES, often, path, request_log
 from tests.support.plain_cluster import (
     GROUP_COLUMNS,
     METADATA_COLUMNS,
@@ -66,7 +66,7 @@ def lines_of(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[st
     return [(line["request_id"], {name: line[name] for name in TOLD[table]}) for line in lines]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_lines_are_what_the_messages_tell(name: str) -> None:
     found, expected = tables(name, *TOLD), plain(name, messages(name))
     for table in TOLD:
@@ -155,7 +155,7 @@ def stored(rows: Rows[Any], lines: list[dict[str, Any]]) -> list[dict[str, Any]]
     return [{name: row[name] for name in lines[0]} for row in rows.to_arrow().to_pylist()]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
     everything = tables(name, "groups", "metadata", "records")["requests"]
     assert everything == tables(name)["requests"]

@@ -13,6 +13,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.requests.body_walk import BodyWalk
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
 from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary, PartitionColumns
+from tests.support.cases import for_each
 from tests.support.messages import Generator, Writer
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def facts_of(
     return found
 
 
-@pytest.mark.parametrize("api", CATALOG.apis, ids=lambda api: api.name)
+@for_each("api", CATALOG.apis)
 def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None:  # type: ignore[no-untyped-def]
     message = CATALOG.message(api.key, "response")
     for version in {api.versions.lowest, api.versions.highest}:

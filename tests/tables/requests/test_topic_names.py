@@ -76,10 +76,10 @@ def test_an_empty_file_names_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("orders", "line 1 of the topic ids: not an id and a name"),
-        (f"{ID} orders\n{ID} a b", "line 2 of the topic ids: not an id and a name"),
+        ("orders", "line 1 of the topic ids: expected an id and a name"),
+        (f"{ID} orders\n{ID} a b", "line 2 of the topic ids: expected an id and a name"),
         ("abc orders", "'abc' is neither 22 characters of base64 nor a UUID"),
-        ("{", "topic ids are not JSON"),
+        ("{", "topic ids: invalid JSON"),
         (f'{{"{ID}": 5}}', "is not a text"),
         (f'{{"{ID}": ""}}', "the name is empty"),
     ],

@@ -1,9 +1,9 @@
--- Requests by what is compared, by slices of time, and by bins of latency.
+-- Requests by line of the comparison, by slice of time, and by bin of latency.
 --
--- Latency is compared by API, and by client, topic and broker within an API: those who mix APIs are
--- slower where they ask more of a slow one. Bin b has the latencies from 1.005^b ns on; it is null
--- for requests that waited on purpose, or have no answer. UUIDs within client ids are `*`: they are
--- others after each start. `due` are the requests that an answer is due to.
+-- Latency is compared by API, and by client, topic and broker within an API: otherwise a client
+-- that uses more of a slow API would seem slow. Bin b has latencies from 1.005^b ns on; it is null
+-- for requests that waited on purpose or have no response. UUIDs in client ids are replaced by `*`,
+-- because they change at each start. `due` counts the requests that a response is due to.
 WITH asked AS (
     SELECT
         request_id,

@@ -1,4 +1,4 @@
--- How many latencies are in each bin, by line and slice of time.
+-- Number of latencies in each bin, by line and slice of time.
 SELECT
     CAST(line AS INTEGER) AS line,
     CAST(slice AS INTEGER) AS slice,

@@ -1,4 +1,4 @@
--- What is compared, with its figures; the busiest first.
+-- The lines to compare, with their figures; the busiest first.
 SELECT
     row_number() OVER (ORDER BY sum(requests) DESC, kind, api, name NULLS LAST) - 1 AS line,
     kind,

@@ -1,6 +1,6 @@
--- Who and what is there: clients and their software, topics, brokers, groups, versions, errors.
+-- The names that occur: clients and their software, topics, brokers, groups, versions, errors.
 --
--- `seconds` is in how many seconds they were seen. UUIDs within client ids are `*`.
+-- `seconds` is the number of seconds in which they occur. UUIDs in client ids are replaced by `*`.
 WITH seen AS (
     SELECT
         request_start_ns // 1000000000 AS second,

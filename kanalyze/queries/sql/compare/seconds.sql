@@ -1,4 +1,4 @@
--- When requests began: the first, the last, and how many seconds have some.
+-- When requests began: the first, the last, and the number of seconds with requests.
 SELECT
     count(*) AS requests,
     count(DISTINCT request_start_ns // 1000000000) AS seconds,

@@ -1,6 +1,6 @@
 -- The slice of each second that has requests.
 --
--- Seconds without any are left out, so that a gap between two captures takes no slices.
+-- Seconds without requests are left out, so that a gap between two captures takes no slices.
 SELECT
     second,
     CAST((row_number() OVER (ORDER BY second) - 1) * $slices // count(*) OVER () AS INTEGER)

@@ -1,12 +1,12 @@
--- Brokers that take no connections for a while.
+-- Brokers that accept no connections for a while.
 --
 -- severity: 78
 -- show: connections
--- sure: likely: connections to an address came to nothing where others, before or after, came to something.
--- why: Partitions that it leads have no leader until the others notice, and clients that know no other broker stand still.
--- repair: See when it began, and the broker's log and the kernel's of that time: a restart, out of memory, a full disk, a new certificate or port. A backlog of connections that is full (SYNs without an answer) looks the same.
--- parameter least_attempts = 3: connections that came to nothing, at least
--- parameter least_span_s = 1: seconds over which that goes on, at least
+-- sure: likely: connections to an address failed, while earlier or later ones succeeded.
+-- why: Partitions that it leads have no leader until the other brokers notice, and clients that know no other broker cannot work.
+-- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. A full backlog of connections (SYNs without an answer) looks the same.
+-- parameter least_attempts = 3: minimum number of failed connections
+-- parameter least_span_s = 1: minimum seconds over which they fail
 WITH attempts AS (
     SELECT
         broker_ip,
@@ -30,9 +30,9 @@ SELECT
         count(*) FILTER (WHERE is_vain), ' connections of ',
         count(DISTINCT CASE WHEN is_vain THEN client_ip END), ' clients in ',
         round((max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)) / 1e9, 1),
-        ' s came to nothing: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
+        ' s failed: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
         count(*) FILTER (WHERE is_vain AND closed_by IS DISTINCT FROM 'broker'), ' not answered; ',
-        count(*) FILTER (WHERE is_answered), ' others were taken'
+        count(*) FILTER (WHERE is_answered), ' others succeeded'
     ) AS what,
     count(*) FILTER (WHERE is_vain) AS weight,
     min(CASE WHEN is_vain THEN start_ns END) AS first_time_ns,

@@ -3,7 +3,7 @@
 -- severity: 28
 -- show: connections
 -- sure: likely: they speak TLS, to a port of Kafka or in a capture without any other Kafka.
--- why: Nothing of their requests is known: they are in no figure but those of connections.
+-- why: Nothing of their requests is known: they are in no figure but those of connections and of TLS; requests and response times of these are estimates.
 -- repair: Give the secrets of its sessions (--keylog FILE; docs/tls.md says how to have them), capture where TLS has ended (behind the proxy that ends it, on a listener without it), or ask the broker (request log, client metrics).
 -- parameter least_connections = 1: such connections, at least
 WITH kafka AS (
@@ -25,6 +25,7 @@ SELECT
 FROM connections
 WHERE
     protocol = 'tls'
+    AND tls_failure IS NULL
     AND (
         broker_port BETWEEN 9091 AND 9099
         OR broker_port IN (SELECT kafka.broker_port FROM kafka)

@@ -4,10 +4,10 @@
 -- show: anomalies
 -- tables: capture_quality
 -- sure: certain: the capture says so itself, or the ends acknowledged bytes that it does not have.
--- why: Requests and responses in the holes are missing from every figure, and some that stand here without an answer had one.
--- repair: Capture again with a larger buffer (tcpdump -B 65536), a filter for the ports of Kafka, shorter files on a fast disk; on a mirror port, one that is not overloaded.
--- parameter least_bytes = 1: bytes that are missing, at least
--- parameter least_packets = 1: or packets that the capturing side dropped
+-- why: Requests and responses in the gaps are missing from every figure, and some requests that are shown without a response had one.
+-- repair: Capture again with a larger buffer (tcpdump -B 65536), a filter for the ports of Kafka, shorter files on a fast disk, or a mirror port that is not overloaded.
+-- parameter least_bytes = 1: minimum number of missing bytes
+-- parameter least_packets = 1: or minimum number of packets that the capturing program dropped
 WITH lost AS (
     SELECT
         coalesce(sum(client_lost_bytes + broker_lost_bytes), 0) AS bytes,
@@ -32,14 +32,14 @@ SELECT
         CASE
             WHEN bytes = 0 THEN ''
             ELSE concat(
-                bytes, ' B missing from ', connections, ' connections, of which ', captured_bytes,
-                ' B are there'
+                bytes, ' B missing from ', connections, ' connections; ', captured_bytes,
+                ' B were captured'
             )
         END,
         CASE WHEN bytes > 0 AND packets > 0 THEN '; ' ELSE '' END,
         CASE
             WHEN packets = 0 THEN ''
-            ELSE concat(packets, ' packets dropped, as the capturing side says')
+            ELSE concat(packets, ' packets dropped by the capturing program')
         END
     ) AS what,
     bytes + packets AS weight,

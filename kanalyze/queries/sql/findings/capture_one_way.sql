@@ -1,12 +1,12 @@
--- The capture holds one direction alone.
+-- The capture has only one direction.
 --
 -- severity: 34
 -- show: connections
--- sure: certain: one end speaks, and all it says is for an end of which no packet was captured.
--- why: Requests stand without their answers, or answers without their requests: no latency, no error, no throttling is known.
+-- sure: certain: one end sends, and no packet of the other end was captured.
+-- why: Requests have no responses, or responses no requests: latency, errors and throttling are unknown.
 -- repair: Capture where both directions pass: on the host of the broker or the client, not on one of several paths; mirror received and sent packets; a filter such as "port 9092", not "dst port 9092".
--- parameter least_connections = 1: such connections, at least
--- parameter least_packets = 3: packets of each, at least
+-- parameter least_connections = 1: minimum number of such connections
+-- parameter least_packets = 3: minimum number of packets of each
 WITH one_way AS (
     SELECT
         CASE WHEN broker_packets = 0 THEN 'the client' ELSE 'the broker' END AS heard,
@@ -29,7 +29,7 @@ WITH one_way AS (
 SELECT
     broker_ip,
     broker_port,
-    concat('of ', count(*), ' connections only what ', heard, ' sends') AS what,
+    concat('of ', count(*), ' connections only the packets of ', heard) AS what,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

@@ -1,11 +1,11 @@
--- The capture holds only the beginning of packets.
+-- The capture has only the beginning of packets.
 --
 -- severity: 30
 -- show: connections
 -- sure: certain: the packets say how long they were.
--- why: Requests and responses in what was cut off are counted, but what they say is not known: errors, topics and records are missing from every figure.
+-- why: Requests and responses in what was cut off are counted, but their content is unknown: errors, topics and records are missing from every figure.
 -- repair: Capture again with whole packets: tcpdump -s 0, dumpcap without -s.
--- parameter least_bytes = 1: bytes cut off, at least
+-- parameter least_bytes = 1: minimum number of bytes cut off
 WITH cut AS (
     SELECT
         sum(client_snapped_bytes + broker_snapped_bytes) AS bytes,
@@ -19,8 +19,8 @@ WITH cut AS (
 )
 SELECT
     concat(
-        bytes, ' B cut off packets of ', connections, ' connections, of which ', captured_bytes,
-        ' B are there'
+        bytes, ' B cut off packets of ', connections, ' connections; ', captured_bytes,
+        ' B were captured'
     ) AS what,
     bytes AS weight,
     first_time_ns,

@@ -1,12 +1,12 @@
--- Connections that the capture holds twice, under different addresses.
+-- Connections that are in the capture twice, under different addresses.
 --
 -- severity: 33
 -- show: connections
--- sure: likely: the same requests with the same records of the same partitions, within a moment of each other, between other addresses.
--- why: Every request of theirs counts twice, and its client or its broker seems to be two: the capture was made on both sides of a NAT, a load balancer or a service proxy.
--- repair: Capture on one side: on one interface in place of all of them (-i any holds both sides on a host that forwards), or give --broker or --client-ip of one side here.
--- parameter least_requests = 5: requests on a connection, at least
--- parameter longest_apart_ms = 50: ms between one side and the other, at most
+-- sure: likely: the same requests, with the same records of the same partitions, at almost the same time, between different addresses.
+-- why: Every request on them counts twice, and its client or its broker seems to be two: the capture was made on both sides of a NAT, a load balancer or a service proxy.
+-- repair: Capture on one side: on one interface instead of all (-i any captures both sides on a host that forwards), or use --broker or --client-ip here to select one side.
+-- parameter least_requests = 5: minimum number of requests on a connection
+-- parameter longest_apart_ms = 50: maximum ms between the two sides
 WITH sides AS (
     SELECT
         connection,
@@ -122,9 +122,9 @@ SELECT
     pairs.broker_port,
     concat(
         count(*), ' connections between ', pairs.client_ip, ' and ', pairs.broker_ip, ':',
-        pairs.broker_port, ' are those between ', pairs.other_client_ip, ' and ',
+        pairs.broker_port, ' are the same as those between ', pairs.other_client_ip, ' and ',
         pairs.other_broker_ip, ':', pairs.other_broker_port, ': ', sum(pairs.requests),
-        ' requests stand here twice'
+        ' requests are in the capture twice'
     ) AS what,
     count(*) AS weight,
     min(pairs.start_ns) AS first_time_ns,

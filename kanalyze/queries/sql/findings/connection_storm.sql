@@ -1,13 +1,13 @@
 -- Clients that connect over and over.
 --
 -- severity: 65
--- sure: certain: every connection was seen from its beginning to its end.
--- why: Each connection costs the broker a handshake, perhaps TLS and a login, and threads that do nothing else meanwhile; what is asked waits for all of that.
--- repair: Keep one client for the life of the process instead of one per request; where connections are refused, see why, and raise reconnect.backoff.max.ms.
+-- sure: certain: every connection was captured from its beginning to its end.
+-- why: Each connection costs the broker a handshake, perhaps TLS and a login, and occupies threads; requests wait for all of that.
+-- repair: Keep one client for the life of the process instead of one per request. If connections are refused, find out why, and raise reconnect.backoff.max.ms.
 -- show: connections
--- parameter least_per_s = 1: connections per second, at least
--- parameter least_connections = 30: connections, at least
--- parameter longest_s = 10: seconds that a connection lasts, at most, to be counted
+-- parameter least_per_s = 1: minimum connections per second
+-- parameter least_connections = 30: minimum number of connections
+-- parameter longest_s = 10: maximum seconds that a counted connection lasts
 WITH counted AS (
     SELECT
         client_ip,
@@ -23,6 +23,8 @@ WITH counted AS (
     FROM connections
     WHERE
         protocol IN ('kafka', 'kafka-0.7', 'tls')
+        -- Of those whose TLS fails it is said why.
+        AND tls_failure IS NULL
         -- One that stays is what a client should have.
         AND "end" IN ('fin', 'reset', 'reused')
         AND opened_by IS NOT NULL

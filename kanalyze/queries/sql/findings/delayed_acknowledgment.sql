@@ -1,13 +1,13 @@
 -- Requests whose last part waits for an acknowledgment.
 --
 -- severity: 48
--- sure: likely: small requests take 40 or 200 ms from their first packet to their last, which is how long receivers put off acknowledgments.
--- why: The client's TCP keeps the last part back until the first is acknowledged (Nagle's algorithm), and the broker's puts that off, for it waits for the rest (delayed acknowledgment). Each such request is later by that time.
--- repair: TCP_NODELAY on the client's sockets (socket.nagle.disable=true of librdkafka, socketOptions of others), or a client library that writes a request at once, not its size or its header first.
--- parameter least_share = 0.01: share of the client's requests, at least
--- parameter least_requests = 5: such requests, at least
--- parameter largest_bytes = 20000: size of a request, at most; larger ones may need the time
--- parameter longest_more_ms = 9: time beyond 40 or 200 ms, at most
+-- sure: likely: small requests take 40 or 200 ms from their first packet to their last, which are the times by which receivers delay acknowledgments.
+-- why: The client's TCP holds the last part back until the first is acknowledged (Nagle's algorithm), and the broker's TCP delays the acknowledgment because it waits for the rest (delayed acknowledgment). Each such request is delayed by that time.
+-- repair: Set TCP_NODELAY on the client's sockets (socket.nagle.disable=true in librdkafka, socketOptions in others), or use a client library that writes a request in one call, not its size or its header first.
+-- parameter least_share = 0.01: minimum share of the client's requests
+-- parameter least_requests = 5: minimum number of such requests
+-- parameter largest_bytes = 20000: maximum size of a request; larger ones may need the time
+-- parameter longest_more_ms = 9: maximum ms beyond 40 or 200 ms
 WITH sent AS (
     SELECT
         requests.client_id,

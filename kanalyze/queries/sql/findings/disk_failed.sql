@@ -1,10 +1,10 @@
 -- Partitions whose disk has failed or is full.
 --
 -- severity: 92
--- sure: certain: the broker's answer says it.
--- why: The broker has taken the log folder out of use: its partitions neither take nor give records there, until another replica leads or the broker is started again.
--- repair: Look at the broker's log for the folder and the cause (no space left, an I/O error); repair or free the disk, then restart the broker; have log.dirs on disks with room for retention.
--- parameter least_requests = 1: requests that were refused, at least
+-- sure: certain: the broker's response says so.
+-- why: The broker has taken the log folder out of use: partitions in it can be neither written nor read, until another replica leads or the broker is restarted.
+-- repair: Look in the broker's log for the folder and the cause (no space left, an I/O error); repair or free the disk, then restart the broker; put log.dirs on disks with room for the retention time.
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

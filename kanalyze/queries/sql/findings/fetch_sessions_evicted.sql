@@ -1,11 +1,11 @@
--- Fetch sessions that a broker forgets.
+-- Fetch sessions that a broker evicts.
 --
 -- severity: 45
--- sure: certain: the broker answers FETCH_SESSION_ID_NOT_FOUND; that others pushed them out is likely, if the broker was not started again.
--- why: The client begins a new session and names all its partitions again; the sessions of others are pushed out in turn.
--- repair: Raise max.incremental.fetch.session.cache.slots on the broker (1,000 by default) above the number of consumers and followers that fetch from it, or have fewer of them.
--- parameter least_per_s = 0.1: such answers per second of the capture, at least
--- parameter least_answers = 3: such answers, at least
+-- sure: certain: the broker responds FETCH_SESSION_ID_NOT_FOUND. That other sessions evicted them is likely, unless the broker was restarted.
+-- why: The client begins a new session and names all of its partitions again, which evicts the sessions of others in turn.
+-- repair: Raise max.incremental.fetch.session.cache.slots on the broker (1,000 by default) above the number of consumers and followers that fetch from it, or reduce their number.
+-- parameter least_per_s = 0.1: minimum number of such responses per second of the capture
+-- parameter least_answers = 3: minimum number of such responses
 WITH span AS (
     SELECT greatest(max(response_start_ns) - min(request_start_ns), 1) AS capture_ns
     FROM requests

@@ -2,10 +2,10 @@
 --
 -- severity: 55
 -- tables: groups
--- sure: likely: the high watermark against the end of what was fetched, early and late in the capture, and against the last commit.
--- why: What is produced is consumed later and later, and is lost to the consumer once retention removes it.
--- repair: More members (up to one per partition), faster work for each record, larger fetches (fetch.min.bytes, max.partition.fetch.bytes).
--- parameter least_records = 1000: records by which the lag grew, at least
+-- sure: likely: the high watermark is compared with the end of the fetched records, early and late in the capture, and with the last commit.
+-- why: Records are consumed later and later, and are lost to the consumer when retention removes them.
+-- repair: Use more members (up to one per partition), process each record faster, or fetch more at once (fetch.min.bytes, max.partition.fetch.bytes).
+-- parameter least_records = 1000: minimum growth of the lag in records
 WITH fetched AS (
     SELECT
         client_id,

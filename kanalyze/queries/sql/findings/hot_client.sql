@@ -1,13 +1,13 @@
 -- Clients with far more traffic than the others that do the same.
 --
--- Who produces is compared with who produces, who fetches with who fetches.
+-- Producers are compared with producers, and consumers with consumers.
 --
 -- severity: 20
 -- sure: certain: bytes are those of requests and responses.
--- why: One client that takes most of a broker's network threads makes all others wait.
--- repair: A quota (producer_byte_rate, consumer_byte_rate, request_percentage) bounds it; or spread its work over time.
--- parameter least_ratio = 5: times the mean of all clients that do the same, at least
--- parameter least_clients = 5: clients to compare with, at least
+-- why: One client that uses most of a broker's network threads makes all others wait.
+-- repair: Limit it by a quota (producer_byte_rate, consumer_byte_rate, request_percentage), or spread its work over time.
+-- parameter least_ratio = 5: minimum ratio to the mean of all clients that do the same
+-- parameter least_clients = 5: minimum number of clients to compare with
 WITH of_clients AS (
     SELECT
         client_id,

@@ -1,12 +1,12 @@
 -- Partitions with far more traffic than the others of their topic.
 --
 -- severity: 30
--- sure: certain: the bytes are those of the records; partitions that nobody wrote to or read from in the capture do not count.
--- why: One broker and one consumer of each group have the work of all; more partitions or members do not help.
--- repair: Look at the keys of the records: one that is most frequent (null replaced by a constant, one large customer) wants a key with more parts, or a partitioner that spreads it; records without a key spread by themselves.
--- parameter least_ratio = 5: times the mean of the topic's partitions, at least
--- parameter least_partitions = 6: partitions of the topic to compare with, at least
--- parameter least_bytes = 10000: bytes of records, at least
+-- sure: certain: the bytes are those of the records. Partitions without traffic in the capture do not count.
+-- why: One broker and one consumer of each group do most of the work; more partitions or members do not help.
+-- repair: Look at the keys of the records: if one is most frequent (null replaced by a constant, one large customer), use a key with more parts, or a partitioner that spreads it. Records without a key are spread automatically.
+-- parameter least_ratio = 5: minimum ratio to the mean of the topic's partitions
+-- parameter least_partitions = 6: minimum number of the topic's partitions to compare with
+-- parameter least_bytes = 10000: minimum bytes of records
 WITH of_partitions AS (
     SELECT
         api_name,

@@ -1,13 +1,13 @@
--- Connections that were cut while nothing went over them.
+-- Connections that were closed while they were idle.
 --
 -- severity: 55
--- sure: likely: the other end closed them after a silence of a known limit (240, 540 or 600 s), or after the same silence each time.
+-- sure: likely: the other end closed them after an idle time that is a known limit (240, 540 or 600 s), or after the same idle time each time.
 -- why: The next request on such a connection fails or waits for a timeout, and the client reconnects.
--- repair: 600 s is the broker's connections.max.idle.ms, 240 s the limit of Azure's load balancer: set connections.max.idle.ms of the clients (540 s) below the smallest on the way, or keep connections in use.
--- parameter tolerance_s = 5: seconds that the silence may differ from a known limit
--- parameter least_repeats = 3: connections that were cut after the same silence, at least, where it is no known limit
--- parameter least_silence_s = 2: seconds of such a silence, at least
--- parameter same_share = 0.1: part by which silences differ that are the same
+-- repair: 600 s is the broker's connections.max.idle.ms, 240 s the limit of Azure's load balancer. Set connections.max.idle.ms of the clients (540 s) below the smallest limit on the path, or keep connections in use.
+-- parameter tolerance_s = 5: maximum seconds between the idle time and a known limit
+-- parameter least_repeats = 3: minimum number of connections that were closed after the same idle time, if it is not a known limit
+-- parameter least_silence_s = 2: minimum seconds of such an idle time
+-- parameter same_share = 0.1: share by which equal idle times may differ
 WITH last_words AS (
     SELECT
         connection,
@@ -67,7 +67,7 @@ SELECT
                 THEN concat(round(min(silence_s), 1), ' to ')
             ELSE ''
         END,
-        round(max(silence_s), 1), ' s of silence'
+        round(max(silence_s), 1), ' s without packets'
     ) AS what,
     count(*) AS weight,
     min(closed_ns) AS first_time_ns,

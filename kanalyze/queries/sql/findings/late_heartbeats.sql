@@ -1,13 +1,13 @@
--- Members of groups whose heartbeats come late.
+-- Members of groups whose heartbeats are late.
 --
 -- severity: 52
 -- tables: groups
 -- needs: all requests
--- sure: likely: the time from one sign of life to the next, as captured; the session timeout is the one that the member asked for.
--- why: A member that is silent for its session timeout is removed from the group: its partitions are consumed by nobody until the group has rebalanced, and then again from the last commit.
--- repair: See what stops the process meanwhile: garbage collection, a container out of its CPU quota, swapping, a machine that sleeps. A longer session.timeout.ms only hides it.
--- parameter least_share = 0.334: of the session timeout, from one sign of life to the next, at least
--- parameter session_s = 45: session timeout in s, where the member's JoinGroup is not in the capture
+-- sure: likely: the time between two requests of a member, as captured; the session timeout is the one in the member's JoinGroup.
+-- why: A member that sends nothing for its session timeout is removed from the group: nobody consumes its partitions until the group has rebalanced, and then from the last commit again.
+-- repair: Find out what stops the process in between: garbage collection, a container without CPU quota, swapping, a machine that sleeps. A longer session.timeout.ms only hides it.
+-- parameter least_share = 0.334: minimum time between two requests, as a share of the session timeout
+-- parameter session_s = 45: session timeout in s, if the member's JoinGroup is not in the capture
 WITH sessions AS (
     SELECT
         group_id,
@@ -55,11 +55,11 @@ SELECT
     group_id,
     client_id,
     concat(
-        count(*), ' times no sign of life for ', round(max(gap_ns) / 1e9, 1),
-        ' s at most, with a session timeout of ', round(min(session_ms) / 1000, 1), ' s',
+        count(*), ' gaps without requests, of up to ', round(max(gap_ns) / 1e9, 1),
+        ' s, with a session timeout of ', round(min(session_ms) / 1000, 1), ' s',
         CASE
             WHEN count(*) FILTER (WHERE error_code = 25) > 0
-                THEN concat('; ', count(*) FILTER (WHERE error_code = 25), ' times it was no member any more')
+                THEN concat('; ', count(*) FILTER (WHERE error_code = 25), ' times it was no longer a member')
             ELSE ''
         END
     ) AS what,

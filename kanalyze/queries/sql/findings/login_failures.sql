@@ -2,9 +2,9 @@
 --
 -- severity: 88
 -- sure: certain: the broker says so, before it closes the connection.
--- why: The client gets nothing done; each try costs the broker a connection, perhaps TLS, and a hash of the password.
--- repair: Correct user, password and mechanism of that client (sasl.jaas.config, sasl.mechanism), or make the user (kafka-configs.sh --alter --entity-type users); raise reconnect.backoff.max.ms of clients that try without a pause.
--- parameter least_requests = 1: requests that were refused, at least
+-- why: The client cannot work; each attempt costs the broker a connection, perhaps TLS, and a hash of the password.
+-- repair: Correct user, password and mechanism of that client (sasl.jaas.config, sasl.mechanism), or create the user (kafka-configs.sh --alter --entity-type users); raise reconnect.backoff.max.ms of clients that retry without a pause.
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

@@ -1,11 +1,11 @@
--- Clients that ask for metadata again and again.
+-- Clients that request metadata again and again.
 --
 -- severity: 72
--- sure: likely: so many Metadata requests are sent after errors, or by a client that looks for a topic that is not there.
--- why: The client does not get on, and each request is answered from the whole cluster's metadata; many clients that do so load every broker.
--- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or make the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: see the brokers that should lead. Without an error: a metadata.max.age.ms (topic.metadata.refresh.interval.ms) that is far too short, or connections that fail.
--- parameter longest_between_s = 5: seconds between requests on a connection, on average, at most
--- parameter least_span_s = 30: seconds over which this goes on, at least
+-- sure: likely: clients send so many Metadata requests after errors, or if a topic does not exist.
+-- why: The client makes no progress, and each request is answered from the whole cluster's metadata; many such clients load every broker.
+-- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or create the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short, or connections fail.
+-- parameter longest_between_s = 5: maximum mean of the seconds between requests on a connection
+-- parameter least_span_s = 30: minimum seconds over which this goes on
 WITH of_connections AS (
     -- Not by client id: tools that are started again and again all have the same.
     SELECT

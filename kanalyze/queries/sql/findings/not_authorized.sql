@@ -1,10 +1,10 @@
--- Requests that a client has no right to.
+-- Requests that a client is not authorized for.
 --
 -- severity: 84
--- sure: certain: the broker's answer says it.
--- why: Nothing of what was asked is done, and trying again does not help; some clients go on asking for ever.
--- repair: Give the principal the right (kafka-acls.sh --add --allow-principal User:NAME --operation ... --topic ...), or have the client use the topic, group and user that were meant for it.
--- parameter least_requests = 1: requests that were refused, at least
+-- sure: certain: the broker's response says so.
+-- why: Nothing of the request is done, and retrying does not help; some clients retry forever.
+-- repair: Grant the operation to the principal (kafka-acls.sh --add --allow-principal User:NAME --operation ... --topic ...), or make the client use the intended topic, group and user.
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

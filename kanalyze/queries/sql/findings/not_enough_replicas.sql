@@ -1,10 +1,10 @@
 -- Writes refused because too few replicas are in sync.
 --
 -- severity: 90
--- sure: certain: the broker's answer says it.
--- why: With acks=all nothing can be written to these partitions until replicas have caught up; producers try again until delivery.timeout.ms, then lose what they held.
--- repair: See which brokers are down or behind (kafka-topics.sh --describe --under-min-isr-partitions) and bring them back; min.insync.replicas below the number of replicas leaves room for one that fails.
--- parameter least_requests = 1: requests that were refused, at least
+-- sure: certain: the broker's response says so.
+-- why: With acks=all nothing can be written to these partitions until replicas have caught up; producers retry until delivery.timeout.ms, then drop the records.
+-- repair: Find the brokers that are down or behind (kafka-topics.sh --describe --under-min-isr-partitions) and bring them back. With min.insync.replicas below the number of replicas, one may fail.
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

@@ -1,10 +1,10 @@
 -- Requests refused because of a quota.
 --
 -- severity: 62
--- sure: certain: the broker's answer says it.
--- why: The topics or partitions are not made or removed; a client that does not wait for the throttle time is refused again.
+-- sure: certain: the broker's response says so.
+-- why: The topics or partitions are not created or deleted; a client that does not wait for the throttle time is refused again.
 -- repair: Spread the changes over time, retry after throttle_time_ms, or raise controller_mutation_rate (kafka-configs.sh --alter --entity-type users or clients).
--- parameter least_requests = 1: requests that were refused, at least
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

@@ -1,17 +1,17 @@
--- Consumer groups that rebalance again and again, or for long.
+-- Consumer groups that rebalance often, or for a long time.
 --
 -- A round is a generation of the group, or an epoch in groups of the newer protocol (KIP-848).
--- Its cause is told from who was in the round before, who left, and who is in it; reasons that
--- clients give (KIP-800) are given where they say more.
+-- Its cause is derived from the members of the round before, those that left, and those of the
+-- round; reasons that clients send (KIP-800) are used if they say more.
 --
 -- severity: 60
--- sure: likely: the rounds are certain, their causes are told from who was in the round before, who left, and who is in it.
--- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol those wait whose partitions move.
+-- sure: likely: the rounds are certain; their causes are derived from the members before and after, and those that left.
+-- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol, members wait whose partitions move.
 -- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
 -- tables: groups
 -- needs: all requests
--- parameter least_rounds = 3: rounds after the first of a group, at least
--- parameter longest_round_s = 10: or one that took so many seconds from its first join to its last sync
+-- parameter least_rounds = 3: minimum number of rounds after a group's first
+-- parameter longest_round_s = 10: or minimum seconds of a round, from its first join to its last sync
 WITH events AS (
     SELECT
         group_id,

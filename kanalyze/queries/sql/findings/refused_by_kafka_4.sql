@@ -4,7 +4,7 @@
 -- sure: certain: the versions are those of the requests; Kafka 4.0 removed them (KIP-896).
 -- why: Nothing is wrong with this broker. Once it runs Kafka 4.0 or later, these requests are answered with UNSUPPORTED_VERSION or the connection is closed.
 -- repair: Before the brokers are upgraded, upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions.
--- parameter least_requests = 1: requests of such a version, at least
+-- parameter least_requests = 1: minimum number of requests with such a version
 WITH old AS (
     SELECT
         client_id,
@@ -24,7 +24,7 @@ WITH old AS (
 SELECT
     client_id,
     concat(
-        count(*), ' requests of versions that Kafka 4.0 does not take: ',
+        count(*), ' requests of versions that Kafka 4.0 does not accept: ',
         array_to_string(list_sort(list(DISTINCT version)), ', '),
         CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' ELSE '' END
     ) AS what,

@@ -1,10 +1,10 @@
 -- Clients whose versions the broker refuses.
 --
 -- severity: 90
--- sure: likely: UNSUPPORTED_VERSION is certain; a broker of Kafka 4 closes the connection on the versions that 4.0 removed (KIP-896), which it may do for another cause too.
--- why: These clients get nothing done with this broker: they connect, ask, are cut off, and connect again.
--- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Take out settings that hold it at old ones (broker.version.fallback, api.version.request=false, api_version).
--- parameter least_requests = 1: requests that were refused, at least
+-- sure: likely: UNSUPPORTED_VERSION is certain. A Kafka 4 broker closes the connection after a version that 4.0 removed (KIP-896), but it may close it for another reason.
+-- why: These clients cannot work with this broker: they connect, send a request, are disconnected, and connect again.
+-- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Remove settings that fix old versions (broker.version.fallback, api.version.request=false, api_version).
+-- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
         requests.client_id,

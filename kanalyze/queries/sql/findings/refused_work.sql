@@ -1,10 +1,10 @@
--- Requests that a broker refuses by its rules.
+-- Requests that violate a rule of the broker.
 --
 -- severity: 78
--- sure: certain: the broker's answer says it.
--- why: What was asked for is not done, and asking again is refused again.
--- repair: POLICY_VIOLATION: see the broker's create.topic.policy or alter.config.policy, which says what it wants. INVALID_RECORD: a compacted topic takes no record without a key; a broker's interceptor may refuse others. INVALID_REQUIRED_ACKS, INVALID_TIMESTAMP: settings of the producer against those of the topic.
--- parameter least_requests = 1: requests that were refused, at least
+-- sure: certain: the broker's response says so.
+-- why: Nothing of the request is done, and a retry is refused again.
+-- repair: POLICY_VIOLATION: read the broker's create.topic.policy or alter.config.policy. INVALID_RECORD: a compacted topic accepts no record without a key; a broker's interceptor may refuse others. INVALID_REQUIRED_ACKS, INVALID_TIMESTAMP: compare the producer's settings with those of the topic.
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

@@ -1,4 +1,4 @@
--- Requests that nobody acknowledges, sent again and again.
+-- Requests that nobody acknowledges and that TCP retransmits in vain.
 --
 -- severity: 82
 -- sure: likely: TCP of the client sent the request again and again, and nothing came back before it gave up.
@@ -62,11 +62,11 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' without an answer within ', round(max(waited_ns) / 1e9, 1), ' s, sent ',
-        sum(retransmitted), ' times again',
+        count(*), ' without an answer within ', round(max(waited_ns) / 1e9, 1), ' s, with ',
+        sum(retransmitted), ' retransmissions',
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
-            ELSE concat('; before, the connection was silent for ', round(max(silence_ns) / 1e9, 1), ' s')
+            ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9, 1), ' s')
         END
     ) AS what,
     count(*) AS weight,

@@ -1,12 +1,12 @@
 -- A broker that is slower than the others.
 --
 -- severity: 75
--- sure: likely: the same API, answered by several brokers in the same capture; without the network, where that was measured.
+-- sure: likely: several brokers answered the same API in the same capture; the network is subtracted if it was measured.
 -- why: Every client with partitions on it waits for it.
--- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), the share of leaders it has (kafka-leader-election.sh).
--- parameter least_ratio = 3: times the 99th percentile of the others, at least
--- parameter least_requests = 100: requests of the API to it, at least
--- parameter least_latency_ms = 5: its 99th percentile in ms, at least
+-- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), its share of the leaders (kafka-leader-election.sh).
+-- parameter least_ratio = 3: minimum ratio to the 99th percentile of the others
+-- parameter least_requests = 100: minimum number of requests of the API to it
+-- parameter least_latency_ms = 5: minimum of its 99th percentile in ms
 WITH of_brokers AS (
     SELECT
         api_name,

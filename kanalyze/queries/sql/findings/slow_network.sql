@@ -1,13 +1,13 @@
--- Requests that are slow for the network, not for the broker.
+-- Requests that are slow because of the network, not the broker.
 --
 -- severity: 50
--- sure: likely: round trips of TCP between the capture point and both ends, and packets that were sent again or windows that were closed while these requests went on.
--- why: Nothing that is done on the broker makes these requests faster.
--- repair: Look at the path: distance, retransmissions, a receiver whose window is closed; replicas or clients nearer to one another; larger socket buffers on long paths.
--- parameter least_share = 0.5: share of the time of a request that the network takes, at least
--- parameter least_latency_ms = 5: time of a request in ms, at least
--- parameter least_requests = 20: such requests, at least
--- parameter least_part = 0.5: share of the requests of a client to a broker that they are, at least
+-- sure: likely: TCP round trips between the capture point and both ends, and packets that were retransmitted or windows that were closed during these requests.
+-- why: No change to the broker makes these requests faster.
+-- repair: Look at the path: distance, retransmissions, a receiver whose window is closed. Move replicas or clients closer to each other; use larger socket buffers on long paths.
+-- parameter least_share = 0.5: minimum share of the time of a request that the network takes
+-- parameter least_latency_ms = 5: minimum time of a request in ms
+-- parameter least_requests = 20: minimum number of such requests
+-- parameter least_part = 0.5: minimum share of such requests among those of a client to a broker
 WITH divided AS (
     SELECT
         *,
@@ -54,7 +54,7 @@ SELECT
     concat(
         slow, ' of ', requests, ' requests took ', round(whole_ns / 1e6, 1),
         ' ms on average, of which round trips ', round(round_trip_ns / 1e6, 1), ' ms; ',
-        resent, ' met retransmissions, ', closed, ' a closed window'
+        resent, ' had retransmissions, ', closed, ' a closed window'
     ) AS what,
     slow AS weight,
     first_time_ns,

@@ -1,10 +1,10 @@
--- Clients that go on asking a broker that does not lead the partition.
+-- Clients that keep sending requests to a broker that does not lead the partition.
 --
 -- severity: 75
--- sure: certain: the broker answers NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH.
--- why: Nothing is produced to or fetched from the partition meanwhile.
--- repair: Compare with the leaders that Metadata tells: a client that does not take them over, a broker with old metadata, a partition without a leader (kafka-topics.sh --describe --unavailable-partitions).
--- parameter least_span_s = 30: seconds over which this goes on, at least
+-- sure: certain: the broker responds NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH.
+-- why: Nothing can be produced to or fetched from the partition by these clients meanwhile.
+-- repair: Compare with the leaders in Metadata responses: a client that ignores them, a broker with old metadata, a partition without a leader (kafka-topics.sh --describe --unavailable-partitions).
+-- parameter least_span_s = 30: minimum seconds over which this goes on
 WITH refused AS (
     SELECT
         topic,
@@ -30,7 +30,7 @@ SELECT
     concat(
         max(refused.answers), ' answers ', max(refused.error_name), ' over ',
         round(max(refused.last_time_ns - refused.first_time_ns) / 1e9, 1), ' s, ',
-        max(refused.partitions), ' partitions; meanwhile it was told metadata ',
+        max(refused.partitions), ' partitions; meanwhile it received metadata ',
         count(told.request_id), ' times'
     ) AS what,
     max(refused.answers) AS weight,

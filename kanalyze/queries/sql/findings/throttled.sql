@@ -2,9 +2,9 @@
 --
 -- severity: 60
 -- sure: certain: the broker says so, in throttle_time_ms of its responses.
--- why: The broker delays what it answers or stops reading from the client until the quota is kept; latency and lag grow. A client that sends within the time it was told to wait is made to wait by the broker, which reads nothing from it meanwhile.
--- repair: Raise the quota of the user or client id (kafka-configs.sh --alter --entity-type clients), or send less: larger batches, compression, fewer requests. A client that does not wait is to be upgraded: since Kafka 2.0 (KIP-219) the waiting is the client's.
--- parameter least_throttle_ms = 1: throttle time of a response, at least
+-- why: Until the client is within its quota, the broker delays responses or stops reading from the client; latency and lag grow. If a client sends before the throttle time is over, the broker enforces it by reading nothing from it.
+-- repair: Raise the quota of the user or client id (kafka-configs.sh --alter --entity-type clients), or send less: larger batches, compression, fewer requests. Upgrade a client that does not wait: since Kafka 2.0 (KIP-219) clients have to wait themselves.
+-- parameter least_throttle_ms = 1: minimum throttle time of a response
 WITH throttled AS (
     SELECT DISTINCT
         connection,
@@ -41,7 +41,7 @@ SELECT
         count(*) FILTER (
             WHERE request_start_ns >= told_ns AND request_start_ns < told_ns + to_wait_ms * 1000000
         ),
-        ' requests sent within the time to wait'
+        ' requests sent before the throttle time was over'
     ) AS what,
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,
     min(response_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,

@@ -1,11 +1,11 @@
--- Producers that send tiny batches, many of them.
+-- Producers that send many tiny batches.
 --
 -- severity: 40
 -- sure: certain: sizes are those of the batches sent.
--- why: Each request costs client, network and broker the same whatever it holds; compression needs more than a record at a time.
+-- why: Each request costs client, network and broker the same, whatever its size; compression needs several records at a time.
 -- repair: Raise linger.ms (5 to 100) and batch.size, do not flush after each record, and set compression.type.
--- parameter largest_bytes = 1600: bytes of records per partition of a request, on average, at most
--- parameter least_per_s = 100: requests per second, at least
+-- parameter largest_bytes = 1600: maximum mean of the bytes of records per partition of a request
+-- parameter least_per_s = 100: minimum requests per second
 WITH sent AS (
     SELECT
         client_id,

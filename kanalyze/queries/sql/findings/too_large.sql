@@ -1,10 +1,10 @@
 -- Records that are too large for the topic.
 --
 -- severity: 84
--- sure: certain: the broker's answer says it.
--- why: The records are not written; sending them again does not help, and the client gives them up.
--- repair: Smaller records, or a larger max.message.bytes of the topic (message.max.bytes of the broker), with replica.fetch.max.bytes and the consumers' limits; keep max.request.size and batch.size of the client below it.
--- parameter least_requests = 1: requests that were refused, at least
+-- sure: certain: the broker's response says so.
+-- why: The records are not written; retries do not help, and the client drops them.
+-- repair: Send smaller records, or raise max.message.bytes of the topic (message.max.bytes of the broker), with replica.fetch.max.bytes and the consumers' limits; keep max.request.size and batch.size of the client below it.
+-- parameter least_requests = 1: minimum number of refused requests
 SELECT
     error_name,
     api_name,

@@ -3,9 +3,9 @@
 -- severity: 80
 -- sure: likely: no response was captured before the connection closed, and nothing of the connection is missing.
 -- why: The client waits for its request.timeout.ms, closes the connection, and tries again elsewhere.
--- repair: Look at what the broker did at that time: a long garbage collection, a full request queue, a disk that hangs, an end without a goodbye (kernel log, out of memory).
--- parameter least_wait_s = 1: seconds that it had been waited for, at least; of a Fetch beyond its max.wait
--- parameter most_retransmissions = 2: packets that the client sent again, at most; with more of them it is `sent_into_nothing`
+-- repair: Look at what the broker did at that time: a long garbage collection, a full request queue, a disk that hangs, a crash (kernel log, out of memory).
+-- parameter least_wait_s = 1: minimum seconds that the client waited; for a Fetch, in addition to its max.wait
+-- parameter most_retransmissions = 2: maximum number of packets that the client retransmitted; with more it is `sent_into_nothing`
 WITH waiting AS (
     SELECT
         requests.client_id,

@@ -1,12 +1,12 @@
--- Addresses that a broker tells its clients, and where nobody answers.
+-- Addresses that a broker advertises to clients, but that cannot be reached.
 --
 -- severity: 84
 -- show: connections
 -- tables: metadata
--- sure: likely: Metadata named the address, and no connection to it came to anything in this capture.
--- why: Clients reach the broker that they were given to begin with, and none of those that it names: they work on no partition that such a broker leads.
--- repair: advertised.listeners of the broker has to be what its clients can reach: the name or address outside of the container, the pod or the NAT, and the port that is open there. A firewall in between looks the same.
--- parameter least_attempts = 1: connections that came to nothing, at least
+-- sure: likely: Metadata named the address, and no connection to it succeeded in this capture.
+-- why: Clients reach the bootstrap broker that they were configured with, but none of those that it names: they cannot use a partition that such a broker leads.
+-- repair: Set advertised.listeners of the broker to what its clients can reach: the name or address outside the container, the pod or the NAT, and the port that is open there. A firewall in between looks the same.
+-- parameter least_attempts = 1: minimum number of failed connections
 WITH attempts AS (
     SELECT
         broker_ip,
@@ -57,7 +57,7 @@ SELECT
     concat(
         max(vain.attempts), ' attempts of ', max(vain.clients), ' clients to connect to ',
         array_to_string(list_sort(list(concat(named.host, ':', named.port))), ', '),
-        ', as Metadata told them: ', max(vain.refused), ' refused, ',
+        ', as named by Metadata: ', max(vain.refused), ' refused, ',
         max(vain.attempts) - max(vain.refused), ' without any answer (', max(vain.repeated), ' SYNs sent again)'
     ) AS what,
     max(vain.attempts) AS weight,

@@ -1,4 +1,4 @@
--- The most frequent APIs, and their numbers on the page; responses without a request are one.
+-- The most frequent APIs, and their numbers on the page; orphan responses have one number.
 SELECT
     wire,
     api_key,

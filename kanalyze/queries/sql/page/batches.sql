@@ -1,4 +1,4 @@
--- What was produced to and fetched from partitions, by codec and all that the page filters by.
+-- Produced and fetched amounts of partitions, by codec and all dimensions of the page.
 --
 -- What a broker refused is not counted.
 SELECT

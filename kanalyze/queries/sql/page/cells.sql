@@ -1,7 +1,7 @@
--- Sums of requests by all that the page filters by, and by spans of time.
+-- Sums of requests by all dimensions of the page, and by spans of time.
 --
--- A request counts when it begins. `latencies` says how many latencies lie in each bin: bin b has
--- those from 1.1^b ns on, below 1.1^(b + 1) ns.
+-- A request counts when it begins. `latencies` has the number of latencies in each bin: bin b has
+-- those from 1.1^b ns to below 1.1^(b + 1) ns.
 SELECT
     CASE WHEN client < $clients THEN client ELSE -1 END AS client,
     CASE WHEN api < $apis THEN api ELSE -1 END AS api,

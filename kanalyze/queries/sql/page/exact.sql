@@ -1,4 +1,4 @@
--- Quantiles of latency, by what is asked for, as `quantiles` has them.
+-- Exact quantiles of latency by the given keys, from `quantiles`.
 WITH binned AS (
     SELECT
         waited,

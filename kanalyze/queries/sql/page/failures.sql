@@ -1,7 +1,7 @@
--- Error codes of responses by all that the page filters by.
+-- Error codes of responses by all dimensions of the page.
 --
--- A code that is of no topic stands here once for each topic of its request; but for one of them,
--- `is_again` is true.
+-- A code without a topic is here once for each topic of its request; all but one of these lines
+-- have `is_again`.
 SELECT
     coalesce(page_codes.ix, -1) AS code,
     CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,

@@ -1,8 +1,8 @@
--- Where the time of requests went, in sums by all that the page filters by.
+-- The parts of the time of requests, as sums by all dimensions of the page.
 --
--- Of the requests whose parts are known, without those that waited on purpose: those that the table
--- `latency_parts` of the report counts. The six parts add up to the total time of these requests;
--- `client_network_ns` comes on top, and is known of `client_network_rows` of them.
+-- These are the requests whose parts are known and that did not wait on purpose, as in the report's
+-- table `latency_parts`. The six parts add up to the total time of these requests.
+-- `client_network_ns` is not included; it is known for `client_network_rows` of them.
 SELECT
     CASE WHEN r.client < $clients THEN r.client ELSE -1 END AS client,
     CASE WHEN r.api < $apis THEN r.api ELSE -1 END AS api,

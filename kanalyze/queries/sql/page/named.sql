@@ -1,6 +1,6 @@
--- What each request carried of each topic that it names, by the number of the topic.
+-- The records of each topic in each request, by the number of the topic.
 --
--- Records are without what a broker refused.
+-- Records that a broker refused are left out.
 SELECT
     partitions.request_id,
     CASE

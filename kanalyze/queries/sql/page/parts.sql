@@ -1,4 +1,4 @@
--- The partitions with most bytes, and their numbers on the page.
+-- The partitions with the most bytes, and their numbers on the page.
 SELECT
     coalesce(topic, topic_id) AS topic,
     "partition",

@@ -1,7 +1,7 @@
--- Requests by the numbers of what they name, once for each of their topics.
+-- Requests with the numbers of their names, once for each of their topics.
 --
--- -1 is what has no number of its own, -2 is none. A request that names several topics stands here
--- several times: but for one of them, `is_again` is true. Records are those of the topic.
+-- -1 is a name without a number of its own, -2 is no name. A request with several topics is here
+-- several times; all but one of these lines have `is_again`. Records are those of the topic.
 SELECT
     measured.request_id,
     coalesce(page_clients.ix, -1) AS client,

@@ -1,4 +1,4 @@
--- The requests that name several topics, each with the first of them.
+-- The requests with several topics, each with its first topic.
 SELECT
     request_id,
     min(topic) AS first_topic

@@ -1,4 +1,4 @@
--- The slowest requests of all, and of each client with each API; what waited is left out.
+-- The slowest requests of all, and of each client with each API, without those that waited.
 WITH ranked AS (
     SELECT
         request_id,

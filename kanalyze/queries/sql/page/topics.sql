@@ -1,5 +1,5 @@
--- The topics that most requests name, and their numbers on the page; one of which only the id was
--- seen stands by that.
+-- The topics with the most requests, and their numbers on the page; a topic whose name is unknown
+-- has its id.
 WITH named AS (
     SELECT coalesce(topic, topic_id) AS name
     FROM partitions

@@ -1,9 +1,9 @@
--- What went over one connection, in order?
+-- Which requests went over one connection, in order?
 --
--- Takes a parameter, the connection as other rows name it, such as 10.0.0.7:51812>10.0.0.2:9092.
--- `at_ms` counts from the first request seen on it. Ports are used again: `connection_number` tells
--- one connection on the same pair of addresses from the next. Packet numbers lead back into the
--- capture (tcpdump, Wireshark). An answer without its request has no time of one, and comes last.
+-- The parameter is a connection as in other rows, such as 10.0.0.7:51812>10.0.0.2:9092. `at_ms` is
+-- the time since the first request captured on it. Ports are used again: `connection_number`
+-- distinguishes connections with the same pair of addresses. Packet numbers are those of the
+-- capture (tcpdump, Wireshark). A response without its request has no request time, and is last.
 SELECT
     connection_number,
     (request_start_ns - min(request_start_ns) OVER of_connection) / 1e6 AS at_ms,

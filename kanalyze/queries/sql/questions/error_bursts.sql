@@ -1,9 +1,9 @@
 -- In which minutes were there many more errors than in the rest of their day?
 --
--- An error is a response with an error code at any level: status 'error'. `expected` is how many a
--- minute of so many requests would have, had it the rate of the other minutes of its day. A minute
--- is a burst with three times as many and ten more than that: ten, since a rate over few requests
--- is chance. A day of one minute has nothing to be compared with, and no bursts.
+-- An error is a response with an error code at any level: status 'error'. `expected` is the number
+-- of errors in a minute if its requests failed at the rate of the other minutes of its day. A minute
+-- is a burst if it has three times as many errors, and at least ten more: with few requests, a high
+-- rate may be chance. A day of one minute cannot be compared, and has no bursts.
 WITH minutes AS (
     SELECT
         date_trunc('minute', make_timestamp(request_start_ns // 1000)) AS minute,

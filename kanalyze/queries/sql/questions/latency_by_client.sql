@@ -1,11 +1,12 @@
 -- How long does each client wait for the brokers, day by day?
 --
--- latency_ns is the time from the last byte of a request to the first byte of its response, as
--- seen where the capture was made. Left out: requests without a response, and those that the
--- broker held back on purpose (`waited`: a Fetch until there is data, a JoinGroup until all members
--- have come): they say nothing of work. `waited` is null for most, so "is not true", not "is false".
+-- latency_ns is the time from the last byte of a request to the first byte of its response, at the
+-- capture point. Left out are requests without a response, and those that the broker held back on
+-- purpose (`waited`: a Fetch that waits for data, a JoinGroup that waits for all members), because
+-- their latency is not a measure of work. `waited` is null for most, so the condition is "is not
+-- true", not "is false".
 --
--- The percentiles are exact. Days are those of UTC; on Spark those of the session's time zone
+-- The percentiles are exact. Days are UTC days; on Spark they are days of the session's time zone
 -- (spark.sql.session.timeZone), which is UTC in sessions that kanalyze starts.
 SELECT
     CAST(make_timestamp(request_start_ns // 1000) AS DATE) AS day,

@@ -1,13 +1,12 @@
--- Who still sends requests that Kafka 4.0 and later do not take?
+-- Who still sends requests that Kafka 4.0 and later do not accept?
 --
--- Kafka 4.0 removed old versions of requests (KIP-896), and with ZooKeeper the requests that brokers
--- and controllers sent to one another by it. `first_version` is the oldest that 4.0 takes, null for
--- requests that it takes in no version; Kafka 0.7 went long before.
+-- Kafka 4.0 removed old versions of requests (KIP-896), and together with ZooKeeper the requests
+-- between brokers and controllers that needed it. `first_version` is the oldest version that 4.0
+-- accepts; null for requests that it accepts in no version. Kafka 0.7 was removed long before.
 --
--- A client sends the newest version that it and the broker both know. To an old broker a new client
--- sends old versions too: it is not to blame, and `client_software_version` says so, where the
--- client tells it (ApiVersions 3 and later). What never gets to a broker is seen here as well: the
--- requests of a client that the broker turned away.
+-- A client sends the newest version that both it and the broker know. So a new client sends old
+-- versions to an old broker and is not the cause; `client_software_version` shows this if the client
+-- sends it (ApiVersions 3 and later). Requests that a broker rejects are included.
 SELECT
     client_id,
     client_ip,

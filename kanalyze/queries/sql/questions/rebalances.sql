@@ -1,11 +1,11 @@
 -- Which consumer groups lose the most time to rebalances?
 --
--- In a rebalance every member sends JoinGroup, which the coordinator answers when all have come or
+-- In a rebalance every member sends JoinGroup, which the coordinator answers when all have joined or
 -- the rebalance timeout is over, and then SyncGroup, which it answers when the leader has assigned
--- the partitions. All that time the member consumes nothing (with eager assignors), so the times of
--- both are added up over the members. Groups of the protocol of KIP-848 (ConsumerGroupHeartbeat)
--- have no such pauses and do not appear. Members are told apart by client: a member id changes with
--- each joining anew.
+-- the partitions. During that time the member consumes nothing (with eager assignors), so the times
+-- of both are summed over the members. Groups with the protocol of KIP-848
+-- (ConsumerGroupHeartbeat) have no such pauses and are not listed. Members are counted by client,
+-- because a member gets a new member id when it joins again.
 SELECT
     group_id,
     count(*) FILTER (WHERE api_name = 'JoinGroup') AS joins,

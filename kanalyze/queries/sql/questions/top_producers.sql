@@ -1,12 +1,12 @@
 -- Who produces the most bytes?
 --
--- A producer is a client id at an address, under a user where one was seen (SASL/PLAIN, SCRAM).
--- `record_bytes` are those of the batches as they go over the wire, refused ones included;
--- `bytes_per_request` is low where batches are small (see linger.ms, batch.size).
+-- A producer is a client id at an address, with its user if one was seen (SASL/PLAIN, SCRAM).
+-- `record_bytes` is the size of batches on the wire, including refused ones. `bytes_per_request` is
+-- low if batches are small (see linger.ms, batch.size).
 WITH produces AS (
     SELECT *
     FROM requests
-    WHERE api_name IN ('Produce', 'MultiProduce') -- the second is of Kafka 0.7
+    WHERE api_name IN ('Produce', 'MultiProduce') -- MultiProduce is of Kafka 0.7
 ),
 sums AS (
     SELECT

@@ -1,11 +1,11 @@
 -- How much is produced to and fetched from each topic, hour by hour?
 --
--- A request names many partitions, so they are taken out of their list first. What a broker refused
--- (an error code on the partition) was not written; what it never answered is counted. Bytes are
--- those of record batches as they go over the wire: compressed, and for followers too, which fetch
--- like consumers do. Where records could not be counted (not all of the batch headers are in the
--- capture) `record_count` is null: the sums are a lower bound then, and `uncounted` says how many
--- partitions of requests add nothing to them. A topic of which only the id was seen goes by that.
+-- A request has a list of partitions, which is unnested first. What a broker refused (an error code
+-- on the partition) was not written; what it never answered is counted. Bytes are those of record
+-- batches on the wire: compressed, and including fetches of followers. `record_count` is null if
+-- records could not be counted, because not all batch headers are in the capture. Then the sums are
+-- a lower bound, and `uncounted` is the number of partitions of requests that they do not include.
+-- A topic whose name is unknown has its id.
 WITH parts AS (
     SELECT
         date_trunc('hour', make_timestamp(request_start_ns // 1000)) AS hour,
@@ -15,7 +15,7 @@ WITH parts AS (
         record_bytes
     FROM partitions
     WHERE
-        -- The names with Multi are those of Kafka 0.7.
+        -- APIs with Multi are of Kafka 0.7.
         api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
         AND request_start_ns IS NOT NULL
         AND coalesce(error_code, 0) = 0

@@ -1,8 +1,8 @@
 -- Requests by API.
 --
--- Counts are of all requests; latencies are of those that did not wait on purpose, those of the
--- others stand in `waited`. Responses without a request are the line whose `api_key` is null.
--- Records are null for APIs that carry none; what a broker refused is not among them.
+-- Counts are of all requests. Latencies are of requests that did not wait on purpose; those of the
+-- others are in `waited`. Orphan responses are the line whose `api_key` is null. Records are null
+-- for APIs without records; records that a broker refused are left out.
 WITH counted AS (
     SELECT
         wire,

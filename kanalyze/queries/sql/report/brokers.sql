@@ -1,7 +1,7 @@
 -- Requests by broker.
 --
--- Latencies are of requests that did not wait on purpose; of the brokers beyond the busiest they are
--- not given.
+-- Latencies are of requests that did not wait on purpose. The line of other brokers, which sums up
+-- all but the busiest, has none.
 WITH busiest AS (
     SELECT
         broker_ip,

@@ -1,4 +1,4 @@
--- Requests by client id and API: who is slow with what.
+-- Requests by client id and API: which client is slow with which API.
 --
 -- Latencies are of requests that did not wait on purpose.
 WITH counted AS (

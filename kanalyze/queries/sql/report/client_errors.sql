@@ -1,4 +1,4 @@
--- Error codes by client id: whose errors these are.
+-- Error codes by client id.
 SELECT
     client_id,
     api_name,

@@ -1,4 +1,4 @@
--- Who calls itself by a client id: addresses, software, users.
+-- The addresses, software and users of each client id.
 SELECT
     client_id,
     client_ip,

@@ -1,7 +1,8 @@
 -- Requests by client id.
 --
--- A response does not name its client: responses without a request are left out. Latencies are of
--- requests that did not wait on purpose; of the clients beyond the busiest they are not given.
+-- A response does not name its client, so orphan responses are left out. Latencies are of requests
+-- that did not wait on purpose. The line of other clients, which sums up all but the busiest, has
+-- none.
 WITH busiest AS (
     SELECT
         client_id,

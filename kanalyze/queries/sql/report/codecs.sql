@@ -1,4 +1,4 @@
--- How clients pack what they produce: codec, and sizes for each partition of a request.
+-- Batches of producers: codec, and sizes of each partition of a request.
 WITH used AS (
     SELECT
         client_id,

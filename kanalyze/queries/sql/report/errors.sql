@@ -1,4 +1,4 @@
--- Error codes by API and topic: every code in a response counts.
+-- Error codes by API and topic; every code in a response counts.
 WITH frequent AS (
     SELECT
         api_name,

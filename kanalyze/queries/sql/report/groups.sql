@@ -1,8 +1,8 @@
 -- Requests by consumer group, and how long its members waited in rebalances.
 --
--- In a rebalance each member sends JoinGroup, which the broker answers once all have come, and
--- SyncGroup, which it answers once the leader has assigned the partitions. `rebalance_time_ns` is
--- the time of both, added up over the members. Groups of the newer protocol (KIP-848) send neither.
+-- In a rebalance each member sends JoinGroup, which the broker answers when all have joined, and
+-- SyncGroup, which it answers when the leader has assigned the partitions. `rebalance_time_ns` is
+-- the time of both, summed over the members. Groups of the newer protocol (KIP-848) send neither.
 WITH busiest AS (
     SELECT group_id
     FROM measured

@@ -1,8 +1,8 @@
--- Where the time of requests went, by API and broker: sending, network, broker.
+-- The parts of the time of requests, by API and broker: sending, network, broker.
 --
--- Of the requests whose parts are known, without those that waited on purpose. The parts add up to
--- `total_time_ns`, but for `client_network_ns`, which comes on top; `per_mille` is of the sum of
--- `total_time_ns`. Where the capture was taken stands with each line, for the network is divided
+-- These are the requests whose parts are known and that did not wait on purpose. The parts add up to
+-- `total_time_ns`, except `client_network_ns`, which is not included. `per_mille` is the share of
+-- the sum of `total_time_ns`. Each line is for one capture point, because the network is divided
 -- there.
 SELECT
     api_name,

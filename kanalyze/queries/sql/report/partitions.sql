@@ -1,6 +1,6 @@
--- What was produced to and fetched from each partition, most bytes first.
+-- Records produced to and fetched from each partition, most bytes first.
 --
--- What a broker refused is not counted.
+-- Records that a broker refused are not counted.
 WITH sides AS (
     SELECT
         topic,

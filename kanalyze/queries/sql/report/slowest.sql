@@ -1,6 +1,6 @@
--- The requests with the highest latency; those that waited on purpose are left out.
+-- The requests with the highest latency, without those that waited on purpose.
 --
--- Of equal latencies the earlier request stands first.
+-- If latencies are equal, the earlier request comes first.
 SELECT
     capture,
     connection,

@@ -1,4 +1,4 @@
--- The spans of time of the report, in one line; none without events.
+-- The spans of time of the report, in one line; no line if there are no events.
 SELECT
     start_ns,
     bucket_ns,

@@ -1,7 +1,7 @@
 -- Latency of producing to and fetching from each topic.
 --
--- A request counts once for each of its topics; those that waited on purpose are left out. Topics of
--- which only the id was seen stand by it.
+-- A request counts once for each of its topics; those that waited on purpose are left out. A topic
+-- whose name is unknown has its id.
 SELECT
     key_1 AS topic,
     key_2 AS topic_id,

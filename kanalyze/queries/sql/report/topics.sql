@@ -1,7 +1,7 @@
--- What was produced to and fetched from each topic, and its errors.
+-- Records produced to and fetched from each topic, and its errors.
 --
--- A topic of which only the id was seen stands by its id. What a broker refused is not counted;
--- `..._known` is false where there were records whose number is not known.
+-- A topic whose name is unknown has its id. Records that a broker refused are not counted;
+-- `..._known` is false if there were records whose number is unknown.
 WITH parts AS (
     SELECT
         request_id,

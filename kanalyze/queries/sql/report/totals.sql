@@ -1,7 +1,7 @@
 -- All requests in one line.
 --
--- `produced` and `fetched` are what went through, without what a broker refused; `..._known` is
--- false where there were records whose number is not known.
+-- `produced` and `fetched` leave out what a broker refused; `..._known` is false if there were
+-- records whose number is unknown.
 SELECT
     count(*) AS "rows",
     count(*) FILTER (WHERE is_request) AS requests,

@@ -1,6 +1,6 @@
--- Requests as in `measured`, with the records that went through.
+-- Requests as in `measured`, with their records.
 --
--- What a broker refused is not among them.
+-- Records that a broker refused are left out.
 WITH refused AS (
     SELECT
         request_id,

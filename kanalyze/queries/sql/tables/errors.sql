@@ -1,4 +1,4 @@
--- Error codes of responses, one in a line, with what matters of the request.
+-- Error codes of responses, one per line, with some columns of the request.
 SELECT
     r.request_id,
     r.capture,

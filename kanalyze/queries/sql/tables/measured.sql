@@ -1,8 +1,8 @@
--- Requests, with what every report asks of them.
+-- Requests, with columns that every report needs.
 --
--- `work_latency_ns` and `work_total_time_ns` are null where the broker held the answer back on
--- purpose, or where there is no answer: they tell how slow broker and network are. Amounts of one
--- bin differ by less than 0.4 %.
+-- `work_latency_ns` and `work_total_time_ns` are null if the broker held the response back on
+-- purpose, or if there is no response: they measure how slow broker and network are. Amounts in the
+-- same bin differ by less than 0.4 %.
 SELECT
     *,
     status <> 'orphan_response' AS is_request,
@@ -15,7 +15,7 @@ SELECT
     CAST(sign(latency_ns) * floor(ln(abs(latency_ns) + 1) * 252) AS INTEGER) AS latency_bin,
     CAST(sign(total_time_ns) * floor(ln(abs(total_time_ns) + 1) * 252) AS INTEGER)
         AS total_time_bin,
-    -- Records there were, but how many is not known.
+    -- There were records, but their number is unknown.
     record_count IS NULL AND CASE
         WHEN api_name IN ('Produce', 'MultiProduce')
             THEN array_length(partitions) > 0 OR status = 'malformed'

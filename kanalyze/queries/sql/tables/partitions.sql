@@ -1,4 +1,4 @@
--- Partitions of requests, one in a line, with what matters of the request.
+-- Partitions of requests, one per line, with some columns of the request.
 SELECT
     r.request_id,
     r.capture,

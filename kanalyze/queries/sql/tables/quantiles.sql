@@ -1,17 +1,17 @@
--- Count, mean and quantiles of amounts, for each API, client, broker, topic, ... apart.
+-- Count, mean and quantiles of amounts, for each API, client, broker, topic, ...
 --
--- kept: most tables of a report ask for it.
+-- kept: most tables of a report need it.
 --
--- `subject` says what `key_1` to `key_3` are: of `api` wire, api_key, api_name; of `client`
--- client_id; of `client_api` client_id, api_name; of `broker` broker_ip, broker_port; of `time` the
--- start of a span of `time_buckets`; of `topic` topic, topic_id, api_name, where a request counts
--- once; of `codec` client_id, codec, where a partition of a Produce counts. `measure` says what is
--- measured: `latency_ns`, `total_time_ns`, `record_bytes`, `record_count`. Requests that waited on
--- purpose stand apart.
+-- `subject` defines `key_1` to `key_3`: for `api` wire, api_key, api_name; for `client` client_id;
+-- for `client_api` client_id, api_name; for `broker` broker_ip, broker_port; for `time` the start of
+-- a span of `time_buckets`; for `topic` topic, topic_id, api_name, where a request counts once; for
+-- `codec` client_id, codec, where each partition of a Produce counts. `measure` is the measured
+-- amount: `latency_ns`, `total_time_ns`, `record_bytes`, `record_count`. Requests that waited on
+-- purpose have lines of their own.
 --
--- Quantiles are by nearest rank. Amounts are counted in bins that are e^(1/252) wide. The amount of
--- a rank is the least or the greatest of its bin where that is its place, else the middle between
--- them: exact where a bin has two amounts, and within 0.4 % in all.
+-- Quantiles are by nearest rank. Amounts are counted in bins of width e^(1/252). The amount at a rank
+-- is the minimum or maximum of its bin if that is the rank's place, else the middle between them. So
+-- it is exact for bins with two amounts, and within 0.4 % otherwise.
 WITH latencies AS (
     SELECT
         wire,

@@ -1,8 +1,8 @@
--- Error codes in answers by code, API, client and topic: since when, how often, in bursts.
+-- Error codes in responses by code, API, client and topic: when, how often, in bursts.
 --
--- A burst ends where 10 s go by without such a code. `asked` counts the requests of that API that
--- the client sent in all; one answer may have a code for several partitions. `refused_text` and
--- `span_text` are the same as words, for findings.
+-- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
+-- client; one response may have a code for several partitions. `refused_text` and `span_text` say
+-- the same in words, for findings.
 WITH codes AS (
     SELECT
         *,

@@ -1,6 +1,6 @@
--- The oldest version of an API that Kafka 4.0 takes, where it dropped some (KIP-896).
+-- The oldest version that Kafka 4.0 accepts, of each API with removed versions (KIP-896).
 --
--- 32767, above all versions: it takes none.
+-- 32767 is above all versions: no version is accepted.
 SELECT *
 FROM (
     VALUES

@@ -1,9 +1,9 @@
--- Where spans of time begin, how wide they are, and how many there are, in one line.
+-- The spans of time: the first beginning, their width and their number, in one line.
 --
--- kept: every series asks for it.
+-- kept: every series needs it.
 --
--- They are 1 ms, 2 ms, 4 ms, ... wide, the narrowest of which there are at most 240 from the first
--- event to the last, and begin at multiples of their width since 1970. Without events there are
+-- The width is 1 ms, 2 ms, 4 ms, ...: the smallest with at most 240 spans from the first event to
+-- the last. Spans begin at multiples of their width since 1970. Without events there are none.
 -- none.
 WITH extent AS (
     SELECT

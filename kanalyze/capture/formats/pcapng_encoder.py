@@ -1,0 +1,184 @@
+"""Blocks of pcapng files, as bytes.
+
+In: packets as columns, comments, interfaces. Out: bytes. Must not know: files, nor which packets
+are chosen.
+
+The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. Files are little-endian, times in
+nanoseconds.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kanalyze.model.packet_arrays import PacketArrays, overlapping
+from kanalyze.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kanalyze.model.packets import PacketBatch
+
+__all__ = [
+    "LONGEST_OWN_BEGIN",
+    "PacketBlocks",
+    "begins_as_own",
+    "decryption_secrets",
+    "interface_description",
+    "numbered",
+    "section_header",
+]
+
+_SECTION: Final = 0x0A0D0D0A
+_BYTE_ORDER: Final = 0x1A2B3C4D
+_UNKNOWN_LENGTH: Final = -1
+_INTERFACE: Final = 1
+_ENHANCED: Final = 6
+_SECRETS: Final = 10
+_APPLICATION: Final = f"kanalyze {__version__}".encode()
+LONGEST_OWN_BEGIN: Final = len(_APPLICATION) + 64
+"""Bytes that :func:`begins_as_own` looks at, at most."""
+
+_END: Final = 0
+_COMMENT: Final = 1
+_USER_APPLICATION: Final = 4
+_INTERFACE_NAME: Final = 2
+_INTERFACE_FILTER: Final = 11
+_FILTER_AS_TEXT: Final = b"\0"
+_RESOLUTION: Final = 9
+_NANOSECONDS: Final = b"\x09"
+_MAX_OPTION_BYTES: Final = 0xFFFF
+
+_PACKET: Final = np.dtype(
+    [
+        ("kind", "<u4"),
+        ("length", "<u4"),
+        ("interface", "<u4"),
+        ("time_high", "<u4"),
+        ("time_low", "<u4"),
+        ("captured", "<u4"),
+        ("wire", "<u4"),
+    ]
+)
+_PACKET_FRAME_BYTES: Final = _PACKET.itemsize + 4
+"""The fields before a packet, and the block length behind it."""
+
+
+def section_header() -> bytes:
+    """Return the block that a file begins with; it names kanalyze as the program."""
+    fields = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
+    return _block(_SECTION, fields + _option(_USER_APPLICATION, _APPLICATION) + _end())
+
+
+def begins_as_own(begin: bytes) -> bool:
+    """Tell whether a file with this beginning was written by kanalyze."""
+    return begin[:4] == struct.pack("<I", _SECTION) and b"kanalyze" in begin
+
+
+def interface_description(link_type: int, *, name: str = "", packet_filter: str = "") -> bytes:
+    """Return the block of an interface; empty texts are left out."""
+    options = b""
+    if name:
+        options += _option(_INTERFACE_NAME, _text(name))
+    options += _option(_RESOLUTION, _NANOSECONDS)
+    if packet_filter:
+        options += _option(_INTERFACE_FILTER, _FILTER_AS_TEXT + _text(packet_filter))
+    return _block(_INTERFACE, struct.pack("<HHI", link_type, 0, 0) + options + _end())
+
+
+def decryption_secrets(kind: int, data: bytes) -> bytes:
+    """Return a block of secrets; ``kind`` as in :class:`~.file_metadata.DecryptionSecrets`."""
+    padded = data + bytes(-len(data) % 4)
+    return _block(_SECRETS, struct.pack("<II", kind, len(data)) + padded)
+
+
+def numbered(link_types: Iterable[int], first: int) -> dict[int, int]:
+    """Return the numbers of new interfaces, from ``first`` on, by link type."""
+    return {link_type: first + place for place, link_type in enumerate(link_types)}
+
+
+class PacketBlocks:
+    """The blocks of some packets, whose size is known before they are encoded."""
+
+    def __init__(self, packets: PacketBatch, comments: Mapping[int, Sequence[str]]) -> None:
+        """Lay them out; ``comments`` are texts by index of the packet.
+
+        Characters that UTF-8 does not have are escaped, and each text is cut at 65,535 bytes.
+        """
+        self._packets = PacketArrays.of(packets)
+        self._options = {row: _comment_options(texts) for row, texts in comments.items()}
+        self._offsets = _offsets(self._packets, self._options)
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of all blocks."""
+        return int(self._offsets[-1])
+
+    @property
+    def link_types(self) -> list[int]:
+        """The link types of the packets, each once, rising."""
+        found: list[int] = np.unique(self._packets.link_type).tolist()
+        return found
+
+    def encoded(self, interfaces: Mapping[int, int]) -> bytearray:
+        """Return the blocks, in the order of the packets.
+
+        ``interfaces`` has the number of the interface of each link type.
+        """
+        packets, offsets = self._packets, self._offsets
+        begins, lengths = offsets[:-1], np.diff(offsets)
+        fields = np.empty(len(packets), _PACKET)
+        time_ns = np.maximum(packets.time_ns, 0)
+        fields["kind"], fields["length"] = _ENHANCED, lengths
+        types, type_of = np.unique(packets.link_type, return_inverse=True)
+        fields["interface"] = np.array([interfaces[each] for each in types.tolist()])[type_of]
+        fields["time_high"], fields["time_low"] = time_ns >> 32, time_ns & 0xFFFFFFFF
+        fields["captured"], fields["wire"] = packets.captured_bytes, packets.wire_bytes
+        data = bytearray(int(offsets[-1]))
+        view = memoryview(data)
+        overlapping(view, f"V{_PACKET.itemsize}")[begins] = fields.view(f"V{_PACKET.itemsize}")
+        overlapping(view, "<u4")[offsets[1:] - 4] = lengths
+        # Copying packet by packet is faster than indexing by byte.
+        sources = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
+        targets = (begins + _PACKET.itemsize).tolist()
+        for target, (source, size) in zip(targets, sources, strict=True):
+            view[target : target + size] = packets.buffer[source : source + size]
+        for row, option in self._options.items():
+            end = int(offsets[row + 1]) - 4
+            view[end - len(option) : end] = option
+        return data
+
+
+def _offsets(packets: PacketArrays, options: Mapping[int, bytes]) -> NDArray[np.int64]:
+    """Return the offset of the block of each packet, and the end of the last one."""
+    lengths = (packets.captured_bytes + 3 & ~3) + _PACKET_FRAME_BYTES
+    for row, option in options.items():
+        lengths[row] += len(option)
+    return np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _comment_options(texts: Sequence[str]) -> bytes:
+    return b"".join(_option(_COMMENT, _text(text)) for text in texts) + _end()
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _option(code: int, value: bytes) -> bytes:
+    value = value[:_MAX_OPTION_BYTES]
+    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def _end() -> bytes:
+    return struct.pack("<HH", _END, 0)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + length + body + length

@@ -1,0 +1,140 @@
+"""``kanalyze extract``: the packets of requests, as a capture."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.api.filters import make_filter
+from kanalyze.cli.analyze import (
+    analysis_of,
+    catalog_of,
+    filters_of,
+    key_log_of,
+    progress_bar,
+    report_if_none,
+    worker_count,
+)
+from kanalyze.cli.arguments import parser
+from kanalyze.cli.console import print_message
+from kanalyze.common.times import parse_duration_ns
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.extraction.extract import Extent, Selected, extract_packets
+from kanalyze.tls.keylog import KeyLog
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from kanalyze.extraction.extract import Extracted
+    from kanalyze.tables.filters import RowFilter
+
+__all__ = ["extract"]
+
+_WITH_VALUE: Final = frozenset(
+    f"--{name}"
+    for name in (
+        *("api", "client-id", "client-ip", "broker", "topic", "partition", "group", "status"),
+        *("error", "slower-than", "since", "until", "kind"),
+    )
+)
+"""Options of findings that have a value."""
+
+
+def extract(arguments: argparse.Namespace) -> None:
+    """Write the packets of requests to a capture; raises KanalyzeError and OSError."""
+    catalog = catalog_of(arguments)
+    around_ns = parse_duration_ns(arguments.around) if arguments.around else 0
+    extent = Extent(around_ns, arguments.with_handshake, arguments.whole_connections)
+    # The packets have users' data, so only the owner may read the file.
+    output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
+    if arguments.finding:
+        selected = _of_findings(arguments)
+    else:
+        selected = Selected([make_filter(catalog, **filters_of(arguments))])
+    analysis = analysis_of(arguments, catalog=catalog, filtered=False)
+    with closing(analysis), progress_bar(analysis, arguments.output):
+        extracted = extract_packets(
+            analysis,
+            selected,
+            output,
+            extent,
+            key_log=_own_key_log(arguments) if arguments.with_secrets else None,
+        )
+    if not extracted.connections:
+        report_if_none(0, arguments, analysis)
+    elif arguments.output != STANDARD_OUTPUT:
+        sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
+    if extracted.decrypted_connections and not arguments.with_secrets:
+        print_message(
+            f"{arguments.output}: packets with TLS stay encrypted; "
+            "--with-secrets puts their secrets beside them"
+        )
+
+
+def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
+    """Return the key log of the arguments once more; an empty one if there is none."""
+    return key_log_of(arguments) or KeyLog()
+
+
+def _of_findings(arguments: argparse.Namespace) -> Selected:
+    """Search for findings, and return the filters of their rows; raises UsageError if none."""
+    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
+    from kanalyze.queries.findings import finding_kinds
+
+    wanted = set(arguments.finding)
+    kinds = finding_kinds()
+    known = sorted(kind.query.name for kind in kinds)
+    for name in sorted(wanted.difference(known)):
+        raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
+    kinds = [kind for kind in kinds if kind.query.name in wanted]
+    analysis = analysis_of(arguments)
+    with opened_tables(
+        analysis,
+        tables_of(kinds),
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=worker_count(arguments),
+        progress=progress_bar(analysis, arguments.output),
+    ) as tables:
+        findings = report_on(tables, kinds)["findings"]
+    of_requests = [each for each in findings if each["command"] == "requests"]
+    of_connections = [each for each in findings if each["command"] == "connections"]
+    return Selected(
+        [_rows_of_finding(each) for each in of_requests],
+        [_rows_of_finding(each) for each in of_connections],
+    )
+
+
+def _rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
+    """Return the filter of the rows that a finding is about, in its span of time."""
+    words = _joined(finding["options"])
+    options = parser().parse_args([finding["command"], *words, "CAPTURE"])
+    row_filter = make_filter(**filters_of(options))
+    return row_filter.between(finding["first_time_ns"], finding["last_time_ns"])
+
+
+def _joined(options: Sequence[str]) -> list[str]:
+    """Join options with their values, because a value may begin with a dash."""
+    joined: list[str] = []
+    for word in options:
+        if joined and joined[-1] in _WITH_VALUE:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _text(extracted: Extracted, destination: str) -> str:
+    requests, connections = extracted.requests, extracted.connections
+    text = f"{destination}: {extracted.packets:,} of {extracted.all_packets:,} packets, of "
+    if requests:
+        text += f"{requests:,} {'request' if requests == 1 else 'requests'} on "
+    text += f"{connections:,} {'connection' if connections == 1 else 'connections'}"
+    if extracted.uncommented_requests:
+        text += f"; {extracted.uncommented_requests:,} requests are too many for comments"
+    return text

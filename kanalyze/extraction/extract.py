@@ -1,0 +1,322 @@
+"""Two passes over captures: which requests match, then their packets. Begin reading here.
+
+In: an analysis without a filter, and filters. Out: a pcapng file. This module must not know the
+command line.
+
+    captures -> rows -> PacketSelection;  captures -> PacketBatch -> pcapng
+
+The packets are as they were: bytes, times, lengths, order and comments. They are numbered anew. Of
+a connection whose TLS was decrypted everything is taken up to the last packet of the last request:
+without the records before it a record cannot be decrypted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+
+from kanalyze.capture.formats.pcapng_encoder import (
+    PacketBlocks,
+    interface_description,
+    numbered,
+    section_header,
+)
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.extraction.secrets import copy_with_secrets
+from kanalyze.extraction.selection import PacketSelection, Span, span_of
+from kanalyze.model.packet_arrays import to_column
+from kanalyze.model.tcp import Endpoint
+from kanalyze.net.endpoint_filter import EndpointFilter
+from kanalyze.net.headers import HeaderReader
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.runtime.table_run import Tables
+from kanalyze.tables.columns.numpy_arrays import ints_of
+from kanalyze.tls.keylog import TLS_KEY_LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from kanalyze.capture.file_metadata import FileMetadata
+    from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.export.files import OutputFile
+    from kanalyze.model.packets import PacketBatch
+    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.filters import RowFilter
+    from kanalyze.tls.keylog import KeyLog
+
+__all__ = ["Extent", "Extracted", "Selected", "extract_packets"]
+
+_LOGIN_APIS: Final = (17, 18, 36)
+"""SaslHandshake, ApiVersions and SaslAuthenticate: what a connection begins with."""
+_NO_PORT: Final = 0
+
+
+class Selected(NamedTuple):
+    """What is looked for: rows that match any of the filters."""
+
+    requests: Sequence[RowFilter]
+    connections: Sequence[RowFilter] = ()
+    """Connections that are taken as a whole, whatever is on them."""
+
+
+class Extent(NamedTuple):
+    """How much is taken besides the packets of the requests that match."""
+
+    around_ns: int = 0
+    """Of their connections: so long before and after each request; 0 and above."""
+    with_handshake: bool = False
+    """The beginning of their connections: TCP's and TLS's handshake, ApiVersions and SASL."""
+    whole_connections: bool = False
+    """All packets of their connections."""
+
+
+class Extracted(NamedTuple):
+    """What was written."""
+
+    requests: int
+    """That match."""
+    connections: int
+    """That match, or have such requests."""
+    packets: int
+    """Written."""
+    all_packets: int
+    """Of the captures."""
+    uncommented_requests: int
+    """Requests whose packets got no comment, because there were too many."""
+    decrypted_connections: int
+    """Connections whose TLS was decrypted: in the file they are encrypted."""
+
+
+def extract_packets(
+    analysis: Analysis,
+    selected: Selected,
+    output: Callable[[], OutputFile],
+    extent: Extent,
+    key_log: KeyLog | None = None,
+) -> Extracted:
+    """Write the packets of the requests and connections that match.
+
+    Args:
+        analysis: of the captures, which are read twice; it has no filter of its own.
+        selected: what is looked for.
+        output: opens the file; it is not called if nothing matches.
+        extent: what else is taken.
+        key_log: if given, the secrets of sessions that are in the file are put into it: those of
+            this log, and those inside of the captures. It is a log of its own, not that of the
+            analysis.
+
+    Raises:
+        UsageError: a capture can be read only once, such as standard input.
+        CaptureError: a capture cannot be read.
+        OSError: the file cannot be written.
+    """
+    tables = Tables(others=True, more=frozenset())
+    analysis.start(tables)
+    captures = analysis.captures_again()
+    if captures is None:
+        analysis.close()
+        raise UsageError("extract reads captures twice: save what comes through a pipe to a file")
+    chosen = _Chosen(_on_day(selected, analysis), extent)
+    for rows in analysis.table_rows(others=tables.others):
+        for block in rows.requests:
+            chosen.add_requests(block)
+        for connection in rows.connections:
+            chosen.add_connection(connection)
+    packets = 0
+    if chosen.selection:
+        with captures, output() as file:
+            if key_log is None:
+                packets = _write(captures, chosen.selection, file.file)
+            else:
+                packets = _write_with_secrets(captures, chosen.selection, file, key_log)
+    return Extracted(
+        requests=chosen.selection.requests,
+        connections=chosen.connections,
+        packets=packets,
+        all_packets=analysis.quality.packets,
+        uncommented_requests=chosen.selection.uncommented_requests,
+        decrypted_connections=chosen.decrypted_connections,
+    )
+
+
+class _Chosen:
+    """Collects what is to be taken while rows come."""
+
+    def __init__(self, selected: Selected, extent: Extent) -> None:
+        self._selected = selected
+        self._extent = extent
+        self.selection = PacketSelection()
+        """What was chosen so far."""
+        self.decrypted_connections = 0
+        """Of those that were chosen."""
+        self._last_ns: dict[tuple[str, int], int] = {}
+        """By connection that was chosen, or that has requests that were: the end of the last."""
+        self._logins: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
+        """By open connection: the spans of the requests that begin it."""
+
+    @property
+    def connections(self) -> int:
+        """Connections that were chosen, or that have requests that were."""
+        return len(self._last_ns)
+
+    def add_requests(self, block: RowBlock) -> None:
+        """Choose from rows of requests."""
+        filters = self._selected.requests
+        numbers = sorted({number for each in filters for number in each.numbers(block)})
+        for row in block.take(numbers).rows() if numbers else []:
+            self.selection.add_request(row, self._extent.around_ns)
+            key = row.connection, row.connection_number
+            until_ns = span_of(row).until_ns + self._extent.around_ns
+            self._last_ns[key] = max(until_ns, self._last_ns.get(key, 0))
+        if self._extent.with_handshake:
+            keys = ints_of(block.columns["api_key"])
+            is_login = np.isin(keys.values, _LOGIN_APIS)
+            if keys.valid is not None:
+                is_login &= keys.valid
+            for row in block.take(np.flatnonzero(is_login).tolist()).rows():
+                self._logins[row.connection, row.connection_number].append(span_of(row))
+
+    def add_connection(self, row: ConnectionRow) -> None:
+        """Choose the beginning of a connection that is over, or all of it."""
+        key = row.connection, row.connection_number
+        logins = self._logins.pop(key, [])
+        is_chosen = any(each.matches_connection(row) for each in self._selected.connections)
+        if is_chosen:
+            self._last_ns[key] = row.end_ns
+        elif key not in self._last_ns:
+            return
+        ends = Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
+        if row.tls_decrypted:
+            self.decrypted_connections += 1
+            self.selection.add_span(*ends, Span(row.start_ns, self._last_ns[key]))
+        if is_chosen or self._extent.whole_connections:
+            self.selection.add_span(*ends, Span(row.start_ns, row.end_ns))
+            return
+        if not self._extent.with_handshake:
+            return
+        for span in logins:
+            self.selection.add_span(*ends, span)
+        if row.opened_by is not None:
+            acknowledged = row.start_ns + (row.handshake_rtt_ns or 0)
+            first = min((span.from_ns for span in logins), default=acknowledged)
+            self.selection.add_span(*ends, Span(row.start_ns, first))
+
+
+def _on_day(selected: Selected, analysis: Analysis) -> Selected:
+    """Return the filters with their times of day on the day of the first packet."""
+    if not any(each.needs_day for filters in selected for each in filters):
+        return selected
+    first_ns = analysis.first_time_ns
+    if first_ns is None:
+        return selected
+    return Selected(*([each.on_day_of(first_ns) for each in filters] for filters in selected))
+
+
+def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO) -> int:
+    """Write the selected packets of captures; return how many."""
+    reader = HeaderReader(LayerStats())
+    own_comments = _OwnComments(captures)
+    writer = _PacketWriter(file, captures.description)
+    for batch in captures.batches():
+        found = selection.find(reader.read(batch), len(batch.buffer))
+        rows = np.searchsorted(np.asarray(batch.number), found.numbers)
+        if found.fragmented:
+            rows = np.union1d(rows, _fragments(batch, found.fragmented))
+        if len(rows):
+            chosen = batch.taken(to_column(rows))
+            own_comments.add_to(found.comments, chosen)
+            writer.write(chosen, found.comments)
+    return writer.packets
+
+
+def _write_with_secrets(
+    captures: MergedCaptures, selection: PacketSelection, output: OutputFile, key_log: KeyLog
+) -> int:
+    """Write the secrets of selected packets, then these; return how many packets."""
+    folder = None if output.partial is None else output.partial.parent
+    with TemporaryFile(dir=folder) as packets_file:
+        packets = _write(captures, selection, packets_file)
+        for each in captures.description.decryption_secrets:
+            if each.kind == TLS_KEY_LOG:
+                key_log.feed(each.data)
+                key_log.end()
+        copy_with_secrets(packets_file, output.file, key_log)
+    return packets
+
+
+def _fragments(batch: PacketBatch, spans: Sequence[Span]) -> NDArray[np.int64]:
+    """Return the indices of IP fragments, of any connection, within spans of time.
+
+    Only the first fragment of a datagram has ports.
+    """
+    rows = np.asarray(EndpointFilter([_NO_PORT], []).selected(batch))
+    times = np.asarray(batch.time_ns)[rows]
+    is_within = np.zeros(len(rows), dtype=np.bool_)
+    for span in spans:
+        is_within |= (times >= span.from_ns) & (times <= span.until_ns)
+    found: NDArray[np.int64] = rows[is_within]
+    return found
+
+
+class _OwnComments:
+    """The comments that packets had in their captures."""
+
+    def __init__(self, captures: MergedCaptures) -> None:
+        self._captures = captures
+        self._texts: defaultdict[tuple[str, int | None], list[str]] = defaultdict(list)
+        """By capture and number of the packet in it."""
+        self._seen = 0
+        """Comments of the captures that were looked at."""
+
+    def add_to(self, comments: dict[int, list[str]], packets: PacketBatch) -> None:
+        """Put the comments of packets before those that are to be added, by packet number."""
+        read = self._captures.description.comments
+        for comment in read[self._seen :]:
+            if comment.about == "packet":
+                self._texts[comment.capture, comment.number].append(comment.text)
+        self._seen = len(read)
+        if self._texts:
+            for number in packets.number:
+                own = self._texts.get(self._captures.place(number))
+                if own:
+                    comments[number] = [*own, *comments.get(number, [])]
+
+
+class _PacketWriter:
+    """Writes packets to one pcapng file."""
+
+    def __init__(self, file: BinaryIO, metadata: FileMetadata) -> None:
+        """Write the beginning; ``metadata`` describes the interfaces."""
+        self.packets = 0
+        """Written so far."""
+        self._file = file
+        self._described = metadata.interfaces
+        self._interfaces: dict[int, int] = {}
+        file.write(section_header())
+
+    def write(self, packets: PacketBatch, comments: dict[int, list[str]]) -> None:
+        """Write packets in their order; comments are by number of the packet."""
+        places = {number: place for place, number in enumerate(packets.number)}
+        blocks = PacketBlocks(packets, {places[each]: comments[each] for each in comments})
+        new = [each for each in blocks.link_types if each not in self._interfaces]
+        for link_type in new:
+            self._file.write(self._description(link_type))
+        self._interfaces |= numbered(new, len(self._interfaces))
+        self._file.write(blocks.encoded(self._interfaces))
+        self.packets += len(packets)
+
+    def _description(self, link_type: int) -> bytes:
+        """Return the block of an interface: named if there was one alone of the link type."""
+        known = {
+            (each.name, each.filter) for each in self._described if each.link_type == link_type
+        }
+        name, packet_filter = known.pop() if len(known) == 1 else (None, None)
+        return interface_description(link_type, name=name or "", packet_filter=packet_filter or "")

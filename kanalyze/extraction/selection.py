@@ -1,0 +1,234 @@
+"""Which packets belong to some requests, and the comments on them.
+
+In: rows of requests and spans of time, then segments. Out: the numbers of packets. This module must
+not know how packets are read or written.
+
+A packet belongs to a request if it is on its connection and was captured between the request's
+first packet and the response's last one: so what was sent again and what only acknowledges is there
+too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tcp import Endpoint
+from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
+from kanalyze.render.packet_comments import comment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from kanalyze.net.segment_columns import SegmentColumns
+    from kanalyze.tables.row import Row
+
+__all__ = ["MOST_COMMENTED", "FoundPackets", "PacketSelection", "Span"]
+
+MOST_COMMENTED: Final = 1_000_000
+"""Requests whose packets get comments; a comment takes some 100 bytes of memory."""
+_LAST_NS: Final = (1 << 63) - 1
+_MOST_COMMENTS: Final = 100
+"""On one packet: thousands of requests may be in one."""
+
+
+class Span(NamedTuple):
+    """Times of capture in ns, both included."""
+
+    from_ns: int
+    until_ns: int
+
+
+class FoundPackets(NamedTuple):
+    """Packets of a batch that are selected."""
+
+    numbers: NDArray[np.int64]
+    """Rising, each once."""
+    comments: dict[int, list[str]]
+    """By number of the packet."""
+    fragmented: list[Span]
+    """Spans of connections of which a packet came in IP fragments: these are found by time."""
+
+
+class _MessageComments:
+    """The comments on the packets that one end sent on one connection."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[int, int, str]] = []
+        self._sorted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def add(self, first_ns: int | None, last_ns: int | None, text: str) -> None:
+        """Add a message by the times of its first and last packet; None if it was not seen."""
+        if first_ns is not None:
+            self._messages.append((first_ns, first_ns if last_ns is None else last_ns, text))
+            self._sorted = None
+
+    def at(self, time_ns: int) -> list[str]:
+        """Return the comments on a packet of a time."""
+        if self._sorted is None:
+            self._messages.sort()
+            begins, ends = (
+                np.array([each[side] for each in self._messages], np.int64) for side in (0, 1)
+            )
+            # Messages follow each other; where times were set back, the search begins earlier.
+            self._sorted = begins, np.maximum.accumulate(ends)
+        begins, ends = self._sorted
+        first = int(ends.searchsorted(time_ns, "left"))
+        last = int(begins.searchsorted(time_ns, "right"))
+        near = self._messages[first : min(last, first + _MOST_COMMENTS)]
+        return [text for begin, end, text in near if begin <= time_ns <= end]
+
+
+class _SelectedConnection:
+    """What is selected of the connections between two endpoints."""
+
+    def __init__(self, client: np.uint64) -> None:
+        self.client = client
+        """Hash of the client."""
+        self.spans: list[Span] = []
+        self.by_client = _MessageComments()
+        self.by_broker = _MessageComments()
+        self._joined: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first and the last times of the spans, which then do not overlap."""
+        if self._joined is None:
+            self.spans = _joined(self.spans)
+            first, last = (np.array([each[side] for each in self.spans]) for side in (0, 1))
+            self._joined = first, last
+        return self._joined
+
+
+class PacketSelection:
+    """Selects packets; everything is added before the first batch is searched."""
+
+    def __init__(self) -> None:
+        self._connections: dict[int, _SelectedConnection] = {}
+        self._keys = np.empty(0, np.uint64)
+        self.requests = 0
+        """Requests added."""
+
+    def __bool__(self) -> bool:
+        return bool(self._connections)
+
+    @property
+    def uncommented_requests(self) -> int:
+        """Requests beyond :data:`MOST_COMMENTED`."""
+        return max(self.requests - MOST_COMMENTED, 0)
+
+    def add_request(self, row: Row, around_ns: int = 0) -> None:
+        """Select the packets of a request, and those up to ``around_ns`` before and after it."""
+        ends = Endpoint(row.client_ip, row.client_port), Endpoint(row.broker_ip, row.broker_port)
+        connection = self._connection(*ends)
+        connection.spans.append(_widened(span_of(row), around_ns))
+        self.requests += 1
+        if self.requests <= MOST_COMMENTED:
+            text = comment_of(row)
+            connection.by_client.add(row.request_start_ns, row.request_end_ns, text)
+            connection.by_broker.add(row.response_start_ns, row.response_end_ns, text)
+
+    def add_span(self, client: Endpoint, broker: Endpoint, span: Span) -> None:
+        """Select the packets of a connection in a span of time."""
+        self._connection(client, broker).spans.append(span)
+
+    def find(self, segments: SegmentColumns, whole_bytes: int) -> FoundPackets:
+        """Return the packets of segments that are selected.
+
+        ``whole_bytes`` is the size of the batch's buffer: what lies behind it came in fragments.
+        """
+        if len(self._keys) != len(self._connections):
+            self._keys = np.sort(np.array(list(self._connections), np.uint64))
+        senders, receivers = hashes_of_ends(segments)
+        keys = senders + receivers
+        places = np.minimum(self._keys.searchsorted(keys), max(len(self._keys) - 1, 0))
+        known = np.flatnonzero(self._keys[places] == keys) if len(self._keys) else np.empty(0, int)
+        found = FoundPackets(np.empty(0, np.int64), {}, [])
+        numbers: list[NDArray[np.int64]] = []
+        for place, which in _each_value(places[known]):
+            connection = self._connections[int(self._keys[place])]
+            taken = _within(connection, np.asarray(segments.time_ns), known[which])
+            if not len(taken):
+                continue
+            numbers.append(np.asarray(segments.number)[taken])
+            _add_comments(found.comments, connection, segments, senders, taken)
+            if (np.asarray(segments.payload_start)[taken] > whole_bytes).any():
+                found.fragmented.extend(connection.spans)
+        if not numbers:
+            return found
+        return found._replace(numbers=np.unique(np.concatenate(numbers)))
+
+    def _connection(self, client: Endpoint, broker: Endpoint) -> _SelectedConnection:
+        hashes = EndpointHashes.of(client, broker)
+        known = self._connections.get(int(hashes.both))
+        if known is None:
+            known = self._connections[int(hashes.both)] = _SelectedConnection(hashes.first)
+        return known
+
+
+def span_of(row: Row) -> Span:
+    """Return the times of the first and the last packet of a request and its response.
+
+    Where the clock was set back meanwhile, the latest time counts as the last one.
+    """
+    times = (row.request_start_ns, row.request_end_ns, row.response_start_ns, row.response_end_ns)
+    known = [time_ns for time_ns in times if time_ns is not None]
+    return Span(min(known), max(known))
+
+
+def _widened(span: Span, around_ns: int) -> Span:
+    return Span(max(span.from_ns - around_ns, 0), min(span.until_ns + around_ns, _LAST_NS))
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.from_ns <= joined[-1].until_ns:
+            joined[-1] = Span(joined[-1].from_ns, max(joined[-1].until_ns, span.until_ns))
+        else:
+            joined.append(span)
+    return joined
+
+
+def _within(
+    connection: _SelectedConnection, time_ns: NDArray[np.int64], places: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the places, of segments of a connection, whose times are in its spans."""
+    first, last = connection.joined()
+    times = time_ns[places]
+    span = first.searchsorted(times, "right") - 1
+    return places[(span >= 0) & (times <= last[np.maximum(span, 0)])]
+
+
+def _add_comments(
+    comments: dict[int, list[str]],
+    connection: _SelectedConnection,
+    segments: SegmentColumns,
+    senders: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> None:
+    """Add the comments on segments with payload."""
+    for place in places[np.asarray(segments.payload_bytes)[places] > 0].tolist():
+        by_client = senders[place] == connection.client
+        of_sender = connection.by_client if by_client else connection.by_broker
+        texts = of_sender.at(segments.time_ns[place])
+        if texts:
+            comments.setdefault(int(segments.number[place]), []).extend(texts)
+
+
+def _each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each distinct number, in rising order, and the indices where it occurs, rising.
+
+    Each index is visited once, however many numbers there are: a mask for each number would visit
+    all of them every time.
+    """
+    if not len(numbers):
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))).tolist()
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        yield int(ordered[start]), order[start:end]

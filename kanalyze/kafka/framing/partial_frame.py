@@ -1,0 +1,142 @@
+"""A frame that continues in a later segment: behind its size prefix, or within it.
+
+In: the segments and gaps that follow. Out: the frame, once it is complete, and the size, once its
+prefix is. Must not know: which sizes are plausible, or what happens once sync is lost.
+
+Compiled by Cython, with the types in ``partial_frame.pxd``; uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kanalyze.common.plain_values import fields
+from kanalyze.kafka.framing.frame import Frame
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.kafka.framing.frame_pieces import SegmentSpan
+    from kanalyze.model.segments import Segments
+
+__all__ = ["PartialFrame", "SplitPrefix"]
+
+_SIZE = struct.Struct(">i").unpack_from
+
+
+class PartialFrame:
+    """The frame that has begun and is not complete, once its size is known; or none.
+
+    Attributes:
+        frame: the frame; None if there is none.
+        remaining: how many bytes of it are still to come, lost ones included.
+    """
+
+    __slots__ = ("frame", "remaining")
+
+    def __init__(self) -> None:
+        self.frame: Frame | None = None
+        self.remaining = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self.remaining, None if self.frame is None else self.frame.state()
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.remaining, frame = fields(state, "nT")
+        self.frame = None if frame is None else Frame.from_state(frame)
+        if (self.remaining > 0) != (self.frame is not None) or (
+            self.frame is not None and self.frame.received > self.frame.length - self.remaining
+        ):
+            raise ValueError("a frame that begins before its begin")
+
+    @property
+    def seen_bytes(self) -> int:
+        """Stream bytes of the frame so far, its holes included; 0 if there is none."""
+        return 0 if self.frame is None else self.frame.length - self.remaining
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the frame that are there; 0 if there is none."""
+        return 0 if self.frame is None else self.frame.buffered_bytes
+
+    def extend(self, frame: Frame, spread: SegmentSpan) -> None:
+        """Add the next bytes to the frame, which is :attr:`frame`."""
+        if spread.buffered_bytes:
+            frame.add_spread(frame.length - self.remaining, spread)
+        frame.missing_bytes += spread.length - spread.buffered_bytes
+        self.remaining -= spread.length
+
+    def lose(self, length: int) -> None:
+        """Leave out so many of the next bytes, because they are lost."""
+        if self.frame is not None:
+            self.frame.missing_bytes += length
+            self.frame.lost_bytes += length
+        self.remaining -= length
+
+    def end(self, time_ns: int, packet: int) -> Frame | None:
+        """End the frame with its last packet, or ``NO_PACKET``; return it. There is none then."""
+        frame = self.frame
+        self.frame, self.remaining = None, 0
+        if frame is not None:
+            frame.end_with(time_ns, packet)
+        return frame
+
+
+class SplitPrefix:
+    """The size prefix of a frame, if it lies in two segments or more.
+
+    Attributes:
+        frame: the frame, without its bytes and its size; None if no prefix is split.
+    """
+
+    __slots__ = ("_bytes", "frame")
+
+    def __init__(self) -> None:
+        self.frame: Frame | None = None
+        self._bytes = b""
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self._bytes, None if self.frame is None else self.frame.state()
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self._bytes, frame = fields(state, "yT")
+        self.frame = None if frame is None else Frame.from_state(frame)
+        if (0 < len(self._bytes) < 4) != (self.frame is not None) or (
+            self.frame is not None and self.frame.received
+        ):
+            raise ValueError("a size of less than a byte, or more than three")
+
+    def begin(self, segments: Segments, index: int, stream_offset: int, used: int) -> None:
+        """Begin a prefix with the bytes of a segment from its byte ``used`` on."""
+        start = segments.start[index]
+        self._bytes = bytes(segments.buffer[start + used : start + segments.captured[index]])
+        self.frame = Frame(0, stream_offset, segments.time_ns[index], segments.packet[index])
+
+    def add(self, segments: Segments, index: int) -> int:
+        """Add the first bytes of a segment; return how many, or -1 if they were not captured."""
+        take = min(4 - len(self._bytes), segments.length[index])
+        if segments.captured[index] < take:
+            return -1
+        start = segments.start[index]
+        self._bytes += bytes(segments.buffer[start : start + take])
+        return take
+
+    @property
+    def size(self) -> int | None:
+        """The size behind the prefix; None until the prefix is complete."""
+        return _SIZE(self._bytes)[0] if len(self._bytes) == 4 else None
+
+    def end(self, frame: Frame, size: int) -> None:
+        """Give the frame, which is :attr:`frame`, its size and its prefix; there is none then."""
+        frame.length = size + 4
+        frame.add(0, memoryview(self._bytes))
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the prefix."""
+        self._bytes = b""
+        self.frame = None

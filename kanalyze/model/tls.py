@@ -1,0 +1,154 @@
+"""What is known of the TLS of a connection, by who listens.
+
+In: what ``tls`` finds. Out: :class:`TlsConnection`, which a
+:class:`~kanalyze.model.tcp.TcpConnection` carries to the rows. Must not know: how any of it is
+found.
+
+Null is what is not known: it is encrypted, or not in the capture. Texts are from the wire,
+untrusted and bounded by who read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+
+__all__ = ["ENCRYPTED", "CertificateFacts", "SentAlert", "TlsConnection"]
+
+ENCRYPTED: Final = "encrypted"
+"""In place of the name of an alert that cannot be read."""
+
+
+class CertificateFacts(NamedTuple):
+    """What a certificate says of itself."""
+
+    subject: str
+    """A distinguished name as RFC 4514 writes it; untrusted."""
+    issuer: str
+    not_before_ns: int | None
+    """Unix time; None where 64 bits do not hold it."""
+    not_after_ns: int | None
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.subject, self.issuer, self.not_before_ns, self.not_after_ns
+
+    @classmethod
+    def from_state(cls, state: object) -> CertificateFacts:
+        """Make one from a state; raises ValueError for any other value."""
+        return cls(*fields(state, "ssII"))
+
+
+class SentAlert(NamedTuple):
+    """An alert, and who sent it."""
+
+    side: int
+    """Index in ``TcpConnection.endpoints``."""
+    level: str | None
+    """``warning`` or ``fatal``; None where it is encrypted."""
+    name: str
+    """Of the registry, or :data:`ENCRYPTED`."""
+
+
+class TlsConnection:
+    """The TLS of one connection. Pairs are by direction, as in ``TcpConnection``.
+
+    Attributes:
+        client_side: which end sent the ClientHello.
+        version, suite, alpn: what the server chose, by name.
+        offered_versions, offered_alpn, server_name: of the ClientHello.
+        resumed: whether a session was resumed.
+        certificate_requested: whether the server asked for a certificate of the client.
+        mutual: whether the client showed one.
+        handshake_ns: from the ClientHello to the last Finished.
+        is_complete: whether both ends were seen to send encrypted data after the hellos.
+        alerts: the first ones.
+        records, bytes: of TLS, with their headers.
+        is_decrypted: whether some records were opened.
+        is_clear_client: the client does not speak TLS, and the server answers with an alert.
+        estimated_requests: how often data of the client was followed by data of the server.
+        estimated_median_ns, estimated_p99_ns: from the end of the former to the latter.
+    """
+
+    __slots__ = (
+        *("alerts", "alpn", "bytes", "certificate_requested", "client_certificate", "client_side"),
+        *("estimated_median_ns", "estimated_p99_ns", "estimated_requests", "handshake_ns"),
+        *("is_complete", "is_decrypted", "is_clear_client", "mutual", "offered_alpn"),
+        *("offered_versions", "records", "resumed", "server_certificate", "server_name", "suite"),
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.client_side: int | None = None
+        self.version: str | None = None
+        self.suite: str | None = None
+        self.alpn: str | None = None
+        self.server_name: str | None = None
+        self.offered_versions: tuple[str, ...] | None = None
+        self.offered_alpn: tuple[str, ...] | None = None
+        self.resumed: bool | None = None
+        self.certificate_requested: bool | None = None
+        self.mutual: bool | None = None
+        self.server_certificate: CertificateFacts | None = None
+        self.client_certificate: CertificateFacts | None = None
+        self.handshake_ns: int | None = None
+        self.is_complete = False
+        self.alerts: tuple[SentAlert, ...] = ()
+        self.records = [0, 0]
+        self.bytes = [0, 0]
+        self.is_decrypted = False
+        self.is_clear_client = False
+        self.estimated_requests: int | None = None
+        self.estimated_median_ns: int | None = None
+        self.estimated_p99_ns: int | None = None
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        server, client = self.server_certificate, self.client_certificate
+        return (
+            *(self.client_side, self.version, self.suite, self.alpn, self.server_name),
+            *(self.offered_versions, self.offered_alpn, self.resumed, self.certificate_requested),
+            *(self.mutual, None if server is None else server.state()),
+            *(None if client is None else client.state(), self.handshake_ns, self.is_complete),
+            *(tuple([tuple(alert) for alert in self.alerts]), *self.records, *self.bytes),
+            *(self.is_decrypted, self.is_clear_client, self.estimated_requests),
+            *(self.estimated_median_ns, self.estimated_p99_ns),
+        )
+
+    @classmethod
+    def from_state(cls, state: object) -> TlsConnection:
+        """Make one from a state; raises ValueError for any other value."""
+        values = fields(state, "NSSSSTTBBBTTIbtnnnnbbNII")
+        made = cls()
+        made.client_side = None if values[0] is None else _end(values[0])
+        made.version, made.suite, made.alpn, made.server_name = values[1:5]
+        made.offered_versions = None if values[5] is None else items(values[5], "s")
+        made.offered_alpn = None if values[6] is None else items(values[6], "s")
+        made.resumed, made.certificate_requested, made.mutual = values[7:10]
+        made.server_certificate, made.client_certificate = map(_certificate, values[10:12])
+        made.handshake_ns, made.is_complete = values[12:14]
+        made.alerts = tuple([_alert(each) for each in items(values[14], "t")])
+        made.records, made.bytes = list(values[15:17]), list(values[17:19])
+        made.is_decrypted, made.is_clear_client = values[19:21]
+        made.estimated_requests, made.estimated_median_ns, made.estimated_p99_ns = values[21:]
+        return made
+
+
+def _certificate(state: object) -> CertificateFacts | None:
+    return None if state is None else CertificateFacts.from_state(state)
+
+
+def _alert(state: object) -> SentAlert:
+    side, level, name = fields(state, "nSs")
+    return SentAlert(_end(side), level, name)
+
+
+def _end(side: int) -> int:
+    if side > 1:
+        raise ValueError(f"end {side} of a connection")
+    return side

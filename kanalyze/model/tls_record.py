@@ -1,0 +1,89 @@
+"""The header of a TLS record: what it looks like, and how long it says its record is.
+
+In: bytes. Out: whether a record may begin there, its size. This module must not know what is in a
+record.
+
+A header is the content type (20 to 23), the legacy version 3.0 to 3.4 and the length of the body
+(RFC 8446 section 5.1, RFC 5246 section 6.2.1). Random bytes look so once in 2^23. Taken as a Kafka
+size, the first four would be 335 MB and more, which no broker accepts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["ALERT", "APPLICATION_DATA", "CHANGE_CIPHER_SPEC", "HANDSHAKE_RECORD", "HEADER_BYTES"]
+__all__ += ["find_record", "find_records", "looks_like_record", "record_at", "record_bytes"]
+
+CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
+"""Content types."""
+
+HEADER_BYTES: Final = 5
+_MOST_BODY_BYTES: Final = (1 << 14) + 2048
+"""Of TLS 1.2; TLS 1.3 allows 256 beyond 2^14."""
+_CHAIN: Final = 3
+"""Headers in a row that prove TLS wherever they begin. By chance a header fits one byte in
+2^23; three of them, each where the one before says, one in 2^69."""
+_MOST_CANDIDATES: Final = 4096
+_KINDS: Final = range(CHANGE_CIPHER_SPEC, APPLICATION_DATA + 1)
+_HEADER: Final = re.compile(rb"[\x14-\x17](?=\x03[\x00-\x04][\x00-\x48].)", re.DOTALL)
+"""Each byte that may be the first of a header; the length is checked to 256 bytes."""
+
+
+def record_bytes(data: bytes | bytearray | memoryview, at: int = 0) -> int | None:
+    """Return the size of a record by its header, which it includes; None where it is none.
+
+    The header's five bytes have to be there.
+    """
+    length = data[at + 3] << 8 | data[at + 4]
+    if data[at] not in _KINDS or data[at + 1] != 3 or data[at + 2] > 4 or length > _MOST_BODY_BYTES:
+        return None
+    return HEADER_BYTES + length
+
+
+def looks_like_record(head: bytes | bytearray | memoryview) -> bool:
+    """Return true if these bytes may be the beginning of a record that is not empty."""
+    return len(head) >= HEADER_BYTES and (record_bytes(head) or 0) > HEADER_BYTES
+
+
+def record_at(data: bytes | bytearray | memoryview, at: int) -> int | None:
+    """Return the size of the record at a place; None if the bytes there do not look like one."""
+    return record_bytes(data, at) if looks_like_record(data[at : at + HEADER_BYTES]) else None
+
+
+def find_record(data: bytearray | memoryview, begin: int = 0) -> int | None:
+    """Return the first place from ``begin`` on that looks like a record; None if there is none.
+
+    The whole header has to be there.
+    """
+    match = _HEADER.search(data, begin)
+    while match is not None:
+        at = match.start()
+        if looks_like_record(data[at : at + HEADER_BYTES]):
+            return at
+        match = _HEADER.search(data, at + 1)
+    return None
+
+
+def find_records(data: bytearray | memoryview) -> int | None:
+    """Return where records begin in bytes that begin anywhere; None if there are none.
+
+    A record counts if two more follow it, each where the length before it says. Time: one
+    pass, and three headers for each of at most 4096 candidates.
+    """
+    at = find_record(data)
+    for _ in range(_MOST_CANDIDATES):
+        if at is None or _is_chain(data, at):
+            return at
+        at = find_record(data, at + 1)
+    return None
+
+
+def _is_chain(data: bytearray | memoryview, at: int) -> bool:
+    for _ in range(_CHAIN):
+        size = record_at(data, at)
+        if size is None:
+            return False
+        at += size
+    return True

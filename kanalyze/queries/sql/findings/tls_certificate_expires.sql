@@ -1,0 +1,65 @@
+-- Certificates that have expired, or are about to.
+--
+-- severity: 72
+-- sure: certain: the certificates say it; of others nothing is known, as TLS 1.3 encrypts them, and a session that is resumed shows none.
+-- why: From that moment on no new connection comes about; those that are open go on, so that it looks like a fault that spreads.
+-- repair: Renew the certificate, and have the process load it (brokers take a new keystore without a restart: kafka-configs.sh --alter --add-config ssl.keystore.location).
+-- show: connections
+-- parameter days = 30: days from a connection to the end of its certificate, at most
+WITH seen AS (
+    SELECT
+        'broker' AS whose,
+        NULL AS client_ip,
+        broker_ip,
+        broker_port,
+        tls_certificate_subject AS subject,
+        tls_certificate_issuer AS issuer,
+        tls_certificate_not_after_ns AS not_after_ns,
+        start_ns,
+        end_ns,
+        first_packet
+    FROM connections
+    UNION ALL
+    SELECT
+        'client' AS whose,
+        client_ip,
+        broker_ip,
+        broker_port,
+        tls_client_certificate_subject AS subject,
+        tls_client_certificate_issuer AS issuer,
+        tls_client_certificate_not_after_ns AS not_after_ns,
+        start_ns,
+        end_ns,
+        first_packet
+    FROM connections
+),
+judged AS (
+    SELECT
+        seen.*,
+        -- Of the last connection: what had not expired before may have meanwhile.
+        (not_after_ns - max(start_ns) OVER (
+            PARTITION BY whose, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns
+        )) / 8.64e13 AS days
+    FROM seen
+    WHERE not_after_ns IS NOT NULL
+)
+SELECT
+    client_ip,
+    broker_ip,
+    broker_port,
+    concat(
+        'the ', whose, '''s certificate ', subject, ' (signed by ', issuer, ') ',
+        CASE
+            WHEN days < 0 THEN concat('expired ', round(-days, 1), ' days before')
+            ELSE concat('expires in ', round(days, 1), ' days')
+        END,
+        '; ', count(*), ' connections'
+    ) AS what,
+    -days AS weight,
+    min(start_ns) AS first_time_ns,
+    max(end_ns) AS last_time_ns,
+    min(first_packet) AS first_packet
+FROM judged
+WHERE days <= $days
+GROUP BY whose, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns, days
+ORDER BY weight DESC, whose, client_ip NULLS LAST, broker_ip, broker_port, subject, issuer

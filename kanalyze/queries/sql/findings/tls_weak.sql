@@ -1,0 +1,47 @@
+-- Connections with an old version of TLS, or a weak cipher suite.
+--
+-- severity: 40
+-- sure: certain: the broker chose it in its hello, which is not encrypted.
+-- why: TLS 1.0 and 1.1 are withdrawn (RFC 8996), and so are RC4 (RFC 7465) and 3DES; CBC has leaked plaintext by its padding; without forward secrecy whoever gets the broker's key reads what was captured before. Libraries drop them one after the other: then such clients do not connect any more.
+-- repair: Enable TLS 1.2 and 1.3 alone, and suites with ECDHE and GCM or ChaCha20 (ssl.enabled.protocols, ssl.cipher.suites of broker and clients); renew clients that cannot.
+-- show: connections
+-- parameter least_connections = 1: connections, at least
+WITH weak AS (
+    SELECT
+        connections.*,
+        concat(
+            CASE WHEN tls_version IN ('SSL 3.0', 'TLS 1.0', 'TLS 1.1') THEN ', old version' ELSE '' END,
+            CASE
+                WHEN
+                    tls_version <> 'TLS 1.3'
+                    AND tls_cipher_suite LIKE 'TLS_%'
+                    AND tls_cipher_suite NOT LIKE 'TLS_ECDHE_%'
+                    AND tls_cipher_suite NOT LIKE 'TLS_DHE_%'
+                    AND tls_cipher_suite NOT LIKE 'TLS_ECCPWD_%'
+                    THEN ', no forward secrecy'
+                ELSE ''
+            END,
+            CASE WHEN tls_cipher_suite LIKE '%!_CBC%' ESCAPE '!' THEN ', CBC' ELSE '' END,
+            CASE WHEN tls_cipher_suite LIKE '%!_3DES!_%' ESCAPE '!' THEN ', 3DES' ELSE '' END,
+            CASE WHEN tls_cipher_suite LIKE '%!_RC4!_%' ESCAPE '!' THEN ', RC4' ELSE '' END,
+            CASE WHEN tls_cipher_suite LIKE '%!_NULL%' ESCAPE '!' THEN ', no encryption' ELSE '' END
+        ) AS faults
+    FROM connections
+    WHERE tls_version IS NOT NULL
+)
+SELECT
+    broker_ip,
+    broker_port,
+    concat(
+        count(*), ' connections of ', count(DISTINCT client_ip), ' clients: ', tls_version, ', ',
+        tls_cipher_suite, ' (', substring(faults, 3), ')'
+    ) AS what,
+    count(*) AS weight,
+    min(start_ns) AS first_time_ns,
+    max(end_ns) AS last_time_ns,
+    min(first_packet) AS first_packet
+FROM weak
+WHERE faults <> ''
+GROUP BY broker_ip, broker_port, tls_version, tls_cipher_suite, faults
+HAVING count(*) >= $least_connections
+ORDER BY weight DESC, broker_ip, broker_port, tls_version, tls_cipher_suite

@@ -1,0 +1,118 @@
+"""The columns of a connection that are about its TLS.
+
+In: a connection, closed or open. Out: values of columns of
+:class:`~kanalyze.tables.connections.ConnectionRow`. This module must not know how any of it is
+found, nor where rows go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tls import ENCRYPTED, TlsConnection
+
+if TYPE_CHECKING:
+    from kanalyze.model.tcp import TcpConnection
+    from kanalyze.model.tls import CertificateFacts, SentAlert
+
+__all__ = ["tls_columns"]
+
+_ENDS: Final = ("client", "broker")
+_CLOSING: Final = ("close_notify", "user_canceled")
+"""Alerts that are no failure."""
+_FATAL: Final = "fatal"
+_UNKNOWN: Final = TlsConnection()
+"""Of a connection with TLS that nobody watched."""
+
+
+class _Failure(NamedTuple):
+    """Why TLS failed."""
+
+    reason: str
+    side: int | None
+    """Who sent the alert, or closed."""
+
+
+def tls_columns(tcp: TcpConnection, client_index: int, protocol: str) -> dict[str, Any]:
+    """Return the columns about TLS, by name."""
+    tls = tcp.tls
+    if tls is not None and not (protocol == "tls" or tls.is_decrypted or tls.is_clear_client):
+        tls = None  # it only looked like TLS
+    has_tls = tls is not None or protocol == "tls"
+    if tls is None:
+        tls = _UNKNOWN
+    is_counted = tls.client_side is not None or any(tls.records)
+    failure = _failure(tcp, tls)
+    return {
+        "tls_decrypted": tls.is_decrypted if has_tls and not tls.is_clear_client else None,
+        "tls_version": tls.version,
+        "tls_cipher_suite": tls.suite,
+        "tls_server_name": tls.server_name,
+        "tls_alpn": tls.alpn,
+        "tls_offered_versions": list(tls.offered_versions or ()),
+        "tls_offered_alpn": list(tls.offered_alpn or ()),
+        "tls_handshake_ns": tls.handshake_ns,
+        "tls_resumed": tls.resumed,
+        "tls_certificate_requested": tls.certificate_requested,
+        "tls_mutual": tls.mutual,
+        **_certificate("tls_certificate", tls.server_certificate),
+        **_certificate("tls_client_certificate", tls.client_certificate),
+        "tls_alerts": [_alert(each, client_index) for each in tls.alerts],
+        "tls_failure": None if failure is None else failure.reason,
+        "tls_failed_by": None if failure is None else _end(failure.side, client_index),
+        "client_tls_records": tls.records[client_index] if is_counted else None,
+        "broker_tls_records": tls.records[1 - client_index] if is_counted else None,
+        "client_tls_bytes": tls.bytes[client_index] if is_counted else None,
+        "broker_tls_bytes": tls.bytes[1 - client_index] if is_counted else None,
+        "estimated_requests": tls.estimated_requests,
+        "estimated_response_time_median_ns": tls.estimated_median_ns,
+        "estimated_response_time_p99_ns": tls.estimated_p99_ns,
+    }
+
+
+def _certificate(name: str, facts: CertificateFacts | None) -> dict[str, Any]:
+    subject, issuer, _, not_after_ns = (None,) * 4 if facts is None else facts
+    return {
+        f"{name}_subject": subject,
+        f"{name}_issuer": issuer,
+        f"{name}_not_after_ns": not_after_ns,
+    }
+
+
+def _alert(alert: SentAlert, client_index: int) -> str:
+    words = (_end(alert.side, client_index), alert.level, alert.name)
+    return " ".join([word for word in words if word])
+
+
+def _end(side: int | None, client_index: int) -> str | None:
+    return None if side is None else _ENDS[side != client_index]
+
+
+def _failure(tcp: TcpConnection, tls: TlsConnection) -> _Failure | None:
+    """Return why TLS failed; None where nothing shows that it did."""
+    if tls.is_clear_client:
+        return _Failure("plaintext_on_tls_port", 1 - (tls.client_side or 0))
+    for alert in tls.alerts:
+        if _is_failure(alert, tls):
+            return _Failure(alert.name, alert.side)
+    if tls.is_complete or tls.offered_versions is None or tls.client_side is None:
+        return None
+    server_side = 1 - tls.client_side
+    if tls.version is None and tcp.packets[server_side] and not tcp.payload_bytes[server_side]:
+        return None if tcp.end == "open" else _Failure("tls_on_plaintext_port", tcp.closed_by)
+    if tcp.closed_by is None or any(tcp.lost_bytes) or any(tcp.snapped_bytes):
+        return None
+    return _Failure("closed", tcp.closed_by)
+
+
+def _is_failure(alert: SentAlert, tls: TlsConnection) -> bool:
+    if alert.name in _CLOSING:
+        return False
+    if alert.name != ENCRYPTED:
+        return alert.level == _FATAL or not tls.is_complete
+    if tls.offered_versions is None:
+        return False
+    # A session that is over is closed by such an alert too.
+    is_of_server = alert is tls.alerts[0] and alert.side != tls.client_side
+    return not tls.is_complete or (is_of_server and not tls.estimated_requests)

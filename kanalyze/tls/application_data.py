@@ -1,0 +1,159 @@
+"""The application data of one direction: its plaintext stream, and the gaps in it.
+
+In: contents of records, what is missing between them. Out: the plaintext stream. Must not know:
+how records are opened.
+
+Early data (0-RTT) is held until the server has said whether it takes it: what it rejects, the
+client sends again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE
+from kanalyze.tls.plaintext import PlaintextWriter
+from kanalyze.tls.records import TlsRecord
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.streams import StreamItem
+    from kanalyze.tls.negotiation import Negotiation
+    from kanalyze.tls.opener import RecordOpener
+
+__all__ = ["ApplicationData"]
+
+_MOST_EARLY_BYTES: Final = 1 << 16
+_MOST_CONTENT_BYTES: Final = 1 << 14
+
+
+class ApplicationData:
+    """Writes the plaintext stream of a direction.
+
+    Attributes:
+        plaintext_bytes: written so far, without gaps.
+        early_bytes: of early data that is held.
+    """
+
+    __slots__ = (
+        *("_early", "_from_start", "_has_data", "_missing_bytes", "_negotiation", "_writer"),
+        *("early_bytes", "plaintext_bytes"),
+    )
+    _LEFT_OUT = ("_negotiation", "early_bytes")
+
+    def __init__(self, negotiation: Negotiation, *, from_start: bool) -> None:
+        self._negotiation = negotiation
+        self._from_start = from_start
+        self._writer = PlaintextWriter()
+        self._early: list[tuple[bytes, TlsRecord]] = []
+        self._missing_bytes = 0
+        """Of records since the last one that was opened, or clear."""
+        self._has_data = False
+        """Whether application data came in this epoch."""
+        self.early_bytes = 0
+        self.plaintext_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`take`."""
+        return (
+            *(self._from_start, self._writer.state(), self._missing_bytes, self._has_data),
+            self.plaintext_bytes,
+            tuple([(content, record.state()) for content, record in self._early]),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self._from_start, writer, self._missing_bytes, *others = fields(state, "btnbnt")
+        self._has_data, self.plaintext_bytes, early = others
+        self._writer.load_state(writer)
+        for each in items(early, "t"):
+            content, record = fields(each, "yt")
+            self._early.append((content, TlsRecord.from_state(record)))
+            self.early_bytes += len(content)
+
+    def lose_keys(self, record: TlsRecord) -> None:
+        """Put a gap before a record: neither it nor what follows can be read."""
+        self._writer.add_gap(None, record.time_ns, record.packet)
+
+    def begin_epoch(self, opener: RecordOpener, epoch: int) -> None:
+        """Begin an epoch, of which no application data came yet."""
+        opener.begin(epoch)
+        self._has_data = False
+
+    def add(self, content: bytes | memoryview, record: TlsRecord, *, is_early: bool) -> None:
+        """Add the content of a record."""
+        if is_early:
+            if self.early_bytes + len(content) <= _MOST_EARLY_BYTES:
+                self._early.append((bytes(content), record._replace(body=memoryview(b""))))
+                self.early_bytes += len(content)
+            return
+        self.settle_early()
+        self._has_data = True
+        self._write(content, record)
+
+    def settle_early(self) -> None:
+        """Take early data if the server did."""
+        if not self._early:
+            return
+        early, self._early, self.early_bytes = self._early, [], 0
+        accepted = self._negotiation.facts.accepted_early_data
+        if accepted is None:
+            first = early[0][1]
+            self._writer.add_gap(None, first.time_ns, first.packet)
+        elif accepted:
+            for content, record in early:
+                self._write(content, record)
+
+    def miss(self, size: int) -> None:
+        """Note bytes of records that are lost, or that could not be opened."""
+        self._missing_bytes += size
+
+    def note_missing(self, opener: RecordOpener, record: TlsRecord) -> None:
+        """Put a gap before a record for those that are missing, if any had application data."""
+        missing_bytes, self._missing_bytes = self._missing_bytes, 0
+        if not missing_bytes and not opener.missing:
+            return
+        if not self._has_data and not self._from_start and not self._writer.stream_offset:
+            return  # the stream begins here
+        count = self._missing_data(opener)
+        if count == 0 or (opener.began_unseen and missing_bytes < 2 * opener.least_bytes):
+            return
+        length = None
+        overhead = opener.overhead_bytes
+        if count is not None and self._has_data and overhead is not None:
+            length = missing_bytes - count * overhead
+            if not 0 < length <= count * _MOST_CONTENT_BYTES:
+                length = None
+        if opener.left_epoch is not None:
+            length, self._has_data = None, False
+        self.settle_early()
+        self._writer.add_gap(length, record.time_ns, record.packet)
+
+    def end(self, time_ns: int, packet: int, *, has_lost: bool) -> None:
+        """End the stream: what is missing at its end is a gap."""
+        if has_lost or self._missing_bytes:
+            self._writer.add_gap(None, time_ns, packet)
+
+    def take(self) -> list[StreamItem]:
+        """Return the plaintext since the last call."""
+        return self._writer.take()
+
+    def _write(self, content: bytes | memoryview, record: TlsRecord) -> None:
+        self.plaintext_bytes += len(content)
+        self._writer.add(content, record)
+
+    def _missing_data(self, opener: RecordOpener) -> int | None:
+        """Return how many missing records may have had application data; None: not known."""
+        negotiation = self._negotiation
+        if negotiation.is_13:
+            if opener.left_epoch == EARLY and negotiation.facts.accepted_early_data is not False:
+                return None
+            if opener.epoch == HANDSHAKE:
+                return 0
+            is_known = opener.left_epoch is None or opener.left_epoch < APPLICATION
+            return opener.missing if is_known else None
+        if opener.left_epoch is not None:
+            return None
+        # The first record of all has the Finished.
+        return opener.missing - (opener.missing > 0 and opener.first_missing == 0)

@@ -1,0 +1,113 @@
+"""Tells whether a connection is TLS, by its first bytes.
+
+In: the first items of both directions of a connection. Out: yes, no, or not yet. Must not know:
+keys, or what becomes of the connection.
+
+A stream whose first byte is there begins with a record or is no TLS. One that begins anywhere (the
+capture began later, or its first packets are lost) mostly begins with a record too, and otherwise
+within one: then three records in a row prove it. What begins with a zero byte is taken for the
+size of a Kafka message, and not searched: of TLS that begins within a record, one in 256 is missed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields
+from kanalyze.model.streams import Chunk, Gap
+from kanalyze.model.tls_record import HEADER_BYTES, find_records, looks_like_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.streams import StreamItem
+
+__all__ = ["TlsDetector"]
+
+_SEARCHED_BYTES: Final = 1 << 16
+"""More than three of the largest records take."""
+
+
+class TlsDetector:
+    """Decides on one connection."""
+
+    __slots__ = ("_first_side", "_searched_bytes", "_starts_seen")
+    _LEFT_OUT = ("_starts_seen",)
+
+    def __init__(self, first_side: int, starts_seen: tuple[bool, bool]) -> None:
+        """Begin.
+
+        Args:
+            first_side: the direction of the first packet.
+            starts_seen: by direction, whether the first item begins with the first byte sent.
+        """
+        self._first_side = first_side
+        self._starts_seen = starts_seen
+        self._searched_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self._first_side, self._searched_bytes
+
+    @classmethod
+    def from_state(cls, state: object, starts_seen: tuple[bool, bool]) -> TlsDetector:
+        """Make one from a state; raises ValueError for any other value."""
+        first_side, searched_bytes = fields(state, "nn")
+        if first_side > 1:
+            raise ValueError("no direction")
+        made = cls(first_side, starts_seen)
+        made._searched_bytes = searched_bytes
+        return made
+
+    def decide(
+        self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
+    ) -> bool | None:
+        """Return whether this is TLS; None if more bytes have to say, which ``is_last`` rules out.
+
+        ``items`` are all so far.
+        """
+        first = items[self._first_side]
+        head = _head(first)
+        if self._starts_seen[self._first_side] and not isinstance(first[0], Gap):
+            is_tls = looks_like_record(head) if len(head) == HEADER_BYTES else None
+        else:
+            is_tls = self._find((first, items[1 - self._first_side]), is_last=is_last)
+        return False if is_last and is_tls is None else is_tls
+
+    def _find(
+        self, both: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
+    ) -> bool | None:
+        """Decide where the first bytes are not those that were sent first."""
+        heads = [_head(items) for items in both]
+        if any(map(looks_like_record, heads)):
+            return True
+        if any(len(head) == HEADER_BYTES and head[0] == 0 for head in heads):
+            return False
+        streams = [_joined(items) for items in both]
+        size = sum(map(len, streams))
+        # Again when there is twice as much: the time is in proportion to the bytes.
+        if size >= 2 * self._searched_bytes or is_last:
+            self._searched_bytes = size
+            if any(find_records(memoryview(stream)) is not None for stream in streams):
+                return True
+        return False if max(map(len, streams)) >= _SEARCHED_BYTES else None
+
+
+def _head(items: Sequence[StreamItem]) -> bytes:
+    """Return the first five bytes that are there."""
+    return _joined(items, HEADER_BYTES)
+
+
+def _joined(items: Sequence[StreamItem], most: int = _SEARCHED_BYTES) -> bytes:
+    """Return the first bytes that are there, at most so many."""
+    found = bytearray()
+    for item in items:
+        if isinstance(item, Chunk):
+            segments = item.segments
+            for index in range(item.first, item.last):
+                start = segments.start[index]
+                found += segments.view(start, start + segments.captured[index])
+                if len(found) >= most:
+                    return bytes(found[:most])
+    return bytes(found)

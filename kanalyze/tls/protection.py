@@ -1,0 +1,203 @@
+"""Which records of one direction are encrypted, and what opens them.
+
+In: the negotiation, records in order, what is missing between them. Out: the content of encrypted
+records. Must not know: what a content means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields
+from kanalyze.model.tls_record import APPLICATION_DATA, HANDSHAKE_RECORD, HEADER_BYTES
+from kanalyze.tls.epochs import APPLICATION, EARLY, HANDSHAKE, Epochs13
+from kanalyze.tls.handshake import is_hello
+from kanalyze.tls.hello_order import has_hello_of
+from kanalyze.tls.opener import ANY_NUMBER, RecordOpener
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.tls.ciphers import Opened
+    from kanalyze.tls.epochs import Epochs
+    from kanalyze.tls.late_start import FittingSession, LateStarts
+    from kanalyze.tls.negotiation import Negotiation
+    from kanalyze.tls.records import LostRecords, TlsRecord
+
+__all__ = ["LATE_RECORDS", "Protection"]
+
+LATE_RECORDS: Final = 8
+"""So many records of a direction are tried with all secrets of the key log."""
+
+
+class Protection:
+    """Opens the records of a direction from where on they are encrypted.
+
+    Attributes:
+        is_sealed: whether records are encrypted from here on.
+        opener: opens them; None where the keys cannot be known.
+    """
+
+    __slots__ = (
+        *("_from_start", "_late_records", "_late_starts", "_may_be_missing", "_negotiation"),
+        "_side",
+        *("_prospect", "_prospect_of", "is_sealed", "opener"),
+    )
+    _LEFT_OUT = (
+        *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_side"),
+    )
+
+    def __init__(
+        self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
+    ) -> None:
+        self._side = side
+        self._from_start = from_start
+        self._negotiation = negotiation
+        self._late_starts = late_starts
+        self._late_records = LATE_RECORDS
+        self._may_be_missing = 0
+        """How many records before the next one, as long as no keys are known."""
+        self._prospect: RecordOpener | None = None
+        """Tries whether a record is encrypted, before it is known that records are."""
+        self._prospect_of: object = None
+        """What the keys of that depend on."""
+        self.is_sealed = False
+        self.opener: RecordOpener | None = None
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
+        opener = self.opener
+        epochs = None if opener is None else opener.epochs
+        # Those of TLS 1.2 are in the state of the negotiation.
+        state_13 = epochs.state() if isinstance(epochs, Epochs13) else None
+        return (
+            *(self._late_records, self._may_be_missing, self.is_sealed, state_13),
+            None if opener is None else opener.state(),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state, with that of the negotiation; raises ValueError for any other."""
+        late, self._may_be_missing, self.is_sealed, epochs, opener = fields(state, "nnbTT")
+        self._late_records = min(late, LATE_RECORDS)
+        if opener is not None:
+            negotiation, end = self._negotiation, self._negotiation.end_of(self._side)
+            if end is None:
+                raise ValueError("keys of nobody knows which end")
+            known: Epochs = negotiation.both_epochs_12[end]
+            if epochs is not None:
+                known = Epochs13.from_state(epochs, negotiation.log)
+            self.opener = RecordOpener.from_state(opener, known)
+
+    @property
+    def lacks_keys(self) -> bool:
+        """Whether the session is known, and the key log has no secret for what comes next."""
+        return self.opener is not None and not self.opener.has_keys
+
+    def keys_came(self) -> None:
+        """Try again: the key log has grown."""
+        self._late_records = max(self._late_records, 1)
+        if self.opener is not None:
+            self.opener.refresh()
+
+    def seal(self) -> None:
+        """Note that records are encrypted from here on, and find the keys."""
+        self.is_sealed = True
+        self.opener, self._prospect = self._prospective(), None
+
+    def covers(self, record: TlsRecord) -> bool:
+        """Tell whether a record is encrypted."""
+        if record.kind == APPLICATION_DATA:
+            return True
+        return self.is_sealed and not self._negotiation.is_13
+
+    def began_unseen(self, record: TlsRecord) -> bool:
+        """Tell whether the record of TLS 1.2 is missing that says that the next are encrypted.
+
+        A record that can be opened proves it.
+        """
+        if not self._may_be_missing or self._negotiation.is_13:
+            return False
+        opener = self._prospective()
+        return opener is not None and opener.find(record)
+
+    def open(self, record: TlsRecord) -> Opened | None:
+        """Return what is in an encrypted record; None if that cannot be known."""
+        if self.opener is None:
+            self._find_keys(record)
+        opened = None if self.opener is None else self.opener.open(record)
+        self._may_be_missing = 0 if opened is not None else self._may_be_missing + 1
+        return opened
+
+    def lose(self, lost: LostRecords) -> None:
+        """Note that records are missing."""
+        opener = self.opener
+        least = HEADER_BYTES + 1 if opener is None else opener.least_bytes
+        count = lost.length // least + 1 if lost.records is None else lost.records
+        self._may_be_missing += count
+        if opener is not None:
+            opener.uncertain += count
+
+    def prove(self, record: TlsRecord, lost_bytes: int) -> bool | None:
+        """Tell whether a record may come next, after so many bytes that are in no record."""
+        if not self.is_sealed and record.kind == HANDSHAKE_RECORD and is_hello(record.body):
+            return True
+        if self.opener is None and self._negotiation.client_hello is None:
+            self._find_keys(record)
+        opener = self._prospective() if self.opener is None else self.opener
+        if opener is None or not opener.has_keys:
+            return None
+        if opener.find(record, lost_bytes // opener.least_bytes + 1):
+            return True
+        return False if self.is_sealed else None
+
+    def _prospective(self) -> RecordOpener | None:
+        """Return what would open the next record if it is encrypted.
+
+        It is the same until the hellos change, so that its work is bounded.
+        """
+        negotiation = self._negotiation
+        depends_on = (negotiation.client_random, negotiation.server_hello)
+        if self._prospect is None or self._prospect_of != depends_on:
+            self._prospect, self._prospect_of = self._new_opener(), depends_on
+        else:
+            self._prospect.uncertain = self._uncertain()
+        return self._prospect
+
+    def _new_opener(self) -> RecordOpener | None:
+        negotiation, side = self._negotiation, self._side
+        if negotiation.is_13:
+            epochs = negotiation.epochs_13(side)
+            is_early = negotiation.end_of(side) == 0 and negotiation.may_have_early_data
+            begin = EARLY if is_early else HANDSHAKE
+            if negotiation.client_hello is None and negotiation.server_hello is None:
+                begin = APPLICATION
+            return None if epochs is None else RecordOpener(epochs, begin, self._uncertain())
+        epochs_12 = negotiation.epochs_12(side)
+        return None if epochs_12 is None else RecordOpener(epochs_12, 0, self._uncertain())
+
+    def _uncertain(self) -> int:
+        """Return how many records may be missing before the next one."""
+        is_begin_known = self._from_start or has_hello_of(self._negotiation, self._side)
+        return self._may_be_missing if is_begin_known else ANY_NUMBER
+
+    def _find_keys(self, record: TlsRecord) -> None:
+        """Look for keys again; by trial of the key log where the ClientHello is not known."""
+        negotiation = self._negotiation
+        if negotiation.client_random is None:
+            found = self._find_session(record)
+            if found is None:
+                return
+            negotiation.adopt(found.client_random, self._side ^ found.end, found.suite)
+        self.opener = self._new_opener()
+
+    def _find_session(self, record: TlsRecord) -> FittingSession | None:
+        negotiation = self._negotiation
+        if not self._late_records:
+            return None
+        end, handshake = negotiation.end_of(self._side), negotiation.handshake_12(b"")
+        if handshake is not None and end is not None:
+            self._late_records -= 1
+            return self._late_starts.find_12(record, end, handshake)
+        if record.kind != APPLICATION_DATA or (negotiation.server_hello and not negotiation.suite):
+            return None
+        self._late_records -= 1
+        return self._late_starts.find_13(record, end, negotiation.suite)

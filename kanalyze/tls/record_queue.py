@@ -1,0 +1,123 @@
+"""Records of one direction in order; those that cannot be read yet wait.
+
+In: records as they are cut. Out: the same, each once, to whoever reads them. Must not know: why a
+record has to wait.
+
+What waits is bounded (:data:`MOST_WAITING_BYTES`): beyond that no record waits any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.tls.records import LostRecords, TlsRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kanalyze.common.plain_values import State
+
+__all__ = ["MOST_WAITING_BYTES", "RecordQueue"]
+
+_Take: TypeAlias = "Callable[[TlsRecord | LostRecords], None]"
+"""Reads what does not have to wait."""
+MOST_WAITING_BYTES: Final = 1 << 18
+_RECORD_BYTES: Final = 512
+"""What a record that waits takes besides its body."""
+
+
+class RecordQueue:
+    """Hands on records until one has to wait.
+
+    Attributes:
+        is_patient: whether records wait at all.
+        waiting_bytes: of those that wait from one step to the next.
+    """
+
+    __slots__ = ("_incoming", "_next", "_waiting", "is_patient", "waiting_bytes")
+    _LEFT_OUT = ("_incoming", "_next", "waiting_bytes")
+
+    def __init__(self) -> None:
+        self._incoming: Iterator[TlsRecord | LostRecords | None] = iter(())
+        self._next: TlsRecord | None = None
+        """The record that has to wait."""
+        self._waiting: deque[TlsRecord | LostRecords] = deque()
+        self.is_patient = True
+        self.waiting_bytes = 0
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, after :meth:`end_step`."""
+        waiting = [each.state() for each in self._waiting]
+        return self.is_patient, tuple(waiting)
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.is_patient, waiting = fields(state, "bt")
+        for known in items(waiting, "t"):
+            kind = LostRecords if len(known) == len(LostRecords._fields) else TlsRecord
+            each = kind.from_state(known)
+            self._waiting.append(each)
+            self.waiting_bytes += _waiting_bytes(each)
+
+    def add(self, records: Iterator[TlsRecord | LostRecords | None]) -> None:
+        """Add what follows, which is cut while it is read."""
+        self._incoming = chain(self._popped(), records)
+
+    def run(self, take: _Take, must_wait: Callable[[TlsRecord], bool]) -> bool:
+        """Hand on records until one has to wait, or a pause; tell whether there were any."""
+        has_read = False
+        if self._next is not None:
+            if self._waits(self._next, must_wait):
+                return False
+            take(self._next)
+            self._next, has_read = None, True
+        for each in self._incoming:
+            if each is None:
+                return True
+            if isinstance(each, TlsRecord) and self._waits(each, must_wait):
+                self._next = each
+                return has_read
+            take(each)
+            has_read = True
+        return has_read
+
+    def end_step(self, take: _Take) -> None:
+        """Keep copies of what waits: the bytes of a step are valid no longer."""
+        rest = self._incoming if self._next is None else chain((self._next,), self._incoming)
+        kept: deque[TlsRecord | LostRecords] = deque()
+        self.waiting_bytes = 0
+        for each in rest:
+            if each is None:
+                continue
+            if not self.is_patient:
+                take(each)
+                continue
+            kept.append(_copied(each))
+            self.waiting_bytes += _waiting_bytes(each)
+            if self.waiting_bytes > MOST_WAITING_BYTES:
+                self.is_patient = False
+                self.waiting_bytes = 0
+                while kept:
+                    take(kept.popleft())
+        self._waiting, self._incoming, self._next = kept, iter(()), None
+
+    def _waits(self, record: TlsRecord, must_wait: Callable[[TlsRecord], bool]) -> bool:
+        return self.is_patient and must_wait(record)
+
+    def _popped(self) -> Iterator[TlsRecord | LostRecords | None]:
+        while self._waiting:
+            yield self._waiting.popleft()
+
+
+def _waiting_bytes(each: TlsRecord | LostRecords) -> int:
+    return _RECORD_BYTES + (len(each.body) if isinstance(each, TlsRecord) else 0)
+
+
+def _copied(each: TlsRecord | LostRecords) -> TlsRecord | LostRecords:
+    """Return what stays valid."""
+    if isinstance(each, LostRecords):
+        return each
+    return each._replace(body=memoryview(bytes(each.body)))

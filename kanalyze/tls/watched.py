@@ -1,0 +1,214 @@
+"""One connection with TLS, watched without keys.
+
+In: what was added to both streams of a connection. Out: what is known of its TLS, written into a
+:class:`~kanalyze.model.tls.TlsConnection`. Must not know: other connections, keys, Kafka.
+
+The handshake is read by a :class:`~kanalyze.tls.session.TlsSession` without secrets, until both
+ends have sent encrypted data, or too much was read. Of all records the headers are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.tcp import end_of_two
+from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
+from kanalyze.model.tls_record import ALERT
+from kanalyze.tls.alerts import SEALED_ALERT_BYTES
+from kanalyze.tls.cipher_suites import TLS_1_3, suite_name
+from kanalyze.tls.estimate import RequestEstimate
+from kanalyze.tls.facts import MOST_ALERTS, Decryption, TlsFacts, version_name
+from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.late_start import LateStarts
+from kanalyze.tls.record_headers import RecordHeaders, SealedData
+from kanalyze.tls.session import TlsSession
+
+if TYPE_CHECKING:
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.streams import StreamUpdate
+    from kanalyze.model.tcp import TcpConnection
+
+__all__ = ["WatchedConnection", "note_facts"]
+
+_MOST_HANDSHAKE_BYTES: Final = 1 << 18
+"""A handshake with long chains of certificates takes a tenth."""
+_SESSION_BYTES: Final = 1 << 13
+"""What a session takes besides the bytes that it holds."""
+_MOST_PERHAPS_ALERTS: Final = 4
+_NO_KEYS: Final = KeyLog()
+_NO_LATE_STARTS: Final = LateStarts(_NO_KEYS)
+
+
+class WatchedConnection:
+    """What is kept of a connection."""
+
+    __slots__ = (
+        *("_client_side", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
+        "_is_sealed",
+        *("_perhaps_alerts", "_session", "tls"),
+    )
+
+    _LEFT_OUT = ("tls",)
+
+    def __init__(self, tcp: TcpConnection) -> None:
+        self.tls = tcp.tls = tcp.tls or TlsConnection()
+        from_start = (tcp.start_seen[0], tcp.start_seen[1])
+        self._session: TlsSession | None = TlsSession(_NO_KEYS, _NO_LATE_STARTS, from_start)
+        self._fed_bytes = 0
+        """That the session read."""
+        self._headers = (RecordHeaders(), RecordHeaders())
+        self._client_side = tcp.opened_by
+        """As far as it can be seen here: keys may say it too, and when depends on the batch."""
+        self._is_13 = False
+        """Likewise."""
+        self._estimate = RequestEstimate()
+        self._is_sealed = [False, False]
+        """By direction, whether encrypted data came."""
+        self._perhaps_alerts: list[tuple[int, SealedData]] = []
+        """The last records, as long as they may be alerts by their size, with who sent them."""
+        self._hidden_alerts: list[int] = []
+        """Who sent alerts that cannot be read."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes held for the handshake."""
+        return 0 if self._session is None else _SESSION_BYTES + self._session.buffered_bytes
+
+    def feed(self, update: StreamUpdate) -> None:
+        """Take what was added."""
+        if self._session is not None:
+            self._read_handshake(self._session, update)
+        found = [
+            (data.packet, side, data)
+            for side in (0, 1)
+            for data in self._headers[side].feed(update.items[side])
+        ]
+        for _, side, data in sorted(found):
+            self._take(side, data, self._client_side)
+        if update.closed:
+            self._end(self._client_side)
+            self.write()
+
+    def forget_handshake(self) -> None:
+        """Read no more of the handshake."""
+        self._session = None
+
+    def write(self) -> None:
+        """Write the sums so far."""
+        tls = self.tls
+        tls.records = [each.records for each in self._headers]
+        tls.bytes = [each.bytes for each in self._headers]
+        if self._client_side is not None:
+            self._estimate.write(tls)
+
+    def _read_handshake(self, session: TlsSession, update: StreamUpdate) -> None:
+        session.feed(update.items)
+        if update.closed:
+            session.close()
+        facts = session.facts
+        if facts.client_side is not None:
+            self._client_side = facts.client_side
+        self._is_13 = facts.version == TLS_1_3
+        if not self.tls.is_decrypted:
+            note_facts(self.tls, facts)
+        self._fed_bytes = sum(counts.bytes + counts.lost_bytes for counts in facts.counts)
+        is_over = all(counts.unopened_records for counts in facts.counts)
+        if is_over or self._fed_bytes > _MOST_HANDSHAKE_BYTES:
+            self._session = None
+
+    def _take(self, side: int, data: SealedData, client_side: int | None) -> None:
+        if data.kind == ALERT:
+            if len(self._hidden_alerts) < MOST_ALERTS:
+                self._hidden_alerts.append(side)
+            return
+        waiting = self._perhaps_alerts
+        is_perhaps_alert = self._is_13 and data.body_bytes in SEALED_ALERT_BYTES
+        if is_perhaps_alert:
+            waiting.append((side, data))
+        while waiting and (not is_perhaps_alert or len(waiting) > _MOST_PERHAPS_ALERTS):
+            self._take_data(*waiting.pop(0), client_side)
+        if not is_perhaps_alert:
+            self._take_data(side, data, client_side)
+
+    def _take_data(self, side: int, data: SealedData, client_side: int | None) -> None:
+        self._is_sealed[side] = True
+        self.tls.is_complete = self.tls.is_complete or all(self._is_sealed)
+        if side == client_side:
+            self._estimate.client_sent(data.end_ns, data.body_bytes, is_13=self._is_13)
+        elif client_side is not None:
+            self._estimate.server_sent(data.begin_ns, is_13=self._is_13)
+
+    def _end(self, client_side: int | None) -> None:
+        """Tell what the last records were."""
+        waiting, self._perhaps_alerts = self._perhaps_alerts, []
+        for index, (side, data) in enumerate(waiting):
+            is_last = all(later != side for later, _ in waiting[index + 1 :])
+            if is_last and self._is_alert(side, data.body_bytes, client_side):
+                self._hidden_alerts.append(side)
+            else:
+                self._take_data(side, data, client_side)
+        tls = self.tls
+        if not tls.is_decrypted:
+            tls.alerts += tuple([SentAlert(side, None, ENCRYPTED) for side in self._hidden_alerts])
+
+    def _is_alert(self, side: int, body_bytes: int, client_side: int | None) -> bool:
+        """Tell whether the last record of an end is an alert, if it has the size of one.
+
+        Java pads records; such an alert is as large as a small response.
+        """
+        if body_bytes == min(SEALED_ALERT_BYTES) or side == client_side:
+            return True
+        return bool(self._hidden_alerts) or not self._estimate.requests
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return (
+            None if self._session is None else self._session.state(),
+            *(self._fed_bytes, self._client_side, self._is_13, *self._is_sealed),
+            tuple(self._hidden_alerts),
+            tuple([(side, *data) for side, data in self._perhaps_alerts]),
+            tuple([each.state() for each in self._headers]),
+            self._estimate.state(),
+        )
+
+    def load_state(self, state: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        session, self._fed_bytes, side, self._is_13, *others = fields(state, "TnNbbbtttt")
+        self._client_side = end_of_two(side)
+        *self._is_sealed, hidden, waiting, headers, estimate = others
+        if session is None:
+            self._session = None
+        else:
+            assert self._session is not None
+            self._session.load_state(session)
+        self._hidden_alerts = list(items(hidden, "n"))
+        for each in items(waiting, "t"):
+            side, *data = fields(each, "nnnnii")
+            self._perhaps_alerts.append((side, SealedData(*data)))
+        one, other = fields(headers, "tt")
+        self._headers = RecordHeaders.from_state(one), RecordHeaders.from_state(other)
+        self._estimate = RequestEstimate.from_state(estimate)
+
+
+def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
+    """Write what a session knows."""
+    tls.client_side = facts.client_side
+    tls.version = None if facts.version is None else version_name(facts.version)
+    tls.suite = None if facts.suite is None else suite_name(facts.suite)
+    tls.alpn, tls.server_name = facts.alpn, facts.server_name
+    tls.offered_alpn = facts.offered_alpn
+    if facts.offered_versions is not None:
+        tls.offered_versions = tuple(map(version_name, facts.offered_versions))
+    tls.resumed = facts.resumed
+    tls.certificate_requested, tls.mutual = facts.certificate_requested, facts.mutual
+    tls.server_certificate = facts.server_certificate
+    tls.client_certificate = facts.client_certificate
+    tls.handshake_ns = facts.handshake_ns
+    # Each direction is read by itself: what came in between depends on the batch.
+    by_time = sorted(facts.alerts, key=lambda alert: (alert.time_ns, alert.packet))
+    tls.alerts = tuple(
+        [SentAlert(each.direction, each.level, each.description) for each in by_time]
+    )
+    tls.is_complete = tls.is_complete or facts.handshake_ns is not None
+    tls.is_decrypted = facts.decryption is Decryption.DECRYPTED

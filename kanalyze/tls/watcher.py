@@ -1,0 +1,177 @@
+"""Watches the TLS of all connections, without keys.
+
+In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` gives them. Out:
+the ``tls`` of each :class:`~kanalyze.model.tcp.TcpConnection` that has TLS. Must not know: keys, or
+what becomes of the updates.
+
+A connection has TLS if the first bytes of one end look like a record. Where those of neither end
+do, nothing more of the connection is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.common.plain_values import fields, items
+from kanalyze.model.streams import Chunk
+from kanalyze.model.tls import SentAlert, TlsConnection
+from kanalyze.model.tls_record import ALERT, HEADER_BYTES
+from kanalyze.tls.alerts import read_alert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kanalyze.common.plain_values import State
+    from kanalyze.model.streams import StreamItem, StreamUpdate
+    from kanalyze.model.tcp import TcpConnection
+    from kanalyze.tls.watched import WatchedConnection
+
+__all__ = ["TlsWatcher"]
+
+_HEAD_BYTES: Final = HEADER_BYTES + 2
+"""A header, and an alert."""
+_CONNECTION_BYTES: Final = 1 << 12
+"""What is kept of a connection with TLS."""
+_ENDS: Final = (1, 2)
+_BOTH: Final = 3
+_RECORD: Final = re.compile(rb"[\x14-\x17](?:\x03|\Z)(?:[\x00-\x04]|\Z)")
+"""What a record begins with, or a part of it."""
+
+
+class TlsWatcher:
+    """Watches all connections."""
+
+    _LEFT_OUT = ("_handshake_bytes", "_most_bytes")
+
+    def __init__(self, most_bytes: int) -> None:
+        """Begin.
+
+        Args:
+            most_bytes: of memory for all connections. Above it, nothing more is read of handshakes
+                that go on, and connections that begin are not watched.
+        """
+        self._most_bytes = most_bytes
+        self._handshake_bytes = 0
+        self._watched: dict[int, WatchedConnection] = {}
+        """By serial, as the next ones."""
+        self._clear: dict[int, int] = {}
+        """Which ends began without TLS, where nothing of the other one came yet."""
+        self._passing: set[int] = set()
+        """Connections of which nothing more is looked at."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory the connections take."""
+        return self._handshake_bytes + _CONNECTION_BYTES * len(self._watched)
+
+    def feed(self, updates: Iterable[StreamUpdate]) -> None:
+        """Look at the updates of a batch."""
+        passing = self._passing
+        for update in updates:
+            serial = update.connection.serial
+            if serial not in passing:
+                self._look(update)
+            if update.closed:
+                passing.discard(serial)
+                self._clear.pop(serial, None)
+                self._watched.pop(serial, None)
+
+    def write_open(self, tcp: TcpConnection) -> None:
+        """Write the sums of an open connection into its ``tls``."""
+        watched = self._watched.get(tcp.serial)
+        if watched is not None:
+            watched.write()
+
+    def _look(self, update: StreamUpdate) -> None:
+        watched = self._watched.get(update.connection.serial)
+        if watched is None:
+            watched = self._begin(update)
+            if watched is None:
+                return
+        held_before = watched.held_bytes
+        watched.feed(update)
+        if self.held_bytes + watched.held_bytes - held_before > self._most_bytes:
+            watched.forget_handshake()
+        held = 0 if update.closed else watched.held_bytes
+        self._handshake_bytes += held - held_before
+
+    def _begin(self, update: StreamUpdate) -> WatchedConnection | None:
+        """Look at the first bytes of both ends; begin to watch if one speaks TLS."""
+        tcp = update.connection
+        clear = self._clear.pop(tcp.serial, 0)
+        for side in (0, 1):
+            if not update.items[side] or clear & _ENDS[side]:
+                continue
+            head = _first_bytes(update.items[side])
+            if _RECORD.match(head) is None:
+                clear |= _ENDS[side]
+            elif clear & _ENDS[1 - side] and head[0] == ALERT and tcp.start_seen[1 - side]:
+                _note_clear_client(tcp, head, side)
+                clear = _BOTH
+            elif self.held_bytes + _CONNECTION_BYTES <= self._most_bytes:
+                return self._watch(tcp)
+            else:
+                clear = _BOTH
+        if clear == _BOTH:
+            self._passing.add(tcp.serial)
+        elif clear:
+            self._clear[tcp.serial] = clear
+        return None
+
+    def _watch(self, tcp: TcpConnection) -> WatchedConnection:
+        from kanalyze.tls.watched import WatchedConnection  # only where there is TLS
+
+        watched = self._watched[tcp.serial] = WatchedConnection(tcp)
+        self._handshake_bytes += watched.held_bytes
+        return watched
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes, between two batches."""
+        return (
+            tuple([(serial, each.state()) for serial, each in self._watched.items()]),
+            tuple(self._clear.items()),
+            tuple(self._passing),
+        )
+
+    def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
+        """Continue from a state.
+
+        Args:
+            state: what another watcher returned.
+            connections: those that are open, by serial, with what was known of their TLS.
+
+        Raises:
+            ValueError: it is anything else.
+        """
+        from kanalyze.tls.watched import WatchedConnection
+
+        watched, clear, passing = fields(state, "ttt")
+        for each in items(watched, "t"):
+            serial, known = fields(each, "nt")
+            if serial not in connections:
+                raise ValueError(f"no connection {serial} is open")
+            made = self._watched[serial] = WatchedConnection(connections[serial])
+            made.load_state(known)
+            self._handshake_bytes += made.held_bytes
+        self._clear = dict([fields(each, "nn") for each in items(clear, "t")])
+        self._passing = set(items(passing, "n"))
+
+
+def _first_bytes(added: list[StreamItem]) -> bytes:
+    """Return the first bytes of what an end sent; none if they are not in the capture."""
+    item = added[0]
+    if not isinstance(item, Chunk):
+        return b""
+    segments = item.segments
+    begin, captured = segments.start[item.first], segments.captured[item.first]
+    return bytes(segments.view(begin, begin + min(captured, _HEAD_BYTES)))
+
+
+def _note_clear_client(tcp: TcpConnection, head: bytes, broker_side: int) -> None:
+    """Note that a server answers with an alert to a client without TLS."""
+    tls = tcp.tls = TlsConnection()
+    tls.client_side, tls.is_clear_client = 1 - broker_side, True
+    alert = read_alert(head[HEADER_BYTES:], broker_side, 0, 0)
+    if alert is not None:
+        tls.alerts = (SentAlert(broker_side, alert.level, alert.description),)

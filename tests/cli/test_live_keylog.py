@@ -1,0 +1,299 @@
+"""``kanalyze live --keylog``: secrets that come late, whom nobody has, and where none may be."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import subprocess
+import sys
+import urllib.request
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from tests.cli.test_live import in_order, run_live, started, wait_until_read
+from tests.support import tls_captures
+from tests.support.packets import Blocks, secrets_block
+from tests.support.scraping import served_at
+from tests.support.tls_sockets import PCAP_HEADER, Broker, Client, Relay
+from tests.support.waiting import LONG_S, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = ["-", "--format", "rows"]
+NAME = "tls13-aes128gcm"
+FEW = [NAME, "tls12-aes256cbc-sha1"]
+MORE = ["tls12-aes128gcm", "tls12-chacha20", "tls13-clients", "tls12-clients", "tls13-sasl"]
+OTHER_KEYS = tls_captures.keylog("tls-no-suite")
+
+
+@pytest.fixture(autouse=True)
+def without_variable(monkeypatch):
+    monkeypatch.delenv("SSLKEYLOGFILE", raising=False)
+
+
+def data_of(name: str) -> bytes:
+    return tls_captures.path(name).read_bytes()
+
+
+@cache
+def rows_of(name: str) -> list[dict[str, object]]:
+    """What ``requests`` writes of a capture with its key log."""
+    words = ["requests", "--format", "jsonl", "--keylog", str(tls_captures.keylog(name))]
+    command = [sys.executable, "-m", "kanalyze", *words, str(tls_captures.path(name))]
+    done = subprocess.run(command, capture_output=True, check=True)
+    found = in_order(done.stdout.splitlines())
+    assert len(found) == len(tls_captures.read_by_tshark(name)) > 0
+    return found
+
+
+def hidden(name: str) -> list[bytes]:
+    """The secrets of a key log, in every way that they may be written."""
+    words = [line.split()[-1] for line in tls_captures.keylog(name).read_text().splitlines()]
+    secrets = [bytes.fromhex(word.rpartition(":")[2]) for word in words]
+    ways = [(raw, raw.hex().encode(), base64.b64encode(raw)[:-4]) for raw in secrets]
+    return [way for each in ways for way in each]
+
+
+def assert_no_secret(name: str, *outputs: bytes) -> None:
+    for output in outputs:
+        lower = output.lower()
+        for secret in hidden(name):
+            assert secret not in output
+            assert secret.lower() not in lower
+
+
+# -- real ends ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_rows_are_what_clients_sent_though_their_secrets_come_later(version, tmp_path):
+    written, watched = tmp_path / "written.keys", tmp_path / "watched.keys"
+    with (
+        started(*ROWS, "--keylog", str(watched)) as live,
+        Broker(version) as broker,
+        Relay(broker.address, live.give) as relay,
+    ):
+        assert "is not there yet" in live.told()
+        live.give(PCAP_HEADER)
+        with Client(relay.address, version, written) as first:
+            for number in range(3):
+                first.ask(number)
+            # Nobody sends anything while the secrets come.
+            watched.write_bytes(written.read_bytes())
+            rows = [json.loads(live.line()) for _ in range(3)]
+            first.ask(3)
+            rows.append(json.loads(live.line()))
+        with Client(relay.address, version, written) as second:
+            second.ask(100)
+            second.ask(101)
+        # It has closed when its secrets come, a part of a line at first.
+        added = written.read_bytes()[watched.stat().st_size :]
+        for piece in (added[:50], added[50:]):
+            with watched.open("ab") as file:
+                file.write(piece)
+        rows += [json.loads(live.line()) for _ in range(2)]
+        live.input.close()
+        status, lines, told = live.end()
+    assert (status, lines, told) == (0, [], "")
+    for client, found in ((first, rows[:4]), (second, rows[4:])):
+        assert [
+            (row["correlation_id"], row["request_bytes"], row["response_bytes"]) for row in found
+        ] == client.sent
+        assert {row["client_port"] for row in found} == {client.port}
+    assert {(row["api_name"], row["status"], row["client_id"]) for row in rows} == {
+        ("ApiVersions", "ok", "test")
+    }
+    assert all(row["latency_ns"] > 0 for row in rows)
+
+
+# -- captures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [*FEW, *(pytest.param(name, marks=pytest.mark.long) for name in MORE)]
+)
+def test_rows_are_those_of_the_file_though_its_secrets_come_later(name, tmp_path):
+    data, keys = data_of(name), tls_captures.keylog(name).read_bytes()
+    watched = tmp_path / "watched.keys"
+    with started(*ROWS, "--keylog", str(watched), "--metrics", "0") as live:
+        assert "is not there yet" in live.told()
+        half = len(data) // 2
+        live.give(data[:half])
+        wait_until_read(live, data[:half], tmp_path)
+        watched.write_bytes(keys[: len(keys) // 2 + 30])
+        live.give(data[half:])
+        live.line()  # the first secrets were used
+        with watched.open("ab") as file:
+            file.write(keys[len(keys) // 2 + 30 :])
+        live.input.close()
+        status, lines, told = live.end()
+    assert (status, told) == (0, "")
+    # The one that was taken above.
+    assert len(lines) == len(rows_of(name)) - 1
+    found = in_order(lines)
+    assert all(row in rows_of(name) for row in found)
+
+
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_key_log_that_is_complete_is_used_from_the_beginning(variable, tmp_path):
+    keys = str(tls_captures.keylog(NAME))
+    options = [] if variable else ["--keylog", keys]
+    with started(*ROWS, *options, **({"SSLKEYLOGFILE": keys} if variable else {})) as live:
+        live.give(data_of(NAME))
+        live.input.close()
+        status, lines, told = live.end()
+    assert (status, told) == (0, "")
+    assert in_order(lines) == rows_of(NAME)
+
+
+def embedded(name: str, *, secrets_before: int) -> bytes:
+    """A pcapng file whose secrets come before a packet in its midst."""
+    blocks = Blocks()
+    data = data_of(name)
+    parts = [blocks.section(), blocks.interface(options=blocks.option(9, b"\x09"))]
+    at, number = 24, 0
+    while at < len(data):
+        seconds, fraction, size, _ = (
+            int.from_bytes(data[at + 4 * n : at + 4 * n + 4], "little") for n in range(4)
+        )
+        number += 1
+        if number == secrets_before:
+            parts.append(secrets_block(blocks, tls_captures.keylog(name).read_bytes()))
+        ticks = seconds * 10**9 + fraction * (1 if data[0] == 0x4D else 1000)
+        high_low = (ticks >> 32).to_bytes(4, "little") + (ticks & 0xFFFFFFFF).to_bytes(4, "little")
+        packet = data[at + 16 : at + 16 + size]
+        sizes = size.to_bytes(4, "little") * 2
+        body = bytes(4) + high_low + sizes + packet + bytes(-size % 4)
+        parts.append(blocks.block(6, body))
+        at += 16 + size
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("secrets_before", [1, 60])
+def test_secrets_in_the_midst_of_a_pipe_are_used_as_they_come(secrets_before, tmp_path):
+    data = embedded(NAME, secrets_before=secrets_before)
+    done = run_live(*ROWS, data=data)
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = in_order(done.stdout.splitlines())
+    assert found == rows_of(NAME)
+    words = [sys.executable, "-m", "kanalyze", "requests", "--format", "jsonl", "-"]
+    done = subprocess.run(words, input=data, capture_output=True, check=True)
+    assert in_order(done.stdout.splitlines()) == found
+
+
+def test_connections_that_are_not_decrypted_are_said(tmp_path):
+    done = run_live("-", "--keylog", str(OTHER_KEYS), data=data_of(NAME))
+    assert done.returncode == 0
+    told = done.stderr.decode().splitlines()
+    clients = {each.client for each in tls_captures.read_by_tshark(NAME)}
+    for client in clients:
+        (line,) = [line for line in told if f"{client} " in line]
+        assert line.endswith("TLS that is not decrypted: the key log has no secret of it")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["rows"] == 0
+    assert_no_secret("tls-no-suite", done.stdout, done.stderr)
+
+
+def test_lines_count_connections_with_tls(tmp_path):
+    watched = tmp_path / "watched.keys"
+    data = data_of("tls13-long")
+    lines: list[bytes] = []
+    with started("-", "--interval", "0.05", "--keylog", str(watched), "--metrics", "0") as live:
+        assert "is not there yet" in live.told()
+        url = served_at(live.told())
+        live.give(data[: len(data) // 2])
+
+        def state() -> dict[str, int]:
+            lines.append(live.line())
+            found: dict[str, int] = json.loads(lines[-1])["capture"]["tls"]
+            return found
+
+        wait_until(lambda: state()["encrypted"] > 0, "a connection with TLS")
+        watched.write_bytes(tls_captures.keylog("tls13-long").read_bytes())
+        wait_until(lambda: state()["decrypted"] > 0, "a connection that is decrypted")
+        with urllib.request.urlopen(url, timeout=LONG_S) as answer:
+            metrics = answer.read()
+        live.input.close()
+        status, _, told = live.end()
+    assert status == 0
+    assert_no_secret("tls13-long", *lines, metrics, told.encode())
+
+
+# -- arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--keylog", "."], "directory"),
+        (["--keylog", "README.md"], "README.md: not a TLS key log"),
+        (["--with-secrets"], "--with-secrets needs --save, which writes packets"),
+        (["--write", str(OTHER_KEYS), "--keylog", str(OTHER_KEYS)], "is also an input"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(argv, told, capsys):
+    assert main(["live", "-", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert told in err
+
+
+def test_a_variable_that_is_of_no_use_stops_nothing(tmp_path):
+    wrong = tmp_path / "wrong.keys"
+    wrong.write_text("no key log\n")
+    with started(*ROWS, SSLKEYLOGFILE=str(wrong)) as live:
+        assert live.told().startswith("kanalyze: SSLKEYLOGFILE is ignored: ")
+        live.give(PCAP_HEADER)
+        live.input.close()
+        assert live.end() == (0, [], "")
+
+
+# -- secrets --------------------------------------------------------------------------------------
+
+
+def saved(tmp_path: Path, *options: str) -> tuple[bytes, str]:
+    """What ``--save`` writes of all requests, and what is said."""
+    target = tmp_path / "saved.pcapng"
+    argv = ["-", "--keylog", str(tls_captures.keylog(NAME)), "--save", str(target)]
+    done = run_live(*argv, "--save-slower-than", "0ms", *options, data=data_of(NAME))
+    assert done.returncode == 0
+    assert_no_secret(NAME, done.stdout, done.stderr)
+    return target.read_bytes(), done.stderr.decode()
+
+
+def test_saved_packets_are_encrypted_and_that_is_said(tmp_path):
+    data, told = saved(tmp_path)
+    assert "packets with TLS stay encrypted; --with-secrets puts" in told
+    assert_no_secret(NAME, data)
+    assert list(kanalyze.requests(str(tmp_path / "saved.pcapng"))) == []
+
+
+def test_saved_packets_have_their_secrets_beside_them_where_that_is_asked_for(tmp_path):
+    data, told = saved(tmp_path, "--with-secrets")
+    assert "stay encrypted" not in told
+    assert data.index(b"TRAFFIC_SECRET") < data.index(b"Metadata")  # a comment
+    found = kanalyze.requests(str(tmp_path / "saved.pcapng"))
+    waited = [row for row in rows_of(NAME) if row["latency_ns"] and not row["waited"]]
+    assert {row.correlation_id for row in found} >= {row["correlation_id"] for row in waited}
+    assert (tmp_path / "saved.pcapng").stat().st_mode & 0o077 == 0
+
+
+def test_no_secret_is_in_what_a_live_run_writes(tmp_path):
+    report, rows = tmp_path / "report.json", tmp_path / "rows"
+    argv = [*ROWS, "--json", str(report), "--write", str(rows)]
+    keys = str(tls_captures.keylog(NAME))
+    done = run_live(*argv, "--keylog", keys, "--keylog", str(OTHER_KEYS), data=data_of(NAME))
+    assert (done.returncode, done.stderr) == (0, b"")
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    tables = [repr(pq.read_table(file).to_pylist()) for file in files if "parquet" in file.name]
+    assert len(tables) > 0
+    outputs = [done.stdout, report.read_bytes(), *(table.encode() for table in tables)]
+    assert_no_secret(NAME, *outputs, *(file.read_bytes() for file in files))
+    assert_no_secret("tls-no-suite", *outputs)

@@ -1,0 +1,35 @@
+"""What ``kanalyze live --save --with-secrets`` writes, as tshark decrypts it.
+
+Without tshark this file is not collected (see conftest.py, which says so).
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.cli.test_live import run_live
+from tests.support import tls_captures
+from tests.support.waiting import LONG_S
+
+
+@pytest.mark.parametrize("name", ["tls13-aes128gcm", "tls12-aes256cbc-sha1"])
+def test_tshark_decrypts_the_saved_packets_with_the_secrets_in_the_file(name, tmp_path):
+    target = tmp_path / "saved.pcapng"
+    keys = str(tls_captures.keylog(name))
+    argv = ["-", "--keylog", keys, "--with-secrets", "--save", str(target), "--save-slower-than"]
+    done = run_live(*argv, "0ms", data=tls_captures.path(name).read_bytes())
+    assert done.returncode == 0
+    ways = ["-d", "tcp.port==9094,tls", "-d", "tls.port==9094,kafka"]
+    shown = ["-Y", "kafka.correlation_id", "-T", "fields", "-e", "kafka.correlation_id"]
+    found = subprocess.run(
+        ["tshark", "-r", str(target), *ways, *shown],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=LONG_S,
+    )
+    numbers = {int(word) for word in found.stdout.replace(",", " ").split()}
+    assert len(numbers) > 5
+    assert numbers <= {each.correlation_id for each in tls_captures.read_by_tshark(name)}

@@ -1,0 +1,55 @@
+"""Why a message cannot be read, in words: the field, its position, the reason."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.kafka.codec.failures import found_failure, json_path, unknown_version
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.schema.catalog import Catalog
+
+HEARTBEAT = struct.pack(">h5sih3s", 5, b"group", 1, 3, b"abc")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("Topics[0].Name", "topics[0].name"),
+        ("GroupId", "groupId"),
+        ("Topics[12].PartitionData[3].Records", "topics[12].partitionData[3].records"),
+        ("", ""),
+    ],
+)
+def test_a_path_has_the_names_that_kafkas_json_has(path: str, shown: str) -> None:
+    assert json_path(path) == shown
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "at"),
+    [
+        (HEARTBEAT[:1], "groupId", 0),
+        (HEARTBEAT[:5], "groupId", 2),
+        (HEARTBEAT[:9], "generationId", 7),
+        (HEARTBEAT[:-1], "memberId", 13),
+    ],
+)
+def test_the_field_that_cannot_be_read_is_found(
+    catalog: Catalog, body: bytes, field: str, at: int
+) -> None:
+    definition = catalog.message(12, "request")
+    found, position, reason = found_failure(definition, 0, b"--" + body, 2, "the decoder's")
+    assert (found, position) == (field, 2 + at)
+    assert reason != "the decoder's"
+
+
+def test_where_nothing_is_wrong_the_decoders_reason_stays(catalog: Catalog) -> None:
+    definition = catalog.message(12, "request")
+    assert found_failure(definition, 0, HEARTBEAT, 0, "why") == (None, 0, "why")
+
+
+def test_versions_that_are_known_are_named(catalog: Catalog) -> None:
+    assert unknown_version(catalog.message(12, "request")) == "known are the versions 0-4"

@@ -1,0 +1,87 @@
+"""Frames that continue in a later segment: how much has come, and how large they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.kafka.framing.frame import Frame
+from kanalyze.kafka.framing.partial_frame import PartialFrame, SplitPrefix
+from tests.support.streams import TIME_NS, chunk
+
+
+def begun(size: int, received: bytes) -> PartialFrame:
+    """A frame of a size, of which the prefix and some bytes have come."""
+    partial = PartialFrame()
+    frame = Frame(size, 100, TIME_NS, 1)
+    frame.add(0, memoryview(size.to_bytes(4, "big") + received))
+    partial.frame, partial.remaining = frame, size - len(received)
+    return partial
+
+
+def test_seen_bytes_of_a_frame_are_buffered_or_lost() -> None:
+    partial = begun(50, b"0123456789")
+    assert (partial.seen_bytes, partial.buffered_bytes) == (14, 14)
+    partial.lose(30)
+    assert (partial.remaining, partial.seen_bytes, partial.buffered_bytes) == (10, 44, 14)
+    partial.lose(10)
+    frame = partial.end(TIME_NS + 5, 6)
+    assert frame is not None
+    assert (frame.missing_bytes, frame.lost_bytes) == (40, 40)
+    assert (frame.end_time_ns, frame.end_packet) == (TIME_NS + 5, 6)
+    assert (partial.frame, partial.remaining, partial.seen_bytes) == (None, 0, 0)
+
+
+def test_where_no_frame_has_begun_none_ends() -> None:
+    assert PartialFrame().end(TIME_NS, 1) is None
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_a_size_is_known_once_its_four_bytes_are_there(first: int) -> None:
+    prefix, data = SplitPrefix(), (0x01020304).to_bytes(4, "big") + b"body"
+    segments = chunk([b"earlier" + data[:first], data[first:]]).segments
+    prefix.begin(segments, 0, 7, 7)
+    assert prefix.size is None
+    assert prefix.frame is not None
+    assert (prefix.frame.stream_offset, prefix.frame.start_packet) == (7, 1)
+    assert prefix.add(segments, 1) == 4 - first
+    assert prefix.size == 0x01020304
+    frame = prefix.frame
+    prefix.end(frame, 0x01020304)
+    assert frame.length == 0x01020308
+    assert bytes(frame.read(0, 4)) == data[:4]
+    assert (prefix.frame, prefix.size) == (None, None)
+
+
+def test_a_size_may_come_byte_by_byte() -> None:
+    prefix, segments = SplitPrefix(), chunk([b"\0", b"\0", b"\1", b"\2"]).segments
+    prefix.begin(segments, 0, 0, 0)
+    assert [prefix.add(segments, index) for index in (1, 2, 3)] == [1, 1, 1]
+    assert prefix.size == 0x102
+
+
+def test_the_rest_of_a_size_that_was_not_captured_is_not_made_up() -> None:
+    prefix = SplitPrefix()
+    prefix.begin(chunk([b"\0\0"]).segments, 0, 0, 0)
+    assert prefix.add(chunk([b"\1\2body"], snap=1).segments, 0) == -1
+    assert prefix.size is None
+
+
+def test_both_go_on_from_their_states() -> None:
+    partial, other = begun(50, b"0123"), PartialFrame()
+    other.load_state(partial.state())
+    assert (other.remaining, other.seen_bytes) == (46, 8)
+    prefix, again = SplitPrefix(), SplitPrefix()
+    prefix.begin(chunk([b"\0\0"]).segments, 0, 9, 0)
+    again.load_state(prefix.state())
+    again.add(chunk([b"\1\2"]).segments, 0)
+    assert again.size == 0x102
+
+
+def test_states_that_contradict_themselves_are_refused() -> None:
+    _, frame = begun(50, b"0123").state()
+    for wrong in ((0, frame), (51, frame), (3, None)):
+        with pytest.raises(ValueError, match="begins before its begin"):
+            PartialFrame().load_state(wrong)
+    for wrong_prefix in ((b"", frame), (b"12", None), (b"1234", frame), (b"12", frame)):
+        with pytest.raises(ValueError, match="a size of"):
+            SplitPrefix().load_state(wrong_prefix)

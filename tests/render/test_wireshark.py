@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from kanalyze.render.wireshark import display_filter
+from tests.support.captures import path
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([7], "{7}"),
+        ([91, 81, 91], "{81, 91}"),
+        ([3, 1, 2], "{1..3}"),
+        ([1, 2, 4, 6, 7, 8], "{1..2, 4, 6..8}"),
+    ],
+)
+def test_numbers_that_follow_each_other_are_a_range(numbers: list[int], text: str) -> None:
+    assert display_filter(numbers) == f"frame.number in {text}"
+
+
+def test_tshark_finds_the_packets(capsys) -> None:
+    assert main(["requests", "--wireshark", "--errors", str(path("errors"))]) == 0
+    (given,) = capsys.readouterr().out.splitlines()
+    rows = kanalyze.requests(path("errors"), errors=True)
+    expected = {each for row in rows for each in (row.request_packet, row.response_packet)}
+    command = ["tshark", "-r", str(path("errors")), "-Y", given, "-T", "fields"]
+    shown = subprocess.run(
+        [*command, "-e", "frame.number"], check=True, capture_output=True, text=True
+    )
+    assert set(map(int, shown.stdout.split())) == expected - {None}
+
+
+def test_each_of_several_captures_has_its_own_filter(tmp_path, capsys) -> None:
+    captures = [str(path("errors")), str(path("basics"))]
+    assert main(["requests", "--wireshark", "--api", "Produce", *captures]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    for capture in captures:
+        rows = list(kanalyze.requests(capture, api="Produce"))
+        numbers = {each for row in rows for each in (row.request_packet, row.response_packet)}
+        assert f"{capture}: {display_filter(n for n in numbers if n is not None)}" in lines
+
+
+def test_it_is_refused_beside_another_format(capsys) -> None:
+    assert main(["requests", "--wireshark", "--format", "csv", str(path("errors"))]) == 2
+    assert "--wireshark" in capsys.readouterr().err
+
+
+def test_the_report_has_the_filter_of_its_slowest_requests(capsys) -> None:
+    assert main(["report", str(path("errors"))]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    slowest = kanalyze.report(path("errors"))["slowest"]
+    sides = ("request_packet", "response_packet")
+    numbers = [item[side] for item in slowest for side in sides]
+    assert f"Wireshark: {display_filter(numbers)}" in text

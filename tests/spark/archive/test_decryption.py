@@ -1,0 +1,200 @@
+"""What tasks decrypt is what one process does, however files are cut; no secret is sent."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.api.key_logs import read_key_logs
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.runtime.state import _opened
+from kanalyze.spark.archive.archive import ArchiveSegments
+from kanalyze.spark.archive.shuffle_schema import unpack_state
+from kanalyze.tables.registry import TABLES
+from tests.support import tls_captures
+from tests.support.archives import a_job, read_all, rebuilt
+from tests.support.captures import in_turn
+from tests.support.cut_captures import cut, packets_of, write_pcap
+from tests.support.disorder import altered
+from tests.support.disorder.compare import write
+from tests.tls.test_saved_state import secrets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tests.support.archives import Rebuilt
+
+FEW = ("tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-key-update", "tls13-late", "tls13-sasl")
+WHOLE = [*tls_captures.RECORDED, *tls_captures.LATE, *tls_captures.LOST]
+NAMES = [name for name in WHOLE if name not in tls_captures.WITH_SECRETS]
+COUNTS = (2, 7, 1, 30)
+DISORDER = (
+    *("blocks shuffled, clock rising", "every packet twice", "sent again"),
+    *("a direction shuffled, each with its time", "two capture points"),
+)
+
+
+def counted(rows: Iterable[object]) -> Counter[str]:
+    return Counter(map(repr, rows))
+
+
+def of_one_process(files: list[str], *keys: str) -> tuple[dict[str, Counter[str]], Any]:
+    """The rows of all tables, and the quality."""
+    run = Analysis(files, keylog=read_key_logs(keys))
+    tables: dict[str, Counter[str]] = {"requests": Counter()}
+    for rows in run.table_rows():
+        for table, block in rows.blocks():
+            if table == "requests":
+                tables[table] += counted(block.rows())
+                continue
+            columns = TABLES[table].columns
+            lines = BatchMaker(columns).of_block(block).to_pylist()
+            tables[table] = tables.get(table, Counter()) + counted(lines)
+    return tables, run.quality
+
+
+def of_tasks(found: Rebuilt) -> dict[str, Counter[str]]:
+    return {
+        "requests": counted(found.rows),
+        "connections": counted(found.tables.get("connections", ())),
+        "anomalies": counted(row._asdict() for row in found.anomalies),
+    }
+
+
+def assert_same(found: Rebuilt, files: list[str], keys: str) -> None:
+    expected, quality = of_one_process(files, keys)
+    made = of_tasks(found)
+    for table in made:
+        assert made[table] == expected.get(table, Counter())
+    assert sorted(found.quality.captures) == sorted(quality.captures)
+    found.quality.captures = quality.captures
+    assert found.quality.to_dict() == quality.to_dict()
+
+
+@pytest.mark.parametrize(("name", "count"), in_turn(NAMES, COUNTS, FEW))
+def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
+    files = [str(file) for file in cut(tls_captures.path(name), tmp_path, count)]
+    keys = str(tls_captures.keylog(name))
+    found = rebuilt(a_job(3, keylog=keys), files)
+    assert_same(found, files, keys)
+    if count == 1:
+        assert len(found.rows) == len(tls_captures.read_by_tshark(name))
+
+
+@pytest.mark.parametrize(
+    ("label", "name"), in_turn(DISORDER, ["tls13-sasl", "tls12-aes256cbc-sha1"])
+)
+def test_so_they_are_in_disorder(label: str, name: str, tmp_path: Path) -> None:
+    file = str(tls_captures.path(name))
+    write(altered(file, label, "seven files"), tmp_path, name)
+    files = sorted(map(str, tmp_path.iterdir()))
+    keys = str(tls_captures.keylog(name))
+    found = rebuilt(a_job(3, keylog=keys), files)
+    assert found.rows
+    assert_same(found, files, keys)
+
+
+@pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls13-key-update", "tls13-sasl"])
+def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
+    files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 7)]
+    keys = str(tls_captures.keylog(name))
+    whole = rebuilt(a_job(keylog=keys), files)
+
+    first = rebuilt(a_job(keeps_open=True, keylog=keys), files[:2])
+    second = rebuilt(
+        a_job(keeps_open=True, run=1, keylog=keys),
+        files[2:5],
+        states=first.states,
+        names=first.names,
+    )
+    third = rebuilt(a_job(run=2, keylog=keys), files[5:], states=second.states, names=second.names)
+
+    jobs = (first, second, third)
+    assert counted(row for job in jobs for row in job.rows) == counted(whole.rows)
+    ended = [line for job in jobs for line in job.tables.get("connections", ())]
+    assert counted(ended) == counted(whole.tables["connections"])
+    states = [one for job in jobs for one in job.states]
+    assert states
+    for secret in secrets_of(name):
+        for one in states:
+            assert secret not in _opened(unpack_state(bytes(one.data))[1])
+
+
+def test_a_later_job_without_the_keys_says_so(tmp_path: Path) -> None:
+    name = "tls13-sasl"
+    files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 2)]
+    keys = str(tls_captures.keylog(name))
+    whole = rebuilt(a_job(keylog=keys), files)
+    first = rebuilt(a_job(keeps_open=True, keylog=keys), files[:1])
+    second = rebuilt(a_job(run=1), files[1:], states=first.states, names=first.names)
+    missing = [row.connection for row in second.anomalies if row.kind == "keys_missing"]
+    assert missing
+    assert len(set(missing)) == len(missing)
+    assert len(first.rows) + len(second.rows) < len(whole.rows)
+
+
+# -- secrets inside of captures -------------------------------------------------------------------
+
+
+def blocks_of(pcapng: bytes) -> list[tuple[int, bytes]]:
+    """The blocks of a pcapng file, with their kinds; its bytes are little-endian."""
+    blocks, at = [], 0
+    while at < len(pcapng):
+        kind, size = struct.unpack_from("<II", pcapng, at)
+        blocks.append((kind, pcapng[at : at + size]))
+        at += size
+    return blocks
+
+
+def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
+    """A capture in two files: the secrets are in the first, most packets in the second."""
+    packet_block = 6
+    blocks = blocks_of(tls_captures.path(name).read_bytes())
+    count = sum(kind == packet_block for kind, _ in blocks) // 3
+    left = count
+    first = folder / "first.pcapng"
+    with first.open("wb") as file:
+        for kind, block in blocks:
+            left -= kind == packet_block
+            if kind != packet_block or left >= 0:
+                file.write(block)
+    second = folder / "second.pcap"
+    write_pcap(second, packets_of(tls_captures.path(name))[count:])
+    return [str(first), str(second)]
+
+
+@pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
+def test_secrets_inside_of_a_capture_open_what_is_in_others(name: str, tmp_path: Path) -> None:
+    files = with_secrets_in_the_first(name, tmp_path)
+    job = a_job(3)
+    sent, reports = read_all(job, files)
+    assert [report.keyed.blocks for report in reports if report.keyed is not None] == [1]
+    summary = ArchiveSegments(None, job, [], reports)  # type: ignore[arg-type]
+    keyed = summary.with_keys(job)
+    found = rebuilt(keyed, files)
+    assert counted(found.rows) == of_one_process(files)[0]["requests"]
+    assert len(found.rows) == len(tls_captures.read_by_tshark(name))
+    # Where they are is sent, and not what they are.
+    secrets = secrets_of(name)
+    assert secrets
+    everything = [pickle.dumps((keyed, reports)), *(bytes(one.data) for one in sent)]
+    for secret in secrets:
+        assert not any(secret in each or secret.hex().encode() in each for each in everything)
+
+
+def test_what_is_sent_to_tasks_has_no_secret(tmp_path: Path) -> None:
+    name = "tls13-sasl"
+    files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 2)]
+    job = a_job(keylog=str(tls_captures.keylog(name)))
+    found = rebuilt(job, files)
+    assert found.rows
+    plain = pickle.dumps((job, [bytes(one.data) for one in found.sent])) + repr(job).encode()
+    for secret in secrets_of(name):
+        assert secret not in plain
+        assert secret.hex() not in plain.decode("latin-1").lower()

@@ -1,0 +1,204 @@
+"""TLS on Spark: the rows of one process, and no secret in anything that Spark or we write."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import kanalyze
+import kanalyze.spark
+from kanalyze.cli.main import main
+from kanalyze.runtime.state import _opened
+from kanalyze.spark.archive.shuffle_schema import unpack_state
+from tests.spark.source.test_stream import Query, Rotation, assert_all_but_open, counted
+from tests.support import tls_captures
+from tests.support.cut_captures import cut
+from tests.support.spark import own_session, settings
+from tests.support.spark_tables import without_timestamps
+from tests.support.waiting import LONG_S
+from tests.tls.test_saved_state import secrets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+NAME = "tls13-sasl"
+KEYS = tls_captures.keylog(NAME)
+
+
+def same(found: DataFrame, expected: Any) -> None:
+    table = without_timestamps(expected.to_arrow())
+    rows = found.select(*table.column_names).toArrow().to_pylist()
+    assert Counter(map(repr, rows)) == Counter(map(repr, table.to_pylist()))
+    assert rows
+
+
+def shown(name: str) -> re.Pattern[bytes]:
+    """What the secrets of a capture look like: as they are, and in hex."""
+    forms = [form for s in secrets_of(name) for form in (s, s.hex().encode())]
+    return re.compile(b"|".join(map(re.escape, forms)), re.IGNORECASE)
+
+
+def test_functions_and_the_data_source_take_key_logs(spark: SparkSession, tmp_path: Path) -> None:
+    files = [str(file) for file in cut(tls_captures.path(NAME), tmp_path, 3)]
+    with kanalyze.spark.open_archive(spark, *files, buckets=3, payload=True, keylog=KEYS) as read:
+        same(read.requests(), kanalyze.requests(*files, keylog=KEYS))
+        same(read.connections(), kanalyze.connections(*files, keylog=KEYS))
+        same(read.records(), kanalyze.records(*files, keylog=KEYS))
+        rows = read.requests()
+        plan = rows._jdf.queryExecution().toString().encode()
+    assert shown(NAME).search(plan) is None
+    session = own_session(spark)
+    kanalyze.spark.register(session)
+    source = session.read.format("kanalyze").option("keylog", str(KEYS))
+    same(source.option("numPartitions", 4).load(files), kanalyze.requests(*files, keylog=KEYS))
+
+
+def test_secrets_inside_of_captures_are_used(spark: SparkSession) -> None:
+    file = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
+    same(kanalyze.spark.requests(spark, file), kanalyze.requests(file))
+
+
+def test_a_stream_takes_key_logs_and_its_state_has_no_secret(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    lines = KEYS.read_bytes().splitlines(keepends=True)
+    (keys / "first.keys").write_bytes(b"".join(lines[: len(lines) // 2]))
+    rotation = Rotation(str(tls_captures.path(NAME)), tmp_path)
+    query = Query(rotation, tmp_path / "state", keylog=keys, numPartitions=2)
+    rotation.write(1)
+    (keys / "second.keys").write_bytes(b"".join(lines[len(lines) // 2 :]))
+    for _ in range(4):
+        query.process()
+        rotation.write(2)
+    query.process()
+    expected = without_timestamps(kanalyze.requests(str(rotation.inbox), keylog=KEYS).to_arrow())
+    assert_all_but_open(counted(query.rows), counted(expected.to_pylist()))
+    assert len(query.rows) > 50
+    secret = shown(NAME)
+    for file in (tmp_path / "state").rglob("*"):
+        if file.is_file():
+            data = file.read_bytes()
+            state = data[data.find(b"kanalyze-state") :] if b"kanalyze-state" in data else b""
+            assert secret.search(data + (_opened(state) if state else b"")) is None
+
+
+def in_this_session(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> bytes:
+    """Run the command in the session of the tests; return all it said, and what Spark planned."""
+    assert main(["batch", "--buckets", "3", *arguments]) == 0
+    out, err = capfd.readouterr()
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [
+        executions.apply(index).physicalPlanDescription() for index in range(executions.length())
+    ]
+    return "".join([out, err, "SparkListenerSQLExecutionStart", *plans]).encode()
+
+
+def in_a_session_of_its_own(tmp_path: Path, cores: int, arguments: tuple[str, ...]) -> bytes:
+    """Run the command in a process of its own, with an event log; return all it said."""
+    log = tmp_path / "log"
+    log.mkdir(exist_ok=True)
+    conf = {
+        **settings(tmp_path),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": log.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from kanalyze.cli.main import run; run()"),
+            *("batch", "--buckets", "3", "--master", f"local[{cores}]", *arguments),
+            *(text for name, value in conf.items() for text in ("--conf", f"{name}={value}")),
+        ],
+        capture_output=True,
+        check=False,
+        timeout=LONG_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def plain_bytes(file: Path) -> bytes:
+    """What is in a file, without compression; of states what they are made of."""
+    if file.suffix == ".gz":
+        return gzip.decompress(file.read_bytes())
+    if file.suffix != ".parquet":
+        return file.read_bytes()
+    table = pq.ParquetFile(file).read()
+    text = repr(table.to_pylist()).encode()
+    if table.column_names == ["bucket", "data"]:
+        states = [unpack_state(data)[1] for data in table.column("data").to_pylist()]
+        text += b"".join(map(_opened, states))
+    return text
+
+
+def test_nothing_that_a_batch_writes_has_a_secret(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert_no_secret(tmp_path, partial(in_this_session, spark, capfd), ends=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cores", [1, 4])
+def test_nor_has_the_event_log(cores: int, tmp_path: Path) -> None:
+    assert_no_secret(tmp_path, partial(in_a_session_of_its_own, tmp_path, cores))
+
+
+def assert_no_secret(
+    tmp_path: Path, batch: Callable[[tuple[str, ...]], bytes], *, ends: bool = True
+) -> None:
+    """Run a batch over an archive that grows; search all that it wrote, and compare its rows.
+
+    Without ``ends`` there is one run, which leaves connections open.
+    """
+    inbox, out, keys = tmp_path / "in", tmp_path / "out", tmp_path / "keys"
+    for folder in (inbox, keys):
+        folder.mkdir()
+    files = cut(tls_captures.path(NAME), inbox, 3)
+    later = [file.rename(tmp_path / file.name) for file in files[2:]]
+    for name in (NAME, "tls12-aes128gcm"):
+        (keys / f"{name}.keys").write_bytes(tls_captures.keylog(name).read_bytes())
+    given = (str(inbox), "--out", str(out), "--keylog", str(keys))
+    state = ("--checkpoint", str(tmp_path / "state"))
+    said = batch((*given, *state, "--settle", "0"))
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and keys not in file.parents]
+    first = {file: plain_bytes(file) for file in written}
+    for file in later:
+        file.rename(inbox / file.name)
+    if ends:
+        said += batch((*given, *state, "--finish"))
+    expected = without_timestamps(kanalyze.requests(str(inbox), keylog=KEYS).to_arrow())
+    rows = [
+        row
+        for file in (out / "requests").rglob("*.parquet")
+        for row in pq.ParquetFile(file).read(columns=expected.column_names).to_pylist()
+    ]
+    found, whole = Counter(map(repr, rows)), Counter(map(repr, expected.to_pylist()))
+    assert found == whole if ends else found and not found - whole
+
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and keys not in file.parents]
+    everything = [said, *first.values(), *map(plain_bytes, written)]
+    secret, randoms = shown(NAME), client_randoms(NAME)
+    assert not any(secret.search(data) for data in everything)
+    # It would be seen: what secrets are found by is in the states, and plans are among it all.
+    assert any(randoms.search(data) for data in first.values())
+    assert any(b"SparkListenerSQLExecutionStart" in data for data in everything)
+
+
+def client_randoms(name: str) -> re.Pattern[bytes]:
+    lines = tls_captures.keylog(name).read_text().splitlines()
+    randoms = [bytes.fromhex(line.split()[1]) for line in lines if not line.startswith("RSA")]
+    return re.compile(b"|".join(map(re.escape, randoms)))

@@ -1,0 +1,95 @@
+"""Estimates of requests and response times, by bursts made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from kanalyze.model.tls import TlsConnection
+from kanalyze.tls.estimate import RequestEstimate
+
+MS = 1_000_000
+FINISHED, TICKET, DATA = 53, 1_000, 200
+
+
+def written(estimate: RequestEstimate) -> TlsConnection:
+    tls = TlsConnection()
+    estimate.write(tls)
+    return tls
+
+
+def asked(*times_ms: tuple[int, int]) -> RequestEstimate:
+    """A session of TLS 1.2 with requests at a time, and answers so many ms later."""
+    estimate = RequestEstimate()
+    for at_ms, took_ms in times_ms:
+        estimate.client_sent(at_ms * MS, DATA, is_13=False)
+        estimate.server_sent((at_ms + took_ms) * MS, is_13=False)
+    return estimate
+
+
+def test_a_request_with_an_answer_counts_once() -> None:
+    estimate = RequestEstimate()
+    estimate.client_sent(1 * MS, DATA, is_13=False)
+    estimate.client_sent(2 * MS, DATA, is_13=False)  # more of it
+    for at_ms in (7, 8, 9):  # a long answer
+        estimate.server_sent(at_ms * MS, is_13=False)
+    estimate.client_sent(20 * MS, DATA, is_13=False)  # no answer any more
+    tls = written(estimate)
+    assert tls.estimated_requests == 1
+    assert tls.estimated_median_ns == pytest.approx(5 * MS, rel=1 / 32)
+
+
+def test_without_an_answer_there_are_no_times() -> None:
+    tls = written(RequestEstimate())
+    assert (tls.estimated_requests, tls.estimated_median_ns, tls.estimated_p99_ns) == (
+        *(0, None),
+        None,
+    )
+
+
+@pytest.mark.parametrize("took_ms", [1, 3, 17, 250, 30_000, 1_000_000])
+def test_times_are_known_to_one_in_32(took_ms: int) -> None:
+    tls = written(asked((0, took_ms)))
+    assert tls.estimated_median_ns == pytest.approx(took_ms * MS, rel=1 / 32)
+
+
+def test_quantiles_are_of_the_nearest_rank() -> None:
+    tls = written(asked(*((100 * n, 5 if n < 98 else 80) for n in range(100))))
+    assert tls.estimated_requests == 100
+    assert tls.estimated_median_ns == pytest.approx(5 * MS, rel=1 / 32)
+    assert tls.estimated_p99_ns == pytest.approx(80 * MS, rel=1 / 32)
+
+
+def test_times_beyond_all_bounds_are_taken() -> None:
+    tls = written(asked((0, 10**12), (5, -1), (6, 0)))
+    assert tls.estimated_requests == 3
+
+
+def test_of_tls_1_3_handshake_and_tickets_are_not_counted() -> None:
+    estimate = RequestEstimate()
+    estimate.server_sent(1 * MS, is_13=True)  # its handshake
+    estimate.client_sent(2 * MS, FINISHED, is_13=True)
+    estimate.client_sent(3 * MS, DATA, is_13=True)
+    for at_ms in (4, 5, 13):  # two tickets, and the answer
+        estimate.server_sent(at_ms * MS, is_13=True)
+    estimate.client_sent(20 * MS, DATA, is_13=True)
+    estimate.server_sent(21 * MS, is_13=True)
+    tls = written(estimate)
+    assert tls.estimated_requests == 2
+    assert tls.estimated_p99_ns == pytest.approx(10 * MS, rel=1 / 32)
+
+
+def test_a_handshake_of_another_size_ends_when_the_server_goes_on() -> None:
+    estimate = RequestEstimate()
+    estimate.client_sent(2 * MS, 2_000, is_13=True)  # certificates and Finished in one
+    estimate.server_sent(3 * MS, is_13=True)
+    estimate.client_sent(4 * MS, DATA, is_13=True)
+    estimate.server_sent(5 * MS, is_13=True)
+    assert written(estimate).estimated_requests == 1
+
+
+def test_a_state_that_is_none_is_refused() -> None:
+    good = asked((0, 5)).state()
+    assert RequestEstimate.from_state(good).state() == good
+    for bad in ((), (2, *good[1:]), (*good[:4], b"12345678")):
+        with pytest.raises(ValueError, match=r"."):
+            RequestEstimate.from_state(bad)

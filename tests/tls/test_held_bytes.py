@@ -1,0 +1,126 @@
+"""What connections with TLS hold is bounded together, whatever they send."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk, Gap, StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.tls.held_bytes import HeldBytes
+from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.streams import DecryptedStreams
+from tests.support import tls_made as made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.model.streams import StreamItem
+
+MOST_BYTES = 4 << 20
+FLOOD = 1500
+CONTENTS = [(0, b"request"), (1, b"response"), (0, b"again"), (1, b"the last")]
+WHOLE = made.conversation(made.SUITE_13, CONTENTS).parts
+HELLO = made.client_hello()
+LONG_MESSAGE = made.record(22, made.message(11, bytes(200_000))[:16_000])
+HALF_RECORD = b"\x17\x03\x03\x40\x00" + bytes(16_000)
+
+
+class Peer:
+    """A connection, by what its ends send."""
+
+    def __init__(self, serial: int) -> None:
+        ends = (Endpoint("10.0.0.1", serial % 60_000), Endpoint("10.0.0.2", 9092))
+        self.tcp = TcpConnection(serial, ends, 1, 0, 0, 0, 1, [True, True])
+        self._offsets = [0, 0]
+
+    def sends(self, *parts: tuple[int, bytes], closed: bool = False) -> StreamUpdate:
+        items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
+        for side, data in parts:
+            segments = Segments(memoryview(data), [0], [len(data)], [len(data)], [1], [1])
+            items[side].append(Chunk(self._offsets[side], segments, 0, 1))
+            self._offsets[side] += len(data)
+        return StreamUpdate(self.tcp, items, closed)
+
+
+def streams() -> DecryptedStreams:
+    log = KeyLog()
+    log.feed(made.KEYS)
+    return DecryptedStreams(log, MOST_BYTES)
+
+
+def said(updates: list[StreamUpdate]) -> list[bytes]:
+    """The plaintext, or what is handed on as it is."""
+    items = [item for update in updates for each in update.items for item in each]
+    return [bytes(item.segments.buffer) for item in items if isinstance(item, Chunk)]
+
+
+def peers(count: int) -> Iterator[Peer]:
+    return map(Peer, range(1, count + 1))
+
+
+def test_hellos_without_end_push_out_their_own_kind() -> None:
+    under_test, handed_on = streams(), 0
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for peer in peers(FLOOD):
+            handed_on += len(said(under_test.feed([peer.sends((0, HELLO))])))
+            assert under_test.held_bytes <= MOST_BYTES
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The rest is what is known of each: whether it passes, and who it is.
+    assert after - before < MOST_BYTES + FLOOD * 400
+    assert FLOOD - 500 < handed_on < FLOOD
+    assert said(under_test.feed([Peer(6000).sends(*WHOLE)])) == [
+        b"requestagain",
+        b"responsethe last",
+    ]
+
+
+def test_a_handshake_without_end_holds_no_more_than_a_message() -> None:
+    under_test, peer = streams(), Peer(1)
+    given, handed_on = HELLO, said(under_test.feed([peer.sends((0, HELLO))]))
+    for _ in range(100):
+        handed_on += said(under_test.feed([peer.sends((0, LONG_MESSAGE))]))
+        given += LONG_MESSAGE
+        assert under_test.held_bytes < 1 << 20
+    assert b"".join(handed_on) == given
+
+
+def test_records_that_are_never_completed_cost_those_that_began_them() -> None:
+    under_test, anomalies, ends = streams(), [], []
+    busy = Peer(100_000)
+    assert said(under_test.feed([busy.sends(*WHOLE[:-4])])) == [b"request", b"response"]
+    silent = list(peers(500))
+    for peer in silent:
+        updates = under_test.feed([peer.sends(*WHOLE[:-4], (0, HALF_RECORD)), busy.sends()])
+        assert under_test.held_bytes <= MOST_BYTES
+        found = under_test.take_anomalies()
+        anomalies += found
+        ends += [update for update in updates if update.connection in [a.connection for a in found]]
+    assert {each.kind for each in anomalies} == {AnomalyKind.MEMORY_LIMIT}
+    assert len(anomalies) == len(ends) > 300
+    assert silent[0].tcp in [each.connection for each in anomalies]
+    for update in ends:
+        assert [type(items[-1]) for items in update.items] == [Gap, Gap]
+    # Those say no more, neither plaintext nor what is encrypted; who was heard goes on.
+    assert said(under_test.feed([silent[0].sends((1, b"\x17\x03\x03\x00\x20" + bytes(32)))])) == []
+    assert said(under_test.feed([busy.sends(*WHOLE[-4:])])) == [b"again", b"the last"]
+    for peer in (*silent, busy):
+        under_test.feed([peer.sends(closed=True)])
+    assert under_test.held_bytes == 0
+
+
+def test_a_quarter_is_freed_at_once_the_longest_silent_first() -> None:
+    held = HeldBytes(100)
+    for serial in range(10):
+        held.note(serial, 10)
+    held.note(0, 10)
+    assert list(held.excess()) == []
+    held.note(10, 5)
+    assert list(held.excess()) == [1, 2, 3]
+    assert held.total == 75

@@ -1,0 +1,239 @@
+"""A run over TLS goes on from a saved state, which has no secret in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.common.plain_values import from_bytes, to_bytes
+from kanalyze.runtime import state as saved
+from kanalyze.runtime.state import StateError
+from kanalyze.tls.detection import TlsDetector
+from kanalyze.tls.keylog import KeyLog
+from tests.support import tls_captures
+from tests.support.captures import in_turn
+from tests.support.saved_state import Run, opened, run
+from tests.test_states import CHANGES, PLAIN, STATEFUL, changed, parts_of, places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FEW = [
+    *("tls12-aes256cbc-sha1", "tls12-lost", "tls12-resumed", "tls13-chacha20", "tls13-key-update"),
+    *("tls13-late", "tls13-lost", "tls13-sasl"),
+]
+ALL = [*tls_captures.RECORDED, *tls_captures.LATE, *tls_captures.LOST]
+WITH_KEYS = [name for name in ALL if name not in tls_captures.WITH_SECRETS]
+SETTINGS: dict[str, Any] = {"connections": True, "every_anomaly": True}
+OF_TLS = (2, 3)
+"""Where the state of the stages has what is watched and decrypted of TLS."""
+
+
+def some() -> list[Any]:
+    """The few that always run, and the others for those who have the time."""
+    long = pytest.mark.long
+    return [each if each in FEW else pytest.param(each, marks=long) for each in WITH_KEYS]
+
+
+def key_log(name: str) -> KeyLog:
+    log = KeyLog()
+    log.feed(tls_captures.keylog(name).read_bytes())
+    log.end()
+    return log
+
+
+def secrets_of(name: str) -> list[bytes]:
+    """All secrets that are in a key log."""
+    text = tls_captures.keylog(name).read_text()
+    return [bytes.fromhex(line.split()[-1].rpartition(":")[2]) for line in text.splitlines()]
+
+
+def file_of(name: str) -> str:
+    return str(tls_captures.path(name))
+
+
+@pytest.mark.parametrize("name", some())
+def test_it_may_be_broken_off_after_every_packet(name: str) -> None:
+    settings = {**SETTINGS, "keylog": key_log(name)}
+    broken = run(file_of(name), most_packets=lambda: 1, breaks=lambda: True, **settings)
+    assert broken == run(file_of(name), most_packets=lambda: 1, **settings)
+
+
+@pytest.mark.parametrize("name", some())
+def test_it_may_be_broken_off_after_batches_of_any_size(name: str) -> None:
+    def outcome(breaks: Callable[[], bool]) -> Any:
+        dice = Random(name)
+        settings = {**SETTINGS, "keylog": key_log(name)}
+        sizes = (1, 3, 40)
+        return run(
+            file_of(name), most_packets=lambda: dice.choice(sizes), breaks=breaks, **settings
+        )
+
+    dice = Random(2)
+    assert outcome(lambda: dice.random() < 0.3) == outcome(lambda: False)
+
+
+def stopped(name: str) -> Iterator[Run]:
+    """A run that was broken off after each of its packets, each time it was."""
+    with opened(file_of(name), lambda: 1) as captures:
+        going = Run(captures, keylog=key_log(name), **SETTINGS)
+        for batch in captures.batches():
+            going.take(batch)
+            yield going
+
+
+@pytest.mark.parametrize("name", some())
+def test_no_secret_is_in_a_state(name: str) -> None:
+    forms = [form for s in secrets_of(name) for form in (s, s.hex().encode(), s[:16], s[-16:])]
+    assert forms
+    secret = re.compile(b"|".join(map(re.escape, forms)))
+    for number, going in enumerate(stopped(name)):
+        if number % 7 == 0:
+            assert secret.search(saved._opened(going.saved_state())) is None
+
+
+@pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls13-sasl"])
+def test_what_took_up_a_state_says_the_same(name: str) -> None:
+    for number, going in enumerate(stopped(name)):
+        if number % 5 == 0:
+            state = going.saved_state()
+            going.load_state(state)
+            assert going.saved_state() == state
+
+
+def test_what_hangs_on_the_streams_has_a_state_too() -> None:
+    kinds: set[type] = set()
+    for name in ("tls12-aes256cbc-sha1", "tls13-lost"):
+        for number, going in enumerate(stopped(name)):
+            if number % 40:
+                continue
+            waiting: list[Any] = [going.stages.tls.streams]
+            while waiting:
+                value = waiting.pop()
+                if not isinstance(value, PLAIN):
+                    if type(value).__module__.startswith("kanalyze.tls"):
+                        kinds.add(type(value))
+                    waiting += parts_of(value)
+    without = {kind for kind in kinds if not hasattr(kind, "state") and not issubclass(kind, tuple)}
+    # What detects TLS is made anew, of what the connection that has it says in its own state.
+    assert without <= {TlsDetector}
+    names = {kind.__name__ for kind in kinds}
+    assert {"TlsSession", "TlsDirection", "RecordOpener", "Negotiation", "TlsFacts"} <= names
+    assert {f"{kind.__module__}.{kind.__name__}" for kind in kinds if hasattr(kind, "state")} <= {
+        *STATEFUL,
+    }
+
+
+# -- without the secrets --------------------------------------------------------------------------
+
+
+def without_keys_from(name: str, packet: int, **settings: Any) -> tuple[Any, Any]:
+    """What comes of a run that goes on without its key log, and of one that has it to the end."""
+
+    def outcome(later: KeyLog | None) -> Any:
+        with opened(file_of(name), lambda: 1) as captures:
+            going = Run(captures, keylog=key_log(name), **SETTINGS, **settings)
+            for number, batch in enumerate(captures.batches()):
+                if number == packet:
+                    state = going.saved_state()
+                    going._settings["keylog"] = later
+                    going.load_state(state)
+                going.take(batch)
+            going.take(None)
+        return going.outcome()
+
+    return outcome(None), outcome(key_log(name))
+
+
+def is_decrypting(going: Run) -> bool:
+    """Whether a connection is open of which data was decrypted."""
+    assert going.stages.tls.streams is not None
+    followed = going.stages.tls.streams._connections.values()
+    return any(each is not None and each.is_decrypted for each in followed)
+
+
+def connections_without_keys(outcome: Any) -> list[Any]:
+    """The serials of connections that are said to have lost their keys."""
+    return [each[-3] for each in outcome.anomalies if each[0] == "keys_missing"]
+
+
+@pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-sasl"])
+@pytest.mark.parametrize("part", [3, 2])
+def test_a_connection_whose_secret_is_gone_is_read_no_further_and_that_is_said(
+    name: str, part: int
+) -> None:
+    packets = [number for number, going in enumerate(stopped(name)) if is_decrypting(going)]
+    cut, whole = without_keys_from(name, packets[len(packets) // part])
+    assert connections_without_keys(cut)
+    assert len(cut.rows) < len(whole.rows)
+    answered = Counter(repr(row) for row in cut.rows if row.status in ("ok", "error"))
+    assert 0 < len(answered) < len(whole.rows)
+    assert not answered - Counter(map(repr, whole.rows))
+
+
+def test_it_is_said_once_however_often_the_run_is_broken_off() -> None:
+    name = "tls13-sasl"
+    with opened(file_of(name), lambda: 1) as captures:
+        going = Run(captures, keylog=key_log(name), **SETTINGS)
+        for number, batch in enumerate(captures.batches()):
+            if number == 150:
+                going._settings["keylog"] = None
+            if number >= 150:
+                going.load_state(going.saved_state())
+            going.take(batch)
+        going.take(None)
+    missing = connections_without_keys(going.outcome())
+    assert missing
+    assert len(set(missing)) == len(missing)
+
+
+def test_what_is_open_when_keys_come_passes_as_it_is() -> None:
+    name = "tls13-aes128gcm"
+    with opened(file_of(name), lambda: 1) as captures:
+        going = Run(captures, **SETTINGS)
+        for number, batch in enumerate(captures.batches()):
+            if number == 20:
+                state = going.saved_state()
+                going._settings["keylog"] = key_log(name)
+                going.load_state(state)
+            going.take(batch)
+        going.take(None)
+    found = going.outcome()
+    whole = run(file_of(name), most_packets=lambda: 1, keylog=key_log(name), **SETTINGS)
+    one, other = ({row.connection for row in outcome.rows} for outcome in (found, whole))
+    assert one < other
+    assert {row.protocol for row in found.connections} == {"kafka", "tls"}
+
+
+# -- what is no state -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "name"), in_turn(CHANGES, ["tls12-aes256cbc-sha1", "tls13-lost"])
+)
+def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> None:
+    """And the run goes on with what was read, whatever it says."""
+    dice = Random(f"{name} {change}")
+    refused = 0
+    with opened(file_of(name), lambda: 1) as captures:
+        going = Run(captures, keylog=key_log(name), **SETTINGS)
+        for number, batch in enumerate(captures.batches()):
+            going.take(batch)
+            if number % 30:
+                continue
+            state = from_bytes(saved._opened(going.saved_state()))
+            of_tls = [at for at in places(state) if len(at) > 2 and at[0] == 1 and at[1] in OF_TLS]
+            for at in dice.sample(of_tls, min(8, len(of_tls))):
+                data = saved._sealed(to_bytes(changed(state, at, CHANGES[change])))
+                other = Run(captures, keylog=key_log(name), **SETTINGS)
+                try:
+                    other.load_state(data)
+                except StateError:
+                    refused += 1
+                    continue
+                other.stages.finish()
+    assert refused > 0

@@ -1,0 +1,319 @@
+"""TLS of connections, watched without keys and beside keys."""
+
+from __future__ import annotations
+
+import ssl
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk, Gap, StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.model.tls import ENCRYPTED, SentAlert, TlsConnection
+from kanalyze.tls.watcher import TlsWatcher
+from tests.support import tls_captures
+from tests.support.captures import path
+from tests.support.reference import batches_of
+from tests.support.tls_talk import Sent, Setting, items_of, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.model.streams import StreamItem
+    from kanalyze.tables.connections import ConnectionRow
+
+FEW = (
+    *("tls13-clients", "tls12-mutual", "tls12-resumed", "tls13-expired", "tls13-no-certificate"),
+    *("tls12-late", "tls12-lost", "tls13-lost", "tls-other-port"),
+)
+TURNS = ((0, b"ask" * 9), (1, b"answer" * 9), (0, b"more" * 99), (1, b"answer" * 4000))
+MOST_BYTES = 1 << 24
+
+
+def rows_of(name: str, **options: Any) -> list[ConnectionRow]:
+    return list(kanalyze.connections(tls_captures.path(name), **options))
+
+
+def connection(serial: int = 1, *, start_seen: bool = True) -> TcpConnection:
+    ends = (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093))
+    tcp = TcpConnection(serial, ends, 1, 0 if start_seen else None, 0, 0)
+    tcp.start_seen = [start_seen, start_seen]
+    return tcp
+
+
+def updates_of(
+    tcp: TcpConnection, items: Iterable[tuple[int, StreamItem]], *, closes: bool = True
+) -> list[StreamUpdate]:
+    found = []
+    for side, item in items:
+        both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
+        both[side].append(item)
+        found.append(StreamUpdate(tcp, both, closed=False))
+    return [*found, StreamUpdate(tcp, ([], []), closed=True)] if closes else found
+
+
+def watched(sent: Iterable[Sent], **options: Any) -> TlsConnection | None:
+    tcp = connection(**options)
+    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items_of(sent)))
+    return tcp.tls
+
+
+# -- what OpenSSL says ----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+@pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1", "TLSv1_2", "TLSv1_3"])
+def test_what_openssl_agreed_on_is_known(version: str) -> None:
+    setting = Setting(ssl.TLSVersion[version], kind="rsa", alpn=("kafka", "x"))
+    tls = watched(talk(setting, TURNS).wire)
+    assert tls is not None
+    name = {"TLSv1": "TLS 1.0"}.get(version, version.replace("v", " ").replace("_", "."))
+    assert (tls.version, tls.server_name, tls.client_side) == (name, "broker.example", 0)
+    assert (tls.offered_versions, tls.offered_alpn) == ((name,), ("kafka", "x"))
+    assert tls.is_complete
+    assert tls.handshake_ns is not None
+    assert tls.estimated_requests == 2
+    if name == "TLS 1.3":
+        assert (tls.mutual, tls.server_certificate, tls.alpn) == (None, None, None)
+    else:
+        assert tls.server_certificate is not None
+        assert (tls.mutual, tls.alpn) == (False, "kafka")
+        assert tls.server_certificate.subject == "CN=broker"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_records_and_bytes_are_those_on_the_wire(version: ssl.TLSVersion) -> None:
+    conversation = talk(Setting(version), TURNS)
+    tls = watched(conversation.wire)
+    assert tls is not None
+    for side, stream in enumerate(conversation.streams):
+        at = records = 0
+        while at < len(stream):
+            at += 5 + int.from_bytes(stream[at + 3 : at + 5])
+            records += 1
+        assert (tls.bytes[side], tls.records[side]) == (len(stream), records)
+
+
+@pytest.mark.parametrize("segment", [1, 7, 1448])
+def test_it_does_not_matter_where_segments_end(segment: int) -> None:
+    wire = talk(Setting(), TURNS).wire
+    whole, tcp = watched(wire), connection()
+    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items_of(wire, segment)))
+    assert whole is not None
+    assert tcp.tls is not None
+    for name in ("version", "suite", "server_name", "records", "bytes", "estimated_requests"):
+        assert getattr(tcp.tls, name) == getattr(whole, name)
+
+
+# -- captures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tls13-clients", "tls12-mutual", "tls12-resumed"])
+def test_facts_are_those_that_tshark_reads_with_keys(name: str) -> None:
+    rows = {f"{row.client_ip}:{row.client_port}": row for row in rows_of(name)}
+    told = {each["client"]: each for each in tls_captures.connections(name)}
+    assert rows.keys() == told.keys()
+    for client, row in rows.items():
+        expected = told[client]
+        assert row.tls_version == f"TLS {expected['version']}"
+        assert row.tls_cipher_suite == expected["suite"]
+        assert row.tls_server_name == expected["server_name"]
+        assert row.tls_resumed == expected["resumed"]
+        if row.tls_mutual is not None:
+            assert row.tls_mutual == expected["client_certificate"]
+        if name == "tls12-resumed":
+            continue  # of which tshark does not decrypt all
+        seen = {alert.split()[0] for alert in row.tls_alerts}
+        assert seen <= {alert["by"] for alert in expected["alerts"]}
+        # The alert of an end that sends data of the same size is not told apart.
+        assert len(seen) == len(expected["alerts"]) or row.end == "reset"
+
+
+@pytest.mark.parametrize("name", tls_captures.FAILED)
+def test_what_fails_is_said_to_fail_by_who_sent_the_first_alert(name: str) -> None:
+    told = {each["client"]: each["alerts"] for each in tls_captures.connections(name)}
+    rows = rows_of(name)
+    assert rows
+    for row in rows:
+        alerts = told.get(f"{row.client_ip}:{row.client_port}", [])
+        assert row.tls_failure is not None
+        if row.tls_failure in ("plaintext_on_tls_port", "tls_on_plaintext_port"):
+            assert name == "tls-other-port"
+            continue
+        first = alerts[0]
+        assert row.tls_failed_by == first["by"]
+        named = first["description"].lower().replace(" ", "_")
+        assert row.tls_failure in (named, ENCRYPTED)
+
+
+@pytest.mark.parametrize("name", ["tls13-expired", "tls13-no-certificate", "tls13-unknown-ca"])
+def test_with_keys_the_alerts_of_tls_1_3_have_names(name: str) -> None:
+    rows = rows_of(name, keylog=tls_captures.keylog(name))
+    assert ENCRYPTED not in {row.tls_failure for row in rows}
+    assert None not in {row.tls_failure for row in rows}
+    told = {each["client"]: each["alerts"] for each in tls_captures.connections(name)}
+    for row in rows:
+        first = told[f"{row.client_ip}:{row.client_port}"][0]
+        assert row.tls_failure == first["description"].lower().replace(" ", "_")
+
+
+@pytest.mark.parametrize("name", ["tls12-mutual", "tls13-mutual", "tls13-clients"])
+def test_with_keys_what_is_decrypted_is_the_same_and_more(name: str) -> None:
+    plain, opened = rows_of(name), rows_of(name, keylog=tls_captures.keylog(name))
+    for before, after in zip(plain, opened, strict=True):
+        assert (before.tls_decrypted, after.tls_decrypted) == (False, True)
+        assert after.protocol == "kafka"
+        assert after.tls_mutual == (name != "tls13-clients")
+        assert after.tls_certificate_subject == "CN=localhost"
+        assert after.tls_failure is None
+        for column in (
+            *("tls_version", "tls_cipher_suite", "tls_offered_versions", "tls_resumed"),
+            *("client_tls_records", "broker_tls_bytes", "estimated_requests"),
+        ):
+            assert getattr(before, column) == getattr(after, column)
+
+
+@pytest.mark.parametrize("name", ["basics", "old-0-8-2-2"])
+def test_plaintext_has_no_facts_of_tls(name: str) -> None:
+    for row in kanalyze.connections(path(name)):
+        about_tls = [n for n in row._fields if "tls_" in n or n.startswith("estimated_")]
+        assert len(about_tls) == 27
+        assert {repr(getattr(row, each)) for each in about_tls} == {"None", "[]"}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_rows_do_not_depend_on_the_batches_of_packets(name: str) -> None:
+    expected = sorted(rows_of(name))
+    for most in (1, 3, 17):
+        with batches_of(lambda most=most: most):
+            assert sorted(rows_of(name)) == expected
+
+
+# -- estimates ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tls13-clients", "tls13-mutual", "tls12-clients", "tls12-long"])
+def test_estimates_are_near_what_the_decrypted_rows_say(name: str) -> None:
+    """docs/tls.md says how near they are on all captures."""
+    rows = list(kanalyze.requests(tls_captures.path(name), keylog=tls_captures.keylog(name)))
+    off = []
+    for row in rows_of(name):
+        took = sorted(
+            each.latency_ns
+            for each in rows
+            if each.connection == row.connection and each.latency_ns is not None
+        )
+        assert row.estimated_requests is not None
+        assert abs(row.estimated_requests - len(took)) <= 1
+        if row.estimated_requests != len(took):
+            continue
+        median_ns = row.estimated_response_time_median_ns
+        assert median_ns is not None
+        off.append(abs(median_ns / took[(len(took) + 1) // 2 - 1] - 1))
+    assert sorted(off)[len(off) * 3 // 4] < 0.04
+
+
+# -- what is odd ----------------------------------------------------------------------------------
+
+
+def chunk(data: bytes, offset: int = 0, packet: int = 1) -> Chunk:
+    size = [len(data)]
+    return Chunk(offset, Segments(memoryview(data), [0], size, size, [packet], [packet]), 0, 1)
+
+
+def test_an_alert_in_answer_to_plaintext_is_a_client_without_tls() -> None:
+    tcp = connection()
+    alert = bytes.fromhex("15030300020250")
+    items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(alert, packet=2))]
+    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
+    assert tcp.tls is not None
+    assert tcp.tls.is_clear_client
+    assert tcp.tls.alerts == (SentAlert(1, "fatal", "internal_error"),)
+
+
+def test_an_alert_of_a_late_start_tells_nothing_of_the_client() -> None:
+    tcp = connection(start_seen=False)
+    items = [(0, chunk(b"\0\0\0\x10\0\x12\0\3")), (1, chunk(b"\x15\3\3\0\x02\x02\x50"))]
+    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
+    assert tcp.tls is None or not tcp.tls.is_clear_client
+
+
+def test_a_missing_packet_costs_its_records_and_no_more() -> None:
+    wire = talk(Setting(), [(0, b"a" * 500), (1, b"b" * 500)] * 20).wire
+    whole = watched(wire)
+    items = items_of(wire)
+    lost = len(items) // 2
+    side, gone = items[lost]
+    assert isinstance(gone, Chunk)
+    length = sum(gone.segments.length)
+    items[lost] = (side, Gap(gone.stream_offset, length, gone.segments.time_ns[0], lost))
+    tcp = connection()
+    TlsWatcher(MOST_BYTES).feed(updates_of(tcp, items))
+    assert whole is not None
+    assert tcp.tls is not None
+    assert whole.records[side] - tcp.tls.records[side] == 1
+    assert tcp.tls.records[1 - side] == whole.records[1 - side]
+    assert tcp.tls.version == whole.version
+
+
+def test_memory_is_bounded_over_all_connections() -> None:
+    wire = talk(Setting(ssl.TLSVersion.TLSv1_2), TURNS).wire
+    watcher, most = TlsWatcher(1 << 16), 0
+    for serial in range(200):
+        watcher.feed(updates_of(connection(serial), items_of(wire)[:2], closes=False))
+        most = max(most, watcher.held_bytes)
+    assert 1 << 15 < most <= 1 << 16
+    beyond = connection(999)
+    watcher.feed(updates_of(beyond, items_of(wire)))
+    assert beyond.tls is None
+
+
+def test_what_closes_is_forgotten() -> None:
+    watcher = TlsWatcher(MOST_BYTES)
+    for serial in range(3):
+        watcher.feed(updates_of(connection(serial), items_of(talk(Setting(), TURNS).wire)))
+    clear = connection(9)
+    watcher.feed(updates_of(clear, [(0, chunk(b"\0\0\0\x10\0\x12\0\3"))]))
+    assert watcher.held_bytes == 0
+    assert watcher.state() == ((), (), ())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_are_taken(seed: int) -> None:
+    dice = Random(seed)
+    wire = talk(Setting(ssl.TLSVersion.TLSv1_2), TURNS).wire
+    spoilt = []
+    for sent in wire:
+        data = bytearray(sent.data)
+        for _ in range(dice.randrange(4)):
+            data[dice.randrange(len(data))] = dice.randrange(256)
+        spoilt.append(sent._replace(data=bytes(data)))
+    tls = watched(spoilt)
+    assert tls is None or TlsConnection.from_state(tls.state()).state() == tls.state()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_from_a_state_it_goes_on(version: ssl.TLSVersion) -> None:
+    items = items_of(talk(Setting(version, kind="rsa"), TURNS * 4).wire)
+    whole = connection()
+    TlsWatcher(MOST_BYTES).feed(updates_of(whole, items))
+    assert whole.tls is not None
+    for cut in range(len(items)):
+        tcp = connection()
+        first, second = TlsWatcher(MOST_BYTES), TlsWatcher(MOST_BYTES)
+        first.feed(updates_of(tcp, items[:cut], closes=False))
+        later = TcpConnection.from_state(tcp.state())
+        second.load_state(first.state(), {later.serial: later})
+        second.feed(updates_of(later, items[cut:]))
+        if cut > 6:  # the handshake was over
+            assert later.tls is not None
+            assert later.tls.state() == whole.tls.state()
+
+
+@pytest.mark.parametrize("state", [(), ((), (), (1, "x")), (((5, ()),), (), ()), ((), ((1,),), ())])
+def test_a_state_that_is_none_is_refused(state: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        TlsWatcher(MOST_BYTES).load_state(state, {})
