@@ -244,7 +244,7 @@ class Database:
             QueryError: the query is invalid or fails.
         """
         try:
-            self._check(sql)
+            _check(sql)
             self._derive(sql)
             answer = self._connection.sql(sql, params=dict(parameters or {}))
             return answer.to_arrow_table()
@@ -267,7 +267,7 @@ class Database:
         """
         path = self._folder.path / "answer"
         try:
-            self._check(sql)
+            _check(sql)
             self._derive(sql)
             copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
             self._connection.execute(copy, dict(parameters))
@@ -327,14 +327,6 @@ class Database:
         for name, kind in self._derived.items():
             self._connection.execute(f"DROP {kind} {name}")
         self._derived.clear()
-
-    def _check(self, sql: str) -> None:
-        """Raise QueryError for anything except one query that changes nothing."""
-        import duckdb
-
-        statements = duckdb.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in _questions():
-            raise QueryError("use a single query, such as SELECT ... FROM requests")
 
     def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return requests with their numbers as the first column."""
@@ -404,6 +396,15 @@ class _Waiting:
         for batch in rows.slice(whole).to_batches():
             self.add(batch)
         return rows.slice(0, whole)
+
+
+def _check(sql: str) -> None:
+    """Raise QueryError for anything except one query that changes nothing."""
+    import duckdb
+
+    statements = duckdb.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type not in _questions():
+        raise QueryError("use a single query, such as SELECT ... FROM requests")
 
 
 def _questions() -> frozenset[object]:
