@@ -144,4 +144,4 @@ def test_records_that_nobody_could_count_are_no_zero() -> None:
         line.broker(fetch_answer(number, 11, [Part(topic=name, records=k.record_batch(9, 1000))]))
     reading = read([io.BytesIO(snapped(packets))])
     head = "\n".join(line.plain for line in header_lines(summary_of(reading)))
-    assert "fetched a number that is not known (≥4.24 kB)" in head
+    assert "fetched an unknown number (≥4.24 kB)" in head

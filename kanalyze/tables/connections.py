@@ -329,7 +329,7 @@ class ConnectionRow(NamedTuple):
     ]
     tls_certificate_issuer: Annotated[str | None, _text("who signed the broker's certificate")]
     tls_certificate_not_after_ns: Annotated[
-        int | None, _perhaps_moment("until when the broker's certificate holds")
+        int | None, _perhaps_moment("time of the end of the broker's certificate")
     ]
     tls_client_certificate_subject: Annotated[
         str | None, _text("whose the client's certificate is; null where none was seen")
@@ -338,7 +338,7 @@ class ConnectionRow(NamedTuple):
         str | None, _text("who signed the client's certificate")
     ]
     tls_client_certificate_not_after_ns: Annotated[
-        int | None, _perhaps_moment("until when the client's certificate holds")
+        int | None, _perhaps_moment("time of the end of the client's certificate")
     ]
     tls_alerts: Annotated[
         list[str],

@@ -27,7 +27,7 @@ def test_both_commands_take_the_same_filters():
     own_of_report = ("html", "json", "limit", "queries", "sort", "threshold")
     for own in ("command", "output", "format", *own_of_report):
         report.pop(own)
-    for own in ("command", "output", "format", "columns"):
+    for own in ("command", "output", "format", "columns", "wireshark"):
         requests.pop(own)
     assert report == requests
     assert report["port"] == [9092]

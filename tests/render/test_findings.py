@@ -48,7 +48,7 @@ def test_nothing_that_is_wrong_is_said() -> None:
 def test_what_was_not_looked_for_is_said() -> None:
     text = left_out_text({"findings_left_out": ["capture_one_way", "bad\x1b[2J"]})
     assert text is not None
-    assert text.startswith("not looked for")
+    assert text.startswith("not searched for")
     assert "capture_one_way, bad" in text
     assert "\x1b" not in text
     assert [line.plain for line in finding_lines([], text)] == ["", "Findings", "none", text]

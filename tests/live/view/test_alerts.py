@@ -76,13 +76,13 @@ def test_a_broker_that_is_down_and_what_is_not_read_are_told():
     capture = usual().capture._replace(doubts=doubts)
     unread = (
         "2 connections on port 9092 not recognised as Kafka, 7.20 kB in 9 packets: "
-        "use --port 9092 to read what is on it"
+        "use --port 9092 to read it as Kafka"
     )
     assert told(calm()._replace(capture=capture)) == [
         "7 connections refused by 10.0.0.2:9092 since the capture began",
         "1 connection without an answer from 10.0.0.3:9092 since the capture began",
         unread,
-        "10 B sent after a connection had ended, not read",
+        "10 B sent after the end of a connection, not read",
         "3 packets (30 B) not read: the sequence number does not fit the connection",
         "50 B from before the first byte seen of a connection, not read",
     ]

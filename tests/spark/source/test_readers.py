@@ -252,7 +252,7 @@ def test_a_part_of_no_capture_has_no_rows(table):
         ({"maxMemory": "1M"}, "too little memory: 1048576 bytes"),
         ({"columns": "status,when"}, "unknown column: 'when'; there are capture,"),
         ({"columns": "status,status"}, "columns: name at least one column"),
-        ({"table": "records", "columns": "key"}, "column 'key' holds what users wrote"),
+        ({"table": "records", "columns": "key"}, "column 'key' has users' data: use values=true"),
         ({"topicIds": "nowhere.txt"}, "nowhere.txt: No such file or directory"),
         ({"definitions": "nowhere"}, "nowhere: "),
         ({"table": "anomalies", "topic": "x"}, "option topic: table=anomalies has no such option"),
