@@ -84,7 +84,7 @@ def test_a_broker_that_is_down_and_what_is_not_read_are_told():
         unread,
         "10 B sent after the end of a connection, not read",
         "3 packets (30 B) with a sequence number outside the window, not read",
-        "50 B from before the first byte seen of a connection, not read",
+        "50 B before the first byte seen of a connection, not read",
     ]
     line = rates(calm()._replace(capture=capture))["capture"]
     assert doubts.items() <= line.items()
