@@ -4,10 +4,10 @@ In: Arrow batches of rows. Out: answers as Arrow tables. This module must not kn
 from. DuckDB is imported when a database is made, because the import takes 0.1 s.
 
 Rows are compressed into a file, a row group at a time: queries are faster than on rows in memory,
-and memory is bounded. Rows that do not fill a row group are buffered until a query is made, because
-writing few rows costs several times as much per row. They are committed then, because a query that
-fails while it runs would undo uncommitted rows. The file, and all that queries write, is in a
-folder of its own, which is removed at the end.
+and memory is bounded. Rows that do not fill a row group are buffered (``row_buffers.py``) until a
+query is made. They are committed then, because a query that fails while it runs would undo
+uncommitted rows. The file, and all that queries write, is in a folder of its own, which is removed
+at the end.
 
 Every row of ``requests`` gets a number, ``request_id``, unless it has one: from 1, in the order of
 the rows. ``partitions`` and ``errors`` refer to their request by it. Rows are in the schema
@@ -17,14 +17,14 @@ Unix time; it is computed when it is queried.
 
 from __future__ import annotations
 
-from array import array
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import KanalyzeError, UsageError
-from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.derived import DerivedViews
+from kanalyze.queries.files import built_in
+from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
-    REQUEST_ID,
     ROWS,
     attach_saved,
     header_lines,
@@ -55,16 +55,9 @@ _COPY_OPTIONS = {
     "jsonl": "FORMAT json, ARRAY false",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
-_ROW_GROUP = 30_720
-"""Rows that are compressed and written at once. Of those that are fewer, each costs twice the time
-to insert; a group of DuckDB's own size, four times as many, takes 100 MB meanwhile."""
-_BYTES_AT_ONCE = 16 << 20
-"""Rows of a table that wait for others take no more than that."""
 _FILLING_BYTES = 32 << 20
 """As long as tables are filled: more would hold what is in the file already, beside what the
 analysis takes, which is gone when something is asked."""
-_BATCHES_AT_ONCE = 128
-"""A batch of few rows takes some 50 kB, for each of its columns is an object of its own."""
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
 _READ_ROWS = 4096
@@ -106,17 +99,13 @@ class Database:
         )
         path = (file or str(self._folder.path / "tables.duckdb")).replace("'", "''")
         block = "" if file is None else f", BLOCK_SIZE {_SAVED_BLOCK_BYTES}"
-        options = f"ROW_GROUP_SIZE {_ROW_GROUP}{block}"
+        options = f"ROW_GROUP_SIZE {ROW_GROUP}{block}"
         self._connection.execute(f"ATTACH '{path}' AS {_TABLES} ({options})")
         self._connection.execute(f"USE {_TABLES}")
-        self._schemas: dict[str, pa.Schema] = {}
-        self._waiting: dict[str, _Waiting] = {}
+        self._buffers = RowBuffers()
         self._max_memory_bytes: int | None = max_memory_bytes
         """For queries; None once it holds."""
-        self._derived: dict[str, str] = {}
-        """The views of ``sql/tables/`` that exist, as TABLE or VIEW."""
-        self._numbers_requests = False
-        self._requests = 0
+        self._derived = DerivedViews(self._connection)
         self.headers: list[dict[str, Any]] = []
         """The headers of the attached saved files."""
         self.attached: list[str] = []
@@ -133,7 +122,7 @@ class Database:
         Raises:
             SavedFileError: see :func:`kanalyze.queries.saved.attach_saved`.
         """
-        self._allow_memory()
+        self._insert_all()
         folder = str(self._folder.path)
         self.headers, self.attached = attach_saved(self._connection, files, folder)
         for table in self.attached:
@@ -159,11 +148,7 @@ class Database:
         """Make an empty table with the columns of a schema."""
         import pyarrow as pa
 
-        if table == "requests" and REQUEST_ID not in schema.names:
-            self._numbers_requests = True
-            schema = schema.insert(0, pa.field(REQUEST_ID, pa.int64(), nullable=False))
-        self._schemas[table] = schema
-        self._waiting[table] = _Waiting()
+        schema = self._buffers.create(table, schema)
         # Not schema.empty_table(): if pandas is installed, that imports it.
         empty = pa.Table.from_batches([], schema)
         self._run_with(empty, f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
@@ -173,19 +158,14 @@ class Database:
     @property
     def tables(self) -> frozenset[str]:
         """The names of the tables, without views."""
-        return frozenset((*self._schemas, *self.attached))
+        return self._buffers.tables.union(self.attached)
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; the batch must have the table's columns."""
-        if table == "requests" and self._numbers_requests:
-            batch = self._numbered(batch)
-        self._forget_derived()
-        waiting = self._waiting[table]
-        waiting.add(batch)
-        if waiting.rows >= _ROW_GROUP:
-            self._insert_rows(table, waiting.take_groups())
-        elif waiting.bytes >= _BYTES_AT_ONCE or waiting.batches >= _BATCHES_AT_ONCE:
-            self._insert_rows(table, waiting.take_all())
+        self._derived.drop()
+        rows = self._buffers.add(table, batch)
+        if rows is not None:
+            self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of all rows of a table, in order, in batches.
@@ -245,7 +225,7 @@ class Database:
         """
         try:
             _check(sql)
-            self._derive(sql)
+            self._prepare(sql)
             answer = self._connection.sql(sql, params=dict(parameters or {}))
             return answer.to_arrow_table()
         except self._error as error:
@@ -268,7 +248,7 @@ class Database:
         path = self._folder.path / "answer"
         try:
             _check(sql)
-            self._derive(sql)
+            self._prepare(sql)
             copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
             self._connection.execute(copy, dict(parameters))
         except self._error as error:
@@ -289,7 +269,7 @@ class Database:
         taken = {name: parameters[name] for name in query.parameters}
         # Not by a DuckDB relation, which is planned twice.
         try:
-            self._derive(query.sql)
+            self._prepare(query.sql)
             found = self._connection.execute(query.sql, taken)
         except self._error as error:
             raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
@@ -310,50 +290,19 @@ class Database:
         """Remove a table of :meth:`keep`."""
         self._connection.execute(f"DROP TABLE {table}")
 
-    def _derive(self, sql: str) -> None:
+    def _prepare(self, sql: str) -> None:
         """Insert all rows, and make the views that a statement may name."""
         self._insert_all()
-        if "requests" not in (*self._schemas, *self.attached):
-            return
-        tables = built_in("tables")
-        for name in sorted(words_of(sql) & tables.keys()):
-            if name not in self._derived:
-                kind = self._derived[name] = "TABLE" if tables[name].is_kept else "VIEW"
-                self._derive(tables[name].sql)
-                self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
+        if "requests" in self.tables:
+            self._derived.make(sql)
 
-    def _forget_derived(self) -> None:
-        """Remove what was computed from rows, because there are more rows now."""
-        for name, kind in self._derived.items():
-            self._connection.execute(f"DROP {kind} {name}")
-        self._derived.clear()
-
-    def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return requests with their numbers as the first column."""
-        import pyarrow as pa
-
-        first = self._requests + 1
-        self._requests += batch.num_rows
-        numbers = array("q", range(first, self._requests + 1))
-        column = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-        return pa.RecordBatch.from_arrays(
-            [column, *batch.columns], schema=self._schemas["requests"]
-        )
-
-    def _allow_memory(self) -> None:
-        """Let queries take what they may."""
+    def _insert_all(self) -> None:
+        """Write all buffered rows, and let queries take the memory that they may."""
+        for table, rows in self._buffers.take_all():
+            self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
         if self._max_memory_bytes is not None:
             self._connection.execute(f"SET memory_limit = '{self._max_memory_bytes}B'")
             self._max_memory_bytes = None
-
-    def _insert_all(self) -> None:
-        for table, waiting in self._waiting.items():
-            if waiting.rows:
-                self._insert_rows(table, waiting.take_all())
-        self._allow_memory()
-
-    def _insert_rows(self, table: str, rows: pa.Table) -> None:
-        self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""
@@ -363,39 +312,6 @@ class Database:
             self._connection.unregister(_INCOMING)
         except self._error as error:
             raise KanalyzeError(_one_line(error)) from None
-
-
-class _Waiting:
-    """Rows that are buffered until there are enough to write."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.bytes = 0
-        self._batches: list[pa.RecordBatch] = []
-
-    @property
-    def batches(self) -> int:
-        return len(self._batches)
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(batch)
-        self.rows += batch.num_rows
-        self.bytes += batch.nbytes
-
-    def take_all(self) -> pa.Table:
-        import pyarrow as pa
-
-        taken = pa.Table.from_batches(self._batches)
-        self.rows, self.bytes, self._batches = 0, 0, []
-        return taken
-
-    def take_groups(self) -> pa.Table:
-        """Take as many as fill row groups; the others wait on."""
-        rows = self.take_all()
-        whole = rows.num_rows // _ROW_GROUP * _ROW_GROUP
-        for batch in rows.slice(whole).to_batches():
-            self.add(batch)
-        return rows.slice(0, whole)
 
 
 def _check(sql: str) -> None:

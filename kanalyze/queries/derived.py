@@ -1,0 +1,41 @@
+"""The views of ``sql/tables/``, which exist as soon as a statement names one.
+
+In: statements. Out: views and tables in a database, which are dropped when rows are added, because
+they are computed from rows. This module must not know how rows are written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.queries.files import built_in, words_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["DerivedViews"]
+
+
+class DerivedViews:
+    """The views that exist now."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make none yet; ``connection`` is where they are made."""
+        self._connection = connection
+        self._kinds: dict[str, str] = {}
+        """TABLE or VIEW, by name."""
+
+    def make(self, sql: str) -> None:
+        """Make the views that a statement may name, and those that they name."""
+        tables = built_in("tables")
+        for name in sorted(words_of(sql) & tables.keys()):
+            if name not in self._kinds:
+                kind = self._kinds[name] = "TABLE" if tables[name].is_kept else "VIEW"
+                self.make(tables[name].sql)
+                self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
+
+    def drop(self) -> None:
+        """Remove all of them."""
+        for name, kind in self._kinds.items():
+            self._connection.execute(f"DROP {kind} {name}")
+        self._kinds.clear()

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
+
+SCHEMA = pa.schema([("number", pa.int64())])
+
+
+def batch(first: int, count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"number": range(first, first + count)}, SCHEMA)
+
+
+@pytest.fixture
+def buffers() -> RowBuffers:
+    made = RowBuffers()
+    made.create("things", SCHEMA)
+    return made
+
+
+def test_few_rows_wait_until_they_are_taken(buffers: RowBuffers) -> None:
+    assert buffers.add("things", batch(0, 3)) is None
+    assert buffers.add("things", batch(3, 2)) is None
+    ((table, rows),) = buffers.take_all()
+    assert (table, rows["number"].to_pylist()) == ("things", [0, 1, 2, 3, 4])
+    assert list(buffers.take_all()) == []
+
+
+def test_whole_row_groups_are_written_and_the_rest_waits(buffers: RowBuffers) -> None:
+    rows = buffers.add("things", batch(0, 2 * ROW_GROUP + 1))
+    assert rows is not None
+    assert rows.num_rows == 2 * ROW_GROUP
+    ((_, rest),) = buffers.take_all()
+    assert rest["number"].to_pylist() == [2 * ROW_GROUP]
+
+
+def test_many_batches_do_not_wait_for_more_rows(buffers: RowBuffers) -> None:
+    written = [buffers.add("things", batch(number, 1)) for number in range(1000)]
+    tables = [each for each in written if each is not None]
+    assert len(tables) > 1
+    numbers = [number for each in tables for number in each["number"].to_pylist()]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_large_rows_do_not_wait_for_more_rows() -> None:
+    buffers = RowBuffers()
+    schema = pa.schema([("text", pa.string())])
+    buffers.create("things", schema)
+    large = pa.RecordBatch.from_pydict({"text": ["x" * (1 << 20)] * 20}, schema)
+    rows = buffers.add("things", large)
+    assert rows is not None
+    assert rows.num_rows == 20
+
+
+def test_requests_are_numbered_from_1_unless_they_have_numbers() -> None:
+    buffers = RowBuffers()
+    assert buffers.create("requests", SCHEMA).names == ["request_id", "number"]
+    buffers.add("requests", batch(10, 2))
+    buffers.add("requests", batch(12, 1))
+    ((_, rows),) = buffers.take_all()
+    assert rows.to_pydict() == {"request_id": [1, 2, 3], "number": [10, 11, 12]}
+
+    numbered = pa.schema([("request_id", pa.int64())])
+    buffers = RowBuffers()
+    assert buffers.create("requests", numbered) == numbered
+    buffers.add("requests", pa.RecordBatch.from_pydict({"request_id": [7]}, numbered))
+    ((_, rows),) = buffers.take_all()
+    assert rows.to_pydict() == {"request_id": [7]}
