@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.queries.files import built_in, words_of
 from kanalyze.queries.report import report_with_findings
 
 if TYPE_CHECKING:
@@ -17,12 +18,28 @@ if TYPE_CHECKING:
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
 
-__all__ = ["page_of", "report_on", "tables_of"]
+__all__ = ["names_of", "page_of", "report_on", "tables_of"]
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
     """Return the tables that a report asks for its findings, besides those that always are."""
     return {table for kind in kinds for table in kind.tables}
+
+
+def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] | None:
+    """Return names that include those of all columns that a report's queries use.
+
+    None if they are unknown: a user's query may use ``*``.
+
+    Args:
+        kinds: the kinds of findings to search for.
+        has_page: whether the queries of the page are included.
+    """
+    folders = ("tables", "report", "findings", *(("page",) if has_page else ()))
+    queries = [query for folder in folders for query in built_in(folder).values()]
+    if not all(kind.query in queries for kind in kinds):
+        return None
+    return frozenset[str]().union(*(words_of(query.sql) for query in queries))
 
 
 def report_on(

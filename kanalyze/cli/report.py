@@ -31,7 +31,7 @@ def report(arguments: argparse.Namespace) -> None:
 
     Raises KanalyzeError and OSError.
     """
-    from kanalyze.api.reports import page_of, report_on, tables_of
+    from kanalyze.api.reports import names_of, page_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds, with_thresholds
@@ -41,9 +41,7 @@ def report(arguments: argparse.Namespace) -> None:
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
     with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
-    # A page needs sums over sums, of which a part must be in memory at once.
     has_page = arguments.html is not None or report_format == "html"
-    usual_bytes = DEFAULT_MEMORY_BYTES if has_page else REPORT_MEMORY_BYTES
     with ExitStack() as stack:
 
         def opened(destination: str | None) -> OutputFile | None:
@@ -57,7 +55,9 @@ def report(arguments: argparse.Namespace) -> None:
         tables = opened_tables(
             analysis,
             tables_of(kinds),
-            max_memory_bytes=arguments.max_memory or usual_bytes,
+            names_of(kinds, has_page=has_page),
+            max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+            usual_memory_bytes=REPORT_MEMORY_BYTES,
             threads=worker_count(arguments),
             progress=progress_bar(analysis),
         )
