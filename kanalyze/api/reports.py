@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.queries.files import built_in, words_of
-from kanalyze.queries.report import report_with_findings
+from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +46,8 @@ def report_on(
     tables: OpenedTables,
     kinds: Sequence[FindingKind],
     thresholds: Mapping[str, float] | None = None,
+    *,
+    most_slowest: int = MOST_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the tables of a run.
 
@@ -53,12 +55,13 @@ def report_on(
         tables: with those of :func:`tables_of`.
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
+        most_slowest: number of the slowest requests to list.
 
     Raises:
         QueryError: the query of a user's finding fails.
         UsageError: a threshold does not exist.
     """
-    return report_with_findings(*tables, kinds, thresholds)
+    return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
 
 
 def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
