@@ -290,7 +290,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: the command line imports this module for rows too, which need no queries.
-    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
@@ -300,7 +300,8 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
     with opened_tables(
         _maker_of_rows(arguments)(),
         tables_of(kinds),
-        max_memory_bytes=REPORT_MEMORY_BYTES,
+        names_of(kinds, has_page=False),
+        usual_memory_bytes=REPORT_MEMORY_BYTES,
         threads=arguments["jobs"],
     ) as tables:
         return report_on(tables, kinds)

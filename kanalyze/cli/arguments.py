@@ -270,6 +270,18 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         choices=_REPORT_FORMATS,
         help="default: by the ending of FILE; text on standard output",
     )
+    _add_order(made)
+    made.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the report as JSON; -: to standard output, and nothing else",
+    )
+    _add_html(made)
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_order(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
@@ -281,16 +293,8 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         help="for text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
-        "except that it has only the 10 slowest requests)",
+        "but of the slowest requests 10, or N if that is more)",
     )
-    made.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write the report as JSON; -: to standard output, and nothing else",
-    )
-    _add_html(made)
-    _add_input(made)
-    _add_jobs(made)
 
 
 def _add_html(made: argparse.ArgumentParser) -> None:
@@ -687,6 +691,12 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         required=True,
         help="output folder, which all workers of Spark can reach, or a URL",
     )
+    made.add_argument(
+        "--format",
+        choices=("text", "json", "md"),
+        help="format of the report on standard output (default: text)",
+    )
+    _add_order(made)
     made.add_argument(
         "--json",
         metavar="FILE",

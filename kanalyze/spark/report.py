@@ -20,7 +20,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import finding_kinds, with_thresholds
-from kanalyze.queries.report import report_with_findings
+from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 from kanalyze.spark.dialect import asked_names, asked_tables
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
@@ -57,6 +57,8 @@ class ReportOptions(NamedTuple):
     """Findings to search for; None for the built-in ones."""
     thresholds: Mapping[str, float] = MappingProxyType({})
     """See :func:`kanalyze.queries.findings.findings_of`."""
+    most_slowest: int = MOST_SLOWEST
+    """Number of the slowest requests to list."""
     make_page: MakePage | None = None
     """Called with the report, and with an engine for queries on the tables."""
 
@@ -90,7 +92,9 @@ def report_on(
     left_out = [kind for kind in kinds if not asked_tables(kind.query) <= tables.keys()]
     asked = [kind for kind in kinds if kind not in left_out]
     with _engine(spark, tables) as database:
-        report = report_with_findings(database, quality, conditions, asked)
+        report = report_with_findings(
+            database, quality, conditions, asked, most_slowest=options.most_slowest
+        )
         if left_out:
             more = report.get("findings_left_out", [])
             report["findings_left_out"] = sorted({kind.query.name for kind in left_out}.union(more))
