@@ -31,7 +31,9 @@ from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.anomalies import stage_of
+from kanalyze.tables.records.row import RECORD_COLUMNS
 from kanalyze.tables.registry import SQL_TABLES
+from kanalyze.tables.row import with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,6 +54,10 @@ What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
 
 `requests`, `connections`, `anomalies` and the views `partitions` and `errors` are always there;
 `groups`, `metadata` and `records` are read where the query names them.
+"""
+MORE_OF_RECORDS = """\
+`kanalyze records` and `kanalyze.records` have more columns: `key`, `key_encoding`, `value`,
+`value_encoding` and `headers` only with `--values`, as Spark's table has.
 """
 FINDINGS_HEAD = """\
 # Findings
@@ -131,6 +137,10 @@ def tables_page() -> str:
     for table in SQL_TABLES.values():
         line = f"{table.line[0].upper()}{table.line[1:]}."
         parts.append(f"\n## {table.name}\n\n{line}\n\n{column_table(table.columns)}")
+        if table.name == "records":
+            known = {column.name for column in table.columns}
+            more = [c for c in with_times(RECORD_COLUMNS) if c.name not in known]
+            parts.append(f"\n{MORE_OF_RECORDS}\n{column_table(more)}")
     return "".join(parts)
 
 

@@ -469,6 +469,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             - ``max_records``: number of records to read of one batch, 1 to 2**31 - 1; the rest of
               the batch is a row with the problem ``too_many_records``. None for 4 per byte of the
               batch on the wire, but at least 1000.
+            - ``search``: bytes, a text, or ``hex:`` and hexadecimal digits: only records with them
+              in the key, the value or a header's value; ``found_in`` says where. Rows with a
+              ``problem`` stay.
 
     Raises:
         DefinitionError: see :func:`requests`.
@@ -477,8 +480,10 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     from kanalyze.api.options import RecordOptions
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.tables.records.offset_ranges import ProducedOffsets
     from kanalyze.tables.records.row import columns_of_records, rows_of
     from kanalyze.tables.records.rows import RecordReader, has_records
+    from kanalyze.tables.records.search import search_of
 
     arguments = _arguments("records", captures, options, RecordOptions.__optional_keys__)
     catalog = arguments["catalog"] = arguments["catalog"] or Catalog()
@@ -486,16 +491,20 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     values = truth("values", options.get("values", False))
     most = options.get("max_records")
     most = None if most is None else count("max_records", most, _MOST_RECORDS)
+    search = search_of("search", options.get("search"))
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
+        produced = ProducedOffsets()
         reader = RecordReader(
             catalog,
             Decoders(catalog),
             row_filter=arguments["row_filter"],
             values_as="base64" if values else None,
             limits=DecompressionLimits(most_records=most),
+            produced=produced,
+            search=search,
         )
-        for exchanges, block in analysis.exchange_blocks():
+        for exchanges, block in analysis.exchange_blocks(produced.note):
             yield from reader.blocks(exchanges, block)
 
     def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:

@@ -121,6 +121,7 @@ class RecordOptions(MessageOptions, total=False):
 
     values: bool
     max_records: int | None
+    search: str | bytes | None
 
 
 class RequestOptions(MessageOptions, total=False):

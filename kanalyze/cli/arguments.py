@@ -20,6 +20,8 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.tables.records.search import RecordSearch
+
 __all__ = ["parser"]
 
 _DESCRIPTION = "Analyze the traffic between Kafka clients and brokers in packet captures."
@@ -126,6 +128,8 @@ examples:
   kanalyze records --topic orders broker.pcap
   kanalyze records --api Fetch --values broker.pcap
   kanalyze records --values --format jsonl broker.pcap | jq -r .value
+  kanalyze records --search order-4711 captures/
+  kanalyze records --columns topic,partition,offset,delay_ns --api Fetch --format csv broker.pcap
   kanalyze records -o records.parquet captures/
 """
 
@@ -345,6 +349,13 @@ def _add_records(made: argparse.ArgumentParser) -> None:
         help="read at most N records of a batch; a row with the problem too_many_records replaces "
         "the others (default: 4 per byte of the batch on the wire, at least 1000; no valid batch "
         "has more)",
+    )
+    made.add_argument(
+        "--search",
+        type=_search,
+        metavar="BYTES",
+        help="only records with this text, or these bytes (hex:00ff), in the key, the value or a "
+        "header's value; the column found_in says where. Batches that could not be read stay",
     )
     _add_output(made)
     _add_input(made)
@@ -963,6 +974,16 @@ def _record_limit(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
         return int(text)
     raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_RECORDS}: {text!r}")
+
+
+def _search(text: str) -> RecordSearch:
+    """Parse the bytes to search in records."""
+    from kanalyze.tables.records.search import parse_search  # imported late: for one command
+
+    try:
+        return parse_search(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:
