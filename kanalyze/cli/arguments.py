@@ -113,6 +113,18 @@ examples:
   kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
 """
 
+_ANONYMIZE_EPILOG = """\
+Names of topics, clients, groups, hosts, users and software, ids and addresses become stand-ins of
+the same length; records, tokens, configurations and error messages are blanked, as is all that is
+not Kafka in plain text. Times, lengths, versions, error codes and checksums stay, so reports stay
+the same but for names. Who has the key can tell which stand-in a known name has: keep it to
+yourself. Captures are read twice.
+
+examples:
+  kanalyze anonymize -o shared.pcapng broker.pcap
+  kanalyze anonymize --strip-records --key @key.txt -o shared.pcapng captures/
+"""
+
 _PROTOCOL_EPILOG = """\
 examples:
   kanalyze protocol
@@ -246,6 +258,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             "write the packets of requests to a capture",
             _EXTRACT_EPILOG,
             _add_extract,
+        ),
+        "anonymize": (
+            "write captures without names, addresses and contents",
+            _ANONYMIZE_EPILOG,
+            _add_anonymize,
         ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
@@ -485,6 +502,28 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
     )
     _add_input(made)
     _add_jobs(made)
+
+
+def _add_anonymize(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--key",
+        metavar="TEXT",
+        help="a secret: captures with the same one have the same stand-ins; @FILE: what is in a "
+        "file, so that other users of the machine do not see it (default: a random one)",
+    )
+    made.add_argument(
+        "--strip-records",
+        action="store_true",
+        help="leave out records at the end of packets, as a snap length does: a smaller file with "
+        "the same requests",
+    )
+    _add_input(made)
 
 
 def _add_output(
