@@ -93,7 +93,6 @@ class Anonymization:
         *,
         strips_records: bool = False,
         ports: Sequence[int] = (),
-        brokers: Sequence[str] = (),
         catalog: Catalog | None = None,
         max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
         leave_out: Callable[[Anomaly], object] | None = None,
@@ -105,19 +104,18 @@ class Anonymization:
             key: 32 bytes; the same key gives the same stand-ins.
             strips_records: leave out the records at the end of packets, as a snap length does.
             ports: as in :class:`~kanalyze.runtime.pipeline.Analysis`, as the following.
-            brokers: see there.
             catalog: see there.
             max_memory_bytes: see there.
             leave_out: see there.
 
         Raises:
-            UsageError: a port, a broker or the memory is invalid.
+            UsageError: a port or the memory is invalid.
         """
         self._inputs = AnalysisInputs(captures, None, leave_out)
         self._catalog = Catalog() if catalog is None else catalog
         self._stand_ins = StandIns(key)
         self._strips_records = strips_records
-        self._is_broker = broker_side(ports, brokers)
+        self._is_broker = broker_side(ports, ())
         self._memory = MemoryBounds.of(max_memory_bytes)
         self._again: MergedCaptures | None = None
 
@@ -192,6 +190,10 @@ class _Payloads:
         self.kept_bytes: int | None = None
         """How much of the payload asked about last is not left out; None for all."""
 
+    def begin(self, packet: int) -> None:
+        """Go to the packet of a number."""
+        self.packet, self.kept_bytes = packet, None
+
     def payload(
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
     ) -> bytes | None:
@@ -216,8 +218,7 @@ def _write(
         made = _anonymous_batch(batch, anonymizer, payloads)
         blocks = PacketBlocks(made, {})
         new = [each for each in blocks.link_types if each not in interfaces]
-        for link_type in new:
-            file.write(interface_description(link_type))
+        file.writelines(interface_description(link_type) for link_type in new)
         interfaces |= numbered(new, len(interfaces))
         file.write(blocks.encoded(interfaces))
         written += len(made)
@@ -234,7 +235,7 @@ def _anonymous_batch(
     at = 0
     columns = batch.number, batch.offset, batch.captured_bytes, batch.wire_bytes, batch.link_type
     for number, offset, size, wire_bytes, link_type in zip(*columns, strict=True):
-        payloads.packet, payloads.kept_bytes = number, None
+        payloads.begin(number)
         made = anonymizer.packet(link_type, bytes(buffer[offset : offset + size]), wire_bytes)
         if payloads.kept_bytes is not None:
             del made[anonymizer.payload_at + payloads.kept_bytes :]

@@ -11,10 +11,24 @@ even, nothing of the body is copied: it is filled so that it cannot be read eith
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from kanalyze.anonymization.members import member_data
+from kanalyze.anonymization.plans import (
+    ARRAY,
+    COMPACT,
+    FIXED,
+    FIXED_ARRAY,
+    ID,
+    NULLABLE,
+    SHORT,
+    SIZED,
+    TAGS,
+    WIDE,
+    steps_of,
+)
 from kanalyze.anonymization.records import RecordBlanker
-from kanalyze.anonymization.rules import WORDS, Rule, rule_of
+from kanalyze.anonymization.rules import WORDS, Rule
 from kanalyze.anonymization.tokens import blank, token
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
@@ -25,11 +39,12 @@ from kanalyze.kafka.wire import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.anonymization.plans import Step, Steps
     from kanalyze.anonymization.records import Ranges
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.decoding.bodies import BodyLocation
     from kanalyze.kafka.schema.catalog import Catalog, Kind
-    from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 __all__ = ["AnonymousMessage", "MessageAnonymizer"]
 
@@ -47,11 +62,6 @@ _size: Final = Struct(">i").pack
 _int16: Callable[[bytes, int], tuple[int]] = Struct(">h").unpack_from
 _int32: Callable[[bytes, int], tuple[int]] = Struct(">i").unpack_from
 _api: Callable[[bytes, int], tuple[int, int]] = Struct(">hh").unpack_from
-
-_FIXED, _SIZED, _ARRAY, _FIXED_ARRAY, _STRUCT, _NULLABLE, _TAGS, _ID = range(8)
-_SHORT, _WIDE, _COMPACT = range(3)
-_Step: TypeAlias = tuple[Any, ...]
-_Steps: TypeAlias = "tuple[_Step, ...]"
 
 
 class AnonymousMessage(NamedTuple):
@@ -80,7 +90,7 @@ class MessageAnonymizer:
         self._catalog = catalog
         self._stand_ins = stand_ins
         self._reader = BodyReader(catalog, Decoders(catalog))
-        self._plans: dict[tuple[str, int, int], _Steps] = {}
+        self._plans: dict[tuple[str, int, int], Steps] = {}
         self._places: dict[tuple[int, int, Kind], BodyLocation | None] = {}
         self.records = RecordBlanker(stand_ins)
 
@@ -126,7 +136,7 @@ class MessageAnonymizer:
         except WireError:
             return None
 
-    def plan(self, definition: MessageSpec, version: int) -> _Steps:
+    def plan(self, definition: MessageSpec, version: int) -> Steps:
         """Return the steps that walk a body."""
         key = definition.name, version, len(definition.releases)
         found = self._plans.get(key)
@@ -134,7 +144,7 @@ class MessageAnonymizer:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             layout = Layout(definition, version)
-            found = self._plans[key] = _steps(layout, definition.struct)
+            found = self._plans[key] = steps_of(layout, definition.struct)
         return found
 
     def content(self, rule: Rule, content: bytes) -> bytes:
@@ -151,7 +161,7 @@ class MessageAnonymizer:
             return token(content, self._stand_ins)
         if rule in (Rule.SUBSCRIPTION, Rule.ASSIGNMENT):
             is_subscription = rule is Rule.SUBSCRIPTION
-            return _member(content, self._stand_ins, is_subscription=is_subscription)
+            return member_data(content, self._stand_ins, is_subscription=is_subscription)
         return blank(len(content))
 
     def header_name(self, client_id: bytes) -> bytes:
@@ -206,20 +216,21 @@ class _Walk:
         steps = self._anonymizer.plan(place.definition, place.version)
         try:
             self._walk(steps)
-            if self._at != len(self._data) and not place.known:
-                raise _Unreadable
         except (_Unreadable, IndexError):
+            is_read = False
+        else:
+            is_read = place.known or self._at == len(self._data)
+        if not is_read:
             self._discard_body(body_parts, body_at, steps)
-            return False
-        return True
+        return is_read
 
-    def _discard_body(self, parts: int, at: int, steps: _Steps) -> None:
+    def _discard_body(self, parts: int, at: int, steps: Steps) -> None:
         """Fill the body in place of what was made of it.
 
         The numbers that it begins with stay, an error code most often, so that it is recognized.
         """
         del self._parts[parts:]
-        begin = steps[0][1] if steps and steps[0][0] == _FIXED else 0
+        begin = steps[0][1] if steps and steps[0][0] == FIXED else 0
         end = min(at + begin, at + _MOST_BEGIN_BYTES, len(self._data))
         self._parts += (self._data[at:end], _UNREADABLE * (len(self._data) - end))
         self._copied = self._at = len(self._data)
@@ -256,14 +267,14 @@ class _Walk:
         """Read a length, or a count; -1 is null."""
         data, at = self._data, self._at
         if at + 5 > self._first_hole:
-            self._need(2 if form == _SHORT else 4 if form == _WIDE else 1)
-        if form == _COMPACT:
+            self._need(2 if form == SHORT else 4 if form == WIDE else 1)
+        if form == COMPACT:
             byte = data[at]
             if byte < 0x80:
                 self._at = at + 1
                 return byte - 1
             return self._unsigned() - 1
-        if form == _SHORT:
+        if form == SHORT:
             if at + 2 > len(data):
                 raise IndexError
             self._at = at + 2
@@ -339,7 +350,7 @@ class _Walk:
         if kind == "request":
             self._pass(_CLIENT_ID_AT - _HEAD_BYTES)
             if version:
-                size = self._length(_SHORT)
+                size = self._length(SHORT)
                 if size > 0:
                     self._content(size, Rule.NAME)
             version -= 1
@@ -350,34 +361,35 @@ class _Walk:
 
     # -- bodies -----------------------------------------------------------------------------------
 
-    def _walk(self, steps: _Steps) -> None:
+    def _walk(self, steps: Steps) -> None:
         for step in steps:
             code = step[0]
-            if code == _FIXED:
+            if code == FIXED:
                 self._at += step[1]
                 if self._at > len(self._data):
                     raise IndexError
-            elif code == _SIZED:
+            elif code == SIZED:
                 size = self._length(step[1])
                 if size > 0:
                     self._content(size, step[2])
-            elif code == _ARRAY:
+            elif code == ARRAY:
                 for _ in range(self._count(step[1])):
                     self._walk(step[2])
-            elif code == _FIXED_ARRAY:
+            elif code == FIXED_ARRAY:
                 count = self._length(step[1])
                 self._at += max(count, 0) * step[2]
                 if self._at > len(self._data):
                     raise IndexError
-            elif code == _ID:
+            elif code == ID:
                 self._content(16, Rule.UUID)
-            elif code == _TAGS:
-                self._tags(step[1])
-            elif code == _NULLABLE:
-                if self._marker():
-                    self._walk(step[1])
             else:
-                self._walk(step[1])
+                self._rare(code, step)
+
+    def _rare(self, code: int, step: Step) -> None:
+        if code == TAGS:
+            self._tags(step[1])
+        elif code != NULLABLE or self._marker():
+            self._walk(step[1])
 
     def _count(self, form: int) -> int:
         count = self._length(form)
@@ -393,7 +405,7 @@ class _Walk:
         self._at += 1
         return marker == 1
 
-    def _tags(self, known: dict[int, _Steps]) -> None:
+    def _tags(self, known: dict[int, Steps]) -> None:
         """Walk a section of tagged fields; those that nobody knows are blanked."""
         for _ in range(self._unsigned()):
             tag = self._unsigned()
@@ -408,157 +420,3 @@ class _Walk:
             self._walk(steps)
             if self._at != end:
                 raise _Unreadable
-
-
-# -- plans ----------------------------------------------------------------------------------------
-
-
-def _steps(layout: Layout, struct: Struct) -> _Steps:
-    made: list[_Step] = []
-    for field in layout.untagged(struct):
-        _add(made, _field(layout, struct.name, field))
-    if layout.flexible:
-        tagged = {
-            field.tag: (_field(layout, struct.name, field),) for field in layout.tagged(struct)
-        }
-        made.append((_TAGS, tagged))
-    return tuple(made)
-
-
-def _add(steps: list[_Step], step: _Step) -> None:
-    """Add a step; numbers that follow each other are one."""
-    if step[0] == _FIXED and steps and steps[-1][0] == _FIXED:
-        steps[-1] = (_FIXED, steps[-1][1] + step[1])
-    else:
-        steps.append(step)
-
-
-def _field(layout: Layout, struct: str, field: Field) -> _Step:
-    form = _COMPACT if layout.is_flexible(field) else _WIDE
-    if field.is_array:
-        rule = rule_of(struct, field)
-        size = layout.fixed_element_size(field)
-        has_rules = rule is not None or (
-            field.struct is not None and _has_rules(layout, field.struct)
-        )
-        if size is not None and not has_rules:
-            return _FIXED_ARRAY, form, size
-        if field.struct is not None:
-            return _ARRAY, form, _steps(layout, field.struct)
-        return _ARRAY, form, (_one(layout, struct, field, rule),)
-    if field.struct is not None:
-        inner = _steps(layout, field.struct)
-        return (_NULLABLE, inner) if layout.is_nullable(field) else (_STRUCT, inner)
-    return _one(layout, struct, field, rule_of(struct, field))
-
-
-def _one(layout: Layout, struct: str, field: Field, rule: Rule | None) -> _Step:
-    """Return the step for one primitive: a field, or an element of an array."""
-    if rule is None:
-        from kanalyze.kafka.schema.schema_ast import FIXED_SIZES
-
-        return _FIXED, FIXED_SIZES[field.element_type]
-    if rule is Rule.UUID:
-        return (_ID,)
-    if layout.is_flexible(field):
-        return _SIZED, _COMPACT, rule
-    return _SIZED, _SHORT if field.element_type == "string" else _WIDE, rule
-
-
-def _has_rules(layout: Layout, struct: Struct) -> bool:
-    return any(
-        rule_of(struct.name, field) is not None
-        or (field.struct is not None and _has_rules(layout, field.struct))
-        for field in layout.untagged(struct)
-    )
-
-
-# -- the protocol of consumers --------------------------------------------------------------------
-
-
-def _member(content: bytes, stand_ins: StandIns, *, is_subscription: bool) -> bytes:
-    """Return the metadata or the assignment of a member, with stand-ins of topics and rack.
-
-    Both are read as the consumer protocol has them (see
-    :mod:`kanalyze.kafka.codec.embedded_protocols`); what does not fit is blanked.
-    """
-    member = _Member(content, stand_ins)
-    if member.read(is_subscription=is_subscription):
-        return b"".join(member.parts)
-    return blank(len(content))
-
-
-class _Member:
-    def __init__(self, content: bytes, stand_ins: StandIns) -> None:
-        self._content = content
-        self._stand_ins = stand_ins
-        self._at = 0
-        self.parts: list[bytes] = []
-
-    def read(self, *, is_subscription: bool) -> bool:
-        """Return whether the content is of that kind; the parts then are what becomes of it."""
-        try:
-            version = self._number(2)
-            if version < 0:
-                return False
-            if is_subscription:
-                self._each(self._name)
-            else:
-                self._each(self._partitions)
-            self._user_data()
-            if is_subscription:
-                self._newer(version)
-        except IndexError:
-            return False
-        if self._at == len(self._content):
-            return True
-        if version <= 3:
-            return False
-        self.parts.append(bytes(len(self._content) - self._at))
-        return True
-
-    def _newer(self, version: int) -> None:
-        """Read what later versions of a subscription have besides."""
-        if version >= 1:
-            self._each(self._partitions)
-        if version >= 2:
-            self._number(4)
-        if version >= 3:
-            self._name()
-
-    def _take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._content):
-            raise IndexError
-        found = self._content[self._at : end]
-        self._at = end
-        return found
-
-    def _number(self, size: int) -> int:
-        found = self._take(size)
-        self.parts.append(found)
-        return int.from_bytes(found, signed=True)
-
-    def _each(self, read: Callable[[], None]) -> None:
-        count = self._number(4)
-        if not 0 <= count <= len(self._content):
-            raise IndexError
-        for _ in range(count):
-            read()
-
-    def _name(self) -> None:
-        size = self._number(2)
-        if size >= 0:
-            self.parts.append(self._stand_ins.name(self._take(size)))
-
-    def _partitions(self) -> None:
-        self._name()
-        count = self._number(4)
-        if count < 0:
-            raise IndexError
-        self.parts.append(self._take(4 * count))
-
-    def _user_data(self) -> None:
-        size = self._number(4)
-        if size > 0:
-            self.parts.append(blank(len(self._take(size))))

@@ -4,9 +4,9 @@ In: a packet, and who knows the payload of TCP. Out: bytes of the same length. T
 know Kafka, nor how streams are put together.
 
 Everything is blank that is not written on purpose. Ethernet, its VLAN tags, Linux's cooked headers,
-BSD's loopback and raw IP are read; IPv4, IPv6 and IP in IP; TCP, UDP, ICMP. All else keeps its length
-alone: other protocols, fragments of IP, options of IP, options of TCP but those of RFC 9293, 7323
-and 2018.
+BSD's loopback and raw IP are read; IPv4, IPv6 and IP in IP; TCP, UDP, ICMP. All else keeps its
+length alone: other protocols, fragments of IP, options of IP, options of TCP but those of RFC 9293,
+7323 and 2018.
 
 Ports, times, lengths, sequence numbers and flags stay. Checksums of IP, TCP, UDP and ICMP are right
 where they were, and wrong where they were wrong; where the sender's network card had still to
@@ -153,7 +153,9 @@ class PacketAnonymizer:
         new = self._stand_ins.address(source) + self._stand_ins.address(destination)
         made[at + 12 : at + 20] = new
         was = _u16(data, at + 10)[0]
-        _put16(made, at + 10, _checksum(was, _sum(data[at:behind]), _sum(made[at:behind]), was == 0))
+        _put16(
+            made, at + 10, _checksum(was, _sum(data[at:behind]), _sum(made[at:behind]), was == 0)
+        )
         if end >= behind and not _u16(data, at + 6)[0] & _FRAGMENT_BITS:
             addresses = _Addresses(source, destination, _sum(source + destination), _sum(new))
             self._inside(data, made, behind, end, data[at + 9], addresses, depth)
@@ -208,9 +210,7 @@ class PacketAnonymizer:
 
     # -- transport --------------------------------------------------------------------------------
 
-    def _tcp(
-        self, data: bytes, made: bytearray, at: int, end: int, addresses: _Addresses
-    ) -> None:
+    def _tcp(self, data: bytes, made: bytearray, at: int, end: int, addresses: _Addresses) -> None:
         if at + 20 > len(data):
             return
         payload_at = at + (data[at + 12] >> 4) * 4
@@ -284,7 +284,7 @@ def _sum(data: bytes | bytearray) -> int:
     return int.from_bytes(data) % _ONES
 
 
-def _checksum(was: int, old: int, new: int, is_none: bool) -> int:  # noqa: FBT001 - one of four
+def _checksum(was: int, old: int, new: int, is_none: bool) -> int:
     """Return the new checksum.
 
     Args:

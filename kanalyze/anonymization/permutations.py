@@ -3,10 +3,10 @@
 In: a key, a domain, a number. Out: a number of the same domain. This module must not know what the
 numbers stand for.
 
-A Feistel network over HMAC-SHA-256 permutes the next even number of bits (Luby and Rackoff); numbers
-that are outside of the domain are permuted again until one is inside (cycle walking, Black and
-Rogaway), which is a permutation of the domain again. So no table is needed, and two numbers never
-get the same stand-in.
+A Feistel network over HMAC-SHA-256 permutes the next even number of bits (Luby and Rackoff);
+numbers that are outside of the domain are permuted again until one is inside (cycle walking, Black
+and Rogaway), which is a permutation of the domain again. So no table is needed, and two numbers
+never get the same stand-in.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class RecordBlanker:
             blanked = self._each_record(data, count, is_control=bool(attributes & _CONTROL))
         except (_Unreadable, IndexError):
             return None
-        return compressed_to(codec, bytes(blanked), packed) if codec else blanked
+        return compressed_to(codec, bytes(blanked), packed) if codec else bytes(blanked)
 
     def _each_record(self, data: bytes, count: int, *, is_control: bool) -> bytearray:
         """Return records with blanked keys, values and headers."""
@@ -207,9 +207,7 @@ class RecordBlanker:
         _put_sum(made, _OLD_CRC_AT, crc32(made, _OLD_CRC_FROM, len(made)), is_right=right)  # type: ignore[arg-type]
         return bytes(made)
 
-    def _contents(
-        self, message: bytes, at: int, made: bytearray, codec: int, depth: int
-    ) -> None:
+    def _contents(self, message: bytes, at: int, made: bytearray, codec: int, depth: int) -> None:
         for is_value in (False, True):
             size = _length(message, at)[0]
             made[at : at + 4] = message[at : at + 4]

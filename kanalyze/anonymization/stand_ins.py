@@ -22,7 +22,6 @@ from typing import Final, TypeVar
 
 from kanalyze.anonymization.permutations import Permutation, random_bytes
 
-
 __all__ = ["INTERNAL_TOPICS", "StandIns", "new_key"]
 
 INTERNAL_TOPICS: Final = frozenset(
@@ -239,7 +238,7 @@ class StandIns:
 
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 """The beginning of an address of IPv6 that has one of IPv4 inside."""
-_KEPT_HOSTS: Final = frozenset((b"localhost", b"127.0.0.1", b"::1", b"0.0.0.0", b"::"))  # noqa: S104
+_KEPT_HOSTS: Final = frozenset((b"localhost", b"127.0.0.1", b"::1", b"0.0.0.0", b"::"))
 _KEPT_NETWORKS: Final = {
     32: (
         *("0.0.0.0/32", "10.0.0.0/8", "127.0.0.1/32", "169.254.0.0/16", "172.16.0.0/12"),

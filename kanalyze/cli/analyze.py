@@ -258,9 +258,7 @@ def worker_count(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def progress_bar(
-    analysis: HasProgress, destination: str | None = None
-) -> Iterator[None]:
+def progress_bar(analysis: HasProgress, destination: str | None = None) -> Iterator[None]:
     """Show a bar on standard error while the block runs, after its first second.
 
     There is no bar if standard error is not a terminal, or if rows go to a terminal, where the bar

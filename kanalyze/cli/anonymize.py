@@ -30,7 +30,6 @@ def anonymize(arguments: argparse.Namespace) -> None:
         key_of(_key(arguments.key)),
         strips_records=arguments.strip_records,
         ports=arguments.port,
-        brokers=arguments.broker,
         catalog=catalog_of(arguments),
         leave_out=left_out_reporter(),
         **limits,
@@ -62,7 +61,9 @@ def _text(done: Anonymized, destination: str) -> str:
         f"{connections:,} {'connection' if connections == 1 else 'connections'} of Kafka"
     )
     if done.unread_messages:
-        text += f"; {done.unread_messages:,} could not be read to the end and are blanked from there"
+        text += (
+            f"; {done.unread_messages:,} could not be read to the end and are blanked from there"
+        )
     if done.unread_batches:
-        text += f"; all records of {done.unread_batches:,} batches are blanked as a whole"
+        text += f"; all records of {done.unread_batches:,} batches are blank as a whole"
     return text

@@ -523,7 +523,17 @@ def _add_anonymize(made: argparse.ArgumentParser) -> None:
         help="leave out records at the end of packets, as a snap length does: a smaller file with "
         "the same requests",
     )
-    _add_input(made)
+    made.add_argument(
+        "captures",
+        nargs="+",
+        metavar="CAPTURE",
+        help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
+        "these; several become one capture, in the order of time",
+    )
+    group = made.add_argument_group("Kafka")
+    _add_ports(group)
+    _add_definitions(group)
+    _add_memory(made)
 
 
 def _add_output(
@@ -844,16 +854,19 @@ def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argpar
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
-    limits = made.add_argument_group("limits")
-    limits.add_argument(
+    _add_memory(made)
+    return made.add_argument_group(
+        "filters (all of them must match; repeated values are alternatives)"
+    )
+
+
+def _add_memory(made: argparse.ArgumentParser) -> None:
+    made.add_argument_group("limits").add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
         help="memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
         "reported as an anomaly",
-    )
-    return made.add_argument_group(
-        "filters (all of them must match; repeated values are alternatives)"
     )
 
 
@@ -867,7 +880,7 @@ def _add_jobs(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_detection(group: argparse._ArgumentGroup) -> None:
+def _add_ports(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--port",
         action="append",
@@ -877,6 +890,10 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
         "bytes; may be repeated",
     )
+
+
+def _add_detection(group: argparse._ArgumentGroup) -> None:
+    _add_ports(group)
     group.add_argument(
         "--topic-ids",
         metavar="FILE",

@@ -35,6 +35,7 @@ WRITE = {
     "decode -o": ["decode", "--format", "jsonl", "-o", "{out}", "{capture}"],
     "connections -o": ["connections", "--format", "csv", "-o", "{out}", "{capture}"],
     "extract -o": ["extract", "-o", "{out}", "{capture}"],
+    "anonymize -o": ["anonymize", "-o", "{out}", "{capture}"],
     "save -o": ["save", "-o", "{out}", "{capture}"],
     "anomalies -o": ["anomalies", "--format", "csv", "-o", "{out}", "{capture}"],
 }
