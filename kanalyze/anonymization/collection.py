@@ -37,7 +37,7 @@ _request_head: Final = Struct(">ihhi").pack
 _int16: Final = Struct(">h")
 
 
-class _Connection:
+class _KnownConnection:
     """What is known of one connection until it closes."""
 
     __slots__ = ("client_side", "mechanism", "tokens", "user")
@@ -66,7 +66,7 @@ class Collection:
         self._pieces = pieces
         self._places = places
         self._records = records
-        self._open: dict[int, _Connection] = {}
+        self._open: dict[int, _KnownConnection] = {}
         self.message_count = 0
         self.unread_messages = 0
         """Messages whose body could not be read, so that all of it is blank."""
@@ -112,7 +112,7 @@ class Collection:
         message: Message,
         kind: Kind,
         stream: int,
-        known: _Connection,
+        known: _KnownConnection,
         forwarded: tuple[int, int] | None = None,
     ) -> None:
         offset = message.stream_offset
@@ -128,7 +128,8 @@ class Collection:
             self.unread_messages += 1
         self._pieces.add(stream, offset, found.data)
         for begin, end in found.records:
-            self._records.add(stream, offset + begin, offset + end)
+            if begin < end:
+                self._records.add(stream, offset + begin, offset + end)
 
     def _anonymous(
         self, exchange: Exchange, message: Message, kind: Kind, forwarded: tuple[int, int] | None
@@ -154,10 +155,10 @@ class Collection:
         else:
             known.tokens.pop(place, None)
 
-    def _connection(self, tcp: TcpConnection) -> _Connection:
+    def _connection(self, tcp: TcpConnection) -> _KnownConnection:
         known = self._open.get(tcp.serial)
         if known is None:
-            known = self._open[tcp.serial] = _Connection(None)
+            known = self._open[tcp.serial] = _KnownConnection(None)
         return known
 
     def _close(self, tcp: TcpConnection) -> None:

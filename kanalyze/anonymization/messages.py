@@ -75,7 +75,7 @@ class AnonymousMessage(NamedTuple):
     """Whether its body could be read; otherwise all of it is blanked."""
 
 
-class _Unreadable(Exception):
+class _UnreadableBody(Exception):
     """A body that its definition does not fit."""
 
 
@@ -216,7 +216,7 @@ class _Walk:
         steps = self._anonymizer.plan(place.definition, place.version)
         try:
             self._walk(steps)
-        except (_Unreadable, IndexError):
+        except (_UnreadableBody, IndexError):
             is_read = False
         else:
             is_read = place.known or self._at == len(self._data)
@@ -285,7 +285,7 @@ class _Walk:
             self._at = at + 4
             found = _int32(data, at)[0]
         if found < -1:
-            raise _Unreadable
+            raise _UnreadableBody
         return found
 
     def _unsigned(self) -> int:
@@ -297,7 +297,7 @@ class _Walk:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise _Unreadable
+        raise _UnreadableBody
 
     def _content(self, size: int, rule: Rule) -> None:
         at = self._at
@@ -394,14 +394,14 @@ class _Walk:
     def _count(self, form: int) -> int:
         count = self._length(form)
         if count > len(self._data) - self._at:
-            raise _Unreadable
+            raise _UnreadableBody
         return count
 
     def _marker(self) -> bool:
         self._need(1)
         marker = self._data[self._at]
         if marker not in (0xFF, 1):
-            raise _Unreadable
+            raise _UnreadableBody
         self._at += 1
         return marker == 1
 
@@ -419,4 +419,4 @@ class _Walk:
                 continue
             self._walk(steps)
             if self._at != end:
-                raise _Unreadable
+                raise _UnreadableBody

@@ -231,6 +231,8 @@ def _xxhash32(data: bytes) -> bytes:
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
+_WIDEST: Final = 4
+"""Bytes of the longest length of a literal."""
 
 
 def _snappy(data: bytes, original: bytes) -> bytes | None:
@@ -279,8 +281,8 @@ def _literal(part: bytes, spare: int) -> bytes | None:
     number = len(part) - 1
     least = 0 if number < 60 else number.bit_length() + 7 >> 3
     width = least + spare
-    if width > 4:
-        return None
+    if width > _WIDEST or 0 < width < _WIDEST - len(part):
+        return None  # some readers take four bytes at once
     if not width:
         return bytes((number << 2,)) + part
     return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + part

@@ -54,7 +54,7 @@ _head: Callable[[bytes | bytearray, int], tuple[int, ...]] = struct.Struct(">qi"
 _crc = struct.Struct(">I")
 
 
-class _Unreadable(Exception):
+class _UnreadableRecords(Exception):
     """Records contradict the format."""
 
 
@@ -105,7 +105,8 @@ class RecordBlanker:
             return 0
         made[at : at + head] = field[at : at + head]
         end = at + _ENTRY_HEAD_BYTES + length
-        records.append((at + head, min(end, len(field))))
+        # Readers look at so many bytes of any entry, be they records.
+        records.append((min(at + _HEADER_BYTES, end), min(end, len(field))))
         is_whole = end <= len(field) and not _overlap(holes, at, end)
         crc_at = _CRC_AT if magic == 2 else _OLD_CRC_AT
         if not is_whole:
@@ -144,7 +145,7 @@ class RecordBlanker:
                 return None
         try:
             blanked = self._each_record(data, count, is_control=bool(attributes & _CONTROL))
-        except (_Unreadable, IndexError):
+        except (_UnreadableRecords, IndexError):
             return None
         return compressed_to(codec, bytes(blanked), packed) if codec else bytes(blanked)
 
@@ -156,14 +157,14 @@ class RecordBlanker:
             length, at = _varint(data, at)
             end = at + length
             if length < 0 or end > last:
-                raise _Unreadable
+                raise _UnreadableRecords
             _, at = _varint(data, at + 1)
             _, at = _varint(data, at)
             for kept in _KEPT_CONTROL_BYTES:
                 size, at = _varint(data, at)
                 if size > 0:
                     if at + size > end:
-                        raise _Unreadable
+                        raise _UnreadableRecords
                     if not (is_control and size == kept):
                         made[at : at + size] = _filled(size)
                     at += size
@@ -171,21 +172,21 @@ class RecordBlanker:
             for _ in range(headers):
                 at = self._header(data, at, end, made)
             if at != end:
-                raise _Unreadable
+                raise _UnreadableRecords
         if at != last:
-            raise _Unreadable
+            raise _UnreadableRecords
         return made
 
     def _header(self, data: bytes, at: int, end: int, made: bytearray) -> int:
         size, at = _varint(data, at)
         if size < 0 or at + size > end:
-            raise _Unreadable
+            raise _UnreadableRecords
         made[at : at + size] = self._stand_ins.name_but(data[at : at + size], _KNOWN_HEADERS)
         size, at = _varint(data, at + size)
         if size <= 0:
             return at
         if at + size > end:
-            raise _Unreadable
+            raise _UnreadableRecords
         made[at : at + size] = _filled(size)
         return at + size
 
@@ -199,7 +200,7 @@ class RecordBlanker:
         made[:head] = message[:head]
         try:
             self._contents(message, head, made, attributes & _CODEC, depth)
-        except (_Unreadable, struct.error):
+        except (_UnreadableRecords, struct.error):
             made[head:] = bytes(len(made) - head)
             self.blanked_batches += 1
         was = _crc.unpack_from(message, _OLD_CRC_AT)[0]
@@ -215,7 +216,7 @@ class RecordBlanker:
             if size < 0:
                 continue
             if at + size > len(message):
-                raise _Unreadable
+                raise _UnreadableRecords
             content = message[at : at + size]
             if is_value and codec:
                 made[at : at + size] = self._message_set(content, codec, message[_MAGIC_AT], depth)
@@ -223,7 +224,7 @@ class RecordBlanker:
                 made[at : at + size] = _filled(size)
             at += size
         if at != len(message):
-            raise _Unreadable
+            raise _UnreadableRecords
 
     def _message_set(self, packed: bytes, codec: int, magic: int, depth: int) -> bytes:
         """Return a compressed message set, of messages without contents."""
@@ -231,22 +232,22 @@ class RecordBlanker:
         allowed = _LIMITS.allowed(len(packed))
         data, problem = decompress(codec, packed, allowed, wrong_lz4_checksum=wrong)
         if problem is not None or depth > _MOST_DEPTH:
-            raise _Unreadable
+            raise _UnreadableRecords
         made = []
         at = 0
         while at < len(data):
             if at + _MESSAGE_HEAD_BYTES > len(data):
-                raise _Unreadable
+                raise _UnreadableRecords
             _, size = _head(data, at)
             magic = data[at + _MAGIC_AT]
             end = at + _ENTRY_HEAD_BYTES + size
             if magic > 1 or size < _LEAST_SIZES[magic] or end > len(data):
-                raise _Unreadable
+                raise _UnreadableRecords
             made.append(self._message(data[at:end], depth + 1))
             at = end
         found = compressed_to(codec, b"".join(made), packed, wrong_lz4_checksum=wrong)
         if found is None:
-            raise _Unreadable
+            raise _UnreadableRecords
         return found
 
 
@@ -275,5 +276,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
         if shift > 70:
-            raise _Unreadable
+            raise _UnreadableRecords
     return (value >> 1) ^ -(value & 1), at + 1

@@ -46,7 +46,7 @@ RULES: Final = {
     **dict.fromkeys(
         (
             *("ClientId", "ClientSoftwareName", "ClientSoftwareVersion", "ClusterId"),
-            *("ConfigurationKeys", "CoordinatorKeys", "EntityName", "GroupId", "GroupIds"),
+            *("ConfigurationKeys", "CoordinatorKeys", "EntityName", "GroupId", "GroupIds", "Match"),
             *("GroupInstanceId", "Groups", "GroupsNames", "InstanceId", "Key", "Leader", "LogDir"),
             *("MemberId", "Name", "OwnerPrincipalName", "Path", "Principal", "PrincipalFilter"),
             *("PrincipalName", "ProcessId", "Rack", "RackId", "RepartitionSinkTopics"),
@@ -68,7 +68,6 @@ RULES: Final = {
             *("UnknownStateFilters", "JoinGroupRequestProtocol.Name"),
             *("SupportedFeatureKey.Name", "FinalizedFeatureKey.Name", "Feature.Name"),
             *("Listener.Name", "UpdatableFeatureResult.Feature", "OpData.Key", "ValueData.Key"),
-            "EntryData.Key",
         ),
         Rule.WORD,
     ),
@@ -76,15 +75,28 @@ RULES: Final = {
         (
             *("CandidateDirectoryId", "ClientInstanceId", "CordonedLogDirs", "Id"),
             *("IncarnationId", "LogDirs", "OfflineLogDirs", "ReplicaDirectoryId", "TopicId"),
-            *("TopicIds", "VoterDirectoryId"),
+            "VoterDirectoryId",
         ),
         Rule.UUID,
     ),
     **dict.fromkeys(
         (
             *("AcknowledgeErrorMessage", "BatchIndexErrorMessage", "ClientHostAddress"),
-            *("CommittedMetadata", "Documentation", "ErrorMessage", "Hmac", "Match", "Metrics"),
-            *("Reason", "RequestPrincipal", "Salt", "SaltedPassword", "StatusDetail"),
+            *(
+                "CommittedMetadata",
+                "Documentation",
+                "ErrorMessage",
+                "Hmac",
+                "Metrics",
+            ),
+            *(
+                "MetadataBytes",
+                "Reason",
+                "RequestPrincipal",
+                "Salt",
+                "SaltedPassword",
+                "StatusDetail",
+            ),
             *("UnalignedRecords", "Value", "OffsetFetchResponsePartition.Metadata"),
             *("OffsetFetchResponsePartitions.Metadata",),
         ),

@@ -152,7 +152,7 @@ def _taken(column: array[int], order: NDArray[np.int64]) -> array[int]:
     return array("q", np.frombuffer(column, np.int64)[order].tobytes()) if column else column
 
 
-class _Stream:
+class _OneWayStream:
     """What one end of a connection sends."""
 
     __slots__ = ("first_packet", "first_sequence", "furthest", "number")
@@ -168,14 +168,14 @@ class StreamPlaces:
     """Finds the stream that a packet belongs to, and its place there."""
 
     def __init__(self) -> None:
-        self._streams: dict[bytes, list[_Stream]] = {}
+        self._streams: dict[bytes, list[_OneWayStream]] = {}
 
     def add(self, connection: TcpConnection) -> None:
         """Add both streams of a connection, once it is known where they begin."""
         one, other = map(_packed, connection.endpoints)
         for side, key in ((0, _key(one, other)), (1, _key(other, one))):
             self._streams.setdefault(key, []).append(
-                _Stream(
+                _OneWayStream(
                     2 * connection.serial + side,
                     connection.first_packet or 0,
                     connection.first_sequence[side],
