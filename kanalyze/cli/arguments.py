@@ -115,6 +115,18 @@ examples:
   kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
 """
 
+_ANONYMIZE_EPILOG = """\
+Names of topics, clients, groups, hosts, users and software, ids and addresses become stand-ins of
+the same length; records, tokens, configurations and error messages are blanked, as is all that is
+not Kafka in plain text. Times, lengths, versions, error codes and checksums stay, so reports stay
+the same but for names. Who has the key can tell which stand-in a known name has: keep it to
+yourself. Captures are read twice.
+
+examples:
+  kanalyze anonymize -o shared.pcapng broker.pcap
+  kanalyze anonymize --strip-records --key @key.txt -o shared.pcapng captures/
+"""
+
 _PROTOCOL_EPILOG = """\
 examples:
   kanalyze protocol
@@ -250,6 +262,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             "write the packets of requests to a capture",
             _EXTRACT_EPILOG,
             _add_extract,
+        ),
+        "anonymize": (
+            "write captures without names, addresses and contents",
+            _ANONYMIZE_EPILOG,
+            _add_anonymize,
         ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
@@ -500,6 +517,38 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
     )
     _add_input(made)
     _add_jobs(made)
+
+
+def _add_anonymize(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--key",
+        metavar="TEXT",
+        help="a secret: captures with the same one have the same stand-ins; @FILE: what is in a "
+        "file, so that other users of the machine do not see it (default: a random one)",
+    )
+    made.add_argument(
+        "--strip-records",
+        action="store_true",
+        help="leave out records at the end of packets, as a snap length does: a smaller file with "
+        "the same requests",
+    )
+    made.add_argument(
+        "captures",
+        nargs="+",
+        metavar="CAPTURE",
+        help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
+        "these; several become one capture, in the order of time",
+    )
+    group = made.add_argument_group("Kafka")
+    _add_ports(group)
+    _add_definitions(group)
+    _add_memory(made)
 
 
 def _add_output(
@@ -826,16 +875,19 @@ def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argpar
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
-    limits = made.add_argument_group("limits")
-    limits.add_argument(
+    _add_memory(made)
+    return made.add_argument_group(
+        "filters (all of them must match; repeated values are alternatives)"
+    )
+
+
+def _add_memory(made: argparse.ArgumentParser) -> None:
+    made.add_argument_group("limits").add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
         help="memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
         "reported as an anomaly",
-    )
-    return made.add_argument_group(
-        "filters (all of them must match; repeated values are alternatives)"
     )
 
 
@@ -849,7 +901,7 @@ def _add_jobs(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_detection(group: argparse._ArgumentGroup) -> None:
+def _add_ports(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--port",
         action="append",
@@ -859,6 +911,10 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
         "bytes; may be repeated",
     )
+
+
+def _add_detection(group: argparse._ArgumentGroup) -> None:
+    _add_ports(group)
     group.add_argument(
         "--topic-ids",
         metavar="FILE",
