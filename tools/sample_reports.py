@@ -1,4 +1,4 @@
-"""Makes the sample reports in reports/, the pages and schemas in docs/, and parts of README.md.
+"""Makes the sample reports in reports/, pages and schemas in docs/, and the example in README.md.
 
     .venv/bin/python tools/sample_reports.py [--check]
 
@@ -30,11 +30,10 @@ from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, stage_of
-from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.anomalies import stage_of
 from kanalyze.tables.records.row import RECORD_COLUMNS
 from kanalyze.tables.registry import SQL_TABLES
-from kanalyze.tables.row import COLUMNS, with_times
+from kanalyze.tables.row import with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,8 +112,8 @@ def unpacked(text: str) -> str:
     )
 
 
-def column_table(columns: Sequence[Column] = COLUMNS) -> str:
-    """Return the columns of a table as a Markdown table; by default the row contract."""
+def column_table(columns: Sequence[Column]) -> str:
+    """Return the columns of a table as a Markdown table."""
     lines = ["| column | type | meaning |", "|---|---|---|"]
     for column in columns:
         unit = f" in {column.unit}" if column.unit else ""
@@ -194,11 +193,6 @@ def table_line(*cells: str) -> str:
     return f"| {' | '.join(texts)} |\n"
 
 
-def folded(title: str, table: str) -> str:
-    """Return a long table as a part of a page that opens on a click."""
-    return f"<details><summary>{title}</summary>\n\n{table}\n</details>\n"
-
-
 def between(text: str, marker: str, replacement: str) -> str:
     """Return the text with what stands between two marker lines replaced."""
     begin, end = f"<!-- {marker} begins -->\n", f"<!-- {marker} ends -->\n"
@@ -225,13 +219,9 @@ def outputs() -> Iterator[tuple[Path, str]]:
         file = ROOT / "docs" / "schema" / f"{name}.schema.json"
         yield file, json.dumps(schema, indent=2, ensure_ascii=True) + "\n"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    readme = between(readme, "example", f"```\n{example}```\n")
-    readme = between(readme, "columns", column_table())
-    connections = folded("Columns of <code>connections</code>", column_table(CONNECTION_COLUMNS))
-    readme = between(readme, "connection columns", connections)
-    anomalies = folded("Columns of <code>anomalies</code>", column_table(ANOMALY_COLUMNS))
-    readme = between(readme, "anomaly columns", anomalies)
-    yield ROOT / "README.md", between(readme, "anomaly kinds", kind_table())
+    yield ROOT / "README.md", between(readme, "example", f"```\n{example}```\n")
+    page = (ROOT / "docs" / "captures.md").read_text(encoding="utf-8")
+    yield ROOT / "docs" / "captures.md", between(page, "anomaly kinds", kind_table())
 
 
 def main() -> int:

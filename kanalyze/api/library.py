@@ -22,6 +22,7 @@ from kanalyze.common.argument_values import (
     parsed,
     path_text,
     path_texts,
+    shown,
     size_bytes,
     texts,
     truth,
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from kanalyze.anonymization.anonymize import Anonymized
     from kanalyze.api.options import (
         AnomalyOptions,
+        AnonymizeOptions,
         Captures,
         CompareOptions,
         ConnectionOptions,
@@ -66,6 +69,7 @@ __all__ = [
     "Results",
     "Rows",
     "anomalies",
+    "anonymize",
     "compare",
     "connections",
     "decode",
@@ -290,7 +294,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: the command line imports this module for rows too, which need no queries.
-    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
@@ -300,7 +304,8 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
     with opened_tables(
         _maker_of_rows(arguments)(),
         tables_of(kinds),
-        max_memory_bytes=REPORT_MEMORY_BYTES,
+        names_of(kinds, has_page=False),
+        usual_memory_bytes=REPORT_MEMORY_BYTES,
         threads=arguments["jobs"],
     ) as tables:
         return report_on(tables, kinds)
@@ -449,6 +454,53 @@ def extract(
     opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=given["force"])
     with closing(Analysis(**arguments)) as analysis:
         return extract_packets(analysis, selected, opened, extent, own_keys)
+
+
+def anonymize(
+    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[AnonymizeOptions]
+) -> Anonymized:
+    """Write captures without names, addresses and contents (``kanalyze anonymize``); return counts.
+
+    Names, ids and addresses become stand-ins of the same length; records, tokens, configurations,
+    error messages, and all that is not Kafka in plain text are blanked. Times, lengths, versions
+    and error codes stay. The file can be read by its owner alone.
+
+    Args:
+        *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
+        output: the file. A capture is not replaced, unless with ``force``.
+        **options: any of
+
+            - ``key``: a secret text; captures with the same key have the same stand-ins. None for a
+              random one.
+            - ``strip_records``: True to leave out records at the end of packets.
+            - ``force``: True to replace a capture.
+            - ``port``, ``definitions``, ``max_memory_bytes``: see :func:`requests`.
+
+    Raises:
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        UsageError: an option is invalid; or ``output`` is a capture, or an input can be read only
+            once.
+        OSError: the file cannot be written.
+    """
+    from kanalyze.anonymization.anonymize import Anonymization, key_of
+    from kanalyze.api.options import AnonymizeOptions
+    from kanalyze.export.files import OutputFile
+
+    arguments = _arguments("anonymize", captures, options, AnonymizeOptions.__optional_keys__)
+    key = options.get("key")
+    if not (key is None or isinstance(key, str | bytes)):
+        raise UsageError(f"key: not a text: {shown(key)}")
+    flags = {name: truth(name, options.get(name, False)) for name in ("strip_records", "force")}
+    opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=flags["force"])
+    wanted = ("catalog", "ports", "max_memory_bytes")
+    anonymization = Anonymization(
+        arguments["captures"],
+        key_of(key.encode() if isinstance(key, str) else key),
+        strips_records=flags["strip_records"],
+        **{name: arguments[name] for name in wanted if name in arguments},
+    )
+    return anonymization.run(opened)
 
 
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:

@@ -116,6 +116,18 @@ examples:
   kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
 """
 
+_ANONYMIZE_EPILOG = """\
+Names of topics, clients, groups, hosts, users and software, ids and addresses become stand-ins of
+the same length; records, tokens, configurations and error messages are blanked, as is all that is
+not Kafka in plain text. Times, lengths, versions, error codes and checksums stay, so reports stay
+the same but for names. Who has the key can tell which stand-in a known name has: keep it to
+yourself. Captures are read twice.
+
+examples:
+  kanalyze anonymize -o shared.pcapng broker.pcap
+  kanalyze anonymize --strip-records --key @key.txt -o shared.pcapng captures/
+"""
+
 _PROTOCOL_EPILOG = """\
 examples:
   kanalyze protocol
@@ -276,6 +288,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _EXTRACT_EPILOG,
             _add_extract,
         ),
+        "anonymize": (
+            "write captures without names, addresses and contents",
+            _ANONYMIZE_EPILOG,
+            _add_anonymize,
+        ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -304,6 +321,18 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         choices=_REPORT_FORMATS,
         help="default: by the ending of FILE; text on standard output",
     )
+    _add_order(made)
+    made.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the report as JSON; -: to standard output, and nothing else",
+    )
+    _add_html(made)
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_order(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
@@ -315,16 +344,8 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         help="for text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
-        "except that it has only the 10 slowest requests)",
+        "but of the slowest requests 10, or N if that is more)",
     )
-    made.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write the report as JSON; -: to standard output, and nothing else",
-    )
-    _add_html(made)
-    _add_input(made)
-    _add_jobs(made)
 
 
 def _add_html(made: argparse.ArgumentParser) -> None:
@@ -526,6 +547,38 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
     )
     _add_input(made)
     _add_jobs(made)
+
+
+def _add_anonymize(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--key",
+        metavar="TEXT",
+        help="a secret: captures with the same one have the same stand-ins; @FILE: what is in a "
+        "file, so that other users of the machine do not see it (default: a random one)",
+    )
+    made.add_argument(
+        "--strip-records",
+        action="store_true",
+        help="leave out records at the end of packets, as a snap length does: a smaller file with "
+        "the same requests",
+    )
+    made.add_argument(
+        "captures",
+        nargs="+",
+        metavar="CAPTURE",
+        help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
+        "these; several become one capture, in the order of time",
+    )
+    group = made.add_argument_group("Kafka")
+    _add_ports(group)
+    _add_definitions(group)
+    _add_memory(made)
 
 
 def _add_output(
@@ -733,6 +786,12 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         help="output folder, which all workers of Spark can reach, or a URL",
     )
     made.add_argument(
+        "--format",
+        choices=("text", "json", "md"),
+        help="format of the report on standard output (default: text)",
+    )
+    _add_order(made)
+    made.add_argument(
         "--json",
         metavar="FILE",
         help="also write the report as JSON; -: to standard output, and nothing else",
@@ -850,16 +909,19 @@ def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argpar
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
-    limits = made.add_argument_group("limits")
-    limits.add_argument(
+    _add_memory(made)
+    return made.add_argument_group(
+        "filters (all of them must match; repeated values are alternatives)"
+    )
+
+
+def _add_memory(made: argparse.ArgumentParser) -> None:
+    made.add_argument_group("limits").add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
         help="memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
         "reported as an anomaly",
-    )
-    return made.add_argument_group(
-        "filters (all of them must match; repeated values are alternatives)"
     )
 
 
@@ -873,7 +935,7 @@ def _add_jobs(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_detection(group: argparse._ArgumentGroup) -> None:
+def _add_ports(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--port",
         action="append",
@@ -883,6 +945,10 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
         "bytes; may be repeated",
     )
+
+
+def _add_detection(group: argparse._ArgumentGroup) -> None:
+    _add_ports(group)
     group.add_argument(
         "--topic-ids",
         metavar="FILE",
