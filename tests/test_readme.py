@@ -96,7 +96,7 @@ def test_the_commands_have_the_filters_that_are_told() -> None:
         assert not options_of(name) >= FILTERS, name
     for name in none:
         assert FILTERS - options_of(name) == {"since", "until"}, name
-    assert {*everything, *some, *none} == COMMANDS - {"protocol"}
+    assert {*everything, *some, *none} == COMMANDS - {"protocol", "anonymize"}
 
 
 def test_what_standard_error_says_is_told(capsys: pytest.CaptureFixture[str]) -> None:
