@@ -294,7 +294,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: the command line imports this module for rows too, which need no queries.
-    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
@@ -304,7 +304,8 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
     with opened_tables(
         _maker_of_rows(arguments)(),
         tables_of(kinds),
-        max_memory_bytes=REPORT_MEMORY_BYTES,
+        names_of(kinds, has_page=False),
+        usual_memory_bytes=REPORT_MEMORY_BYTES,
         threads=arguments["jobs"],
     ) as tables:
         return report_on(tables, kinds)
@@ -519,6 +520,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             - ``max_records``: number of records to read of one batch, 1 to 2**31 - 1; the rest of
               the batch is a row with the problem ``too_many_records``. None for 4 per byte of the
               batch on the wire, but at least 1000.
+            - ``search``: bytes, a text, or ``hex:`` and hexadecimal digits: only records with them
+              in the key, the value or a header's value; ``found_in`` says where. Rows with a
+              ``problem`` stay.
 
     Raises:
         DefinitionError: see :func:`requests`.
@@ -527,8 +531,10 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     from kanalyze.api.options import RecordOptions
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.tables.records.offset_ranges import ProducedOffsets
     from kanalyze.tables.records.row import columns_of_records, rows_of
     from kanalyze.tables.records.rows import RecordReader, has_records
+    from kanalyze.tables.records.search import search_of
 
     arguments = _arguments("records", captures, options, RecordOptions.__optional_keys__)
     catalog = arguments["catalog"] = arguments["catalog"] or Catalog()
@@ -536,16 +542,20 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     values = truth("values", options.get("values", False))
     most = options.get("max_records")
     most = None if most is None else count("max_records", most, _MOST_RECORDS)
+    search = search_of("search", options.get("search"))
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
+        produced = ProducedOffsets()
         reader = RecordReader(
             catalog,
             Decoders(catalog),
             row_filter=arguments["row_filter"],
             values_as="base64" if values else None,
             limits=DecompressionLimits(most_records=most),
+            produced=produced,
+            search=search,
         )
-        for exchanges, block in analysis.exchange_blocks():
+        for exchanges, block in analysis.exchange_blocks(produced.note):
             yield from reader.blocks(exchanges, block)
 
     def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:

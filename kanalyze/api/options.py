@@ -122,6 +122,7 @@ class RecordOptions(MessageOptions, total=False):
 
     values: bool
     max_records: int | None
+    search: str | bytes | None
 
 
 class RequestOptions(MessageOptions, total=False):

@@ -20,6 +20,8 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.tables.records.search import RecordSearch
+
 __all__ = ["parser"]
 
 _DESCRIPTION = "Analyze the traffic between Kafka clients and brokers in packet captures."
@@ -138,6 +140,8 @@ examples:
   kanalyze records --topic orders broker.pcap
   kanalyze records --api Fetch --values broker.pcap
   kanalyze records --values --format jsonl broker.pcap | jq -r .value
+  kanalyze records --search order-4711 captures/
+  kanalyze records --columns topic,partition,offset,delay_ns --api Fetch --format csv broker.pcap
   kanalyze records -o records.parquet captures/
 """
 
@@ -287,6 +291,18 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         choices=_REPORT_FORMATS,
         help="default: by the ending of FILE; text on standard output",
     )
+    _add_order(made)
+    made.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the report as JSON; -: to standard output, and nothing else",
+    )
+    _add_html(made)
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_order(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
@@ -298,16 +314,8 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         help="for text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
-        "except that it has only the 10 slowest requests)",
+        "but of the slowest requests 10, or N if that is more)",
     )
-    made.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write the report as JSON; -: to standard output, and nothing else",
-    )
-    _add_html(made)
-    _add_input(made)
-    _add_jobs(made)
 
 
 def _add_html(made: argparse.ArgumentParser) -> None:
@@ -358,6 +366,13 @@ def _add_records(made: argparse.ArgumentParser) -> None:
         help="read at most N records of a batch; a row with the problem too_many_records replaces "
         "the others (default: 4 per byte of the batch on the wire, at least 1000; no valid batch "
         "has more)",
+    )
+    made.add_argument(
+        "--search",
+        type=_search,
+        metavar="BYTES",
+        help="only records with this text, or these bytes (hex:00ff), in the key, the value or a "
+        "header's value; the column found_in says where. Batches that could not be read stay",
     )
     _add_output(made)
     _add_input(made)
@@ -737,6 +752,12 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         help="output folder, which all workers of Spark can reach, or a URL",
     )
     made.add_argument(
+        "--format",
+        choices=("text", "json", "md"),
+        help="format of the report on standard output (default: text)",
+    )
+    _add_order(made)
+    made.add_argument(
         "--json",
         metavar="FILE",
         help="also write the report as JSON; -: to standard output, and nothing else",
@@ -1009,6 +1030,16 @@ def _record_limit(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
         return int(text)
     raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_RECORDS}: {text!r}")
+
+
+def _search(text: str) -> RecordSearch:
+    """Parse the bytes to search in records."""
+    from kanalyze.tables.records.search import parse_search  # imported late: for one command
+
+    try:
+        return parse_search(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

@@ -37,6 +37,11 @@ class cython:  # noqa: N801 - it stands for the package of that name
         """Return the value as it is: Python's integers have no width."""
         return value
 
+    @staticmethod
+    def address(value: Any) -> Any:
+        """Return the value: only what is compiled asks where it is."""
+        return value
+
 
 class _Sources:
     """Finds the source of a module that has a compiled one beside it."""

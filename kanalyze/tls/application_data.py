@@ -5,6 +5,8 @@ how records are opened.
 
 Early data (0-RTT) is held until the server has said whether it takes it: what it rejects, the
 client sends again.
+
+Compiled by Cython, with the types in ``application_data.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -81,14 +83,15 @@ class ApplicationData:
         opener.begin(epoch)
         self._has_data = False
 
-    def add(self, content: bytes | memoryview, record: TlsRecord, *, is_early: bool) -> None:
+    def add(self, content: bytes | memoryview, record: TlsRecord, is_early: bool) -> None:
         """Add the content of a record."""
         if is_early:
             if self.early_bytes + len(content) <= _MOST_EARLY_BYTES:
-                self._early.append((bytes(content), record._replace(body=memoryview(b""))))
+                self._early.append((bytes(content), record.without_body()))
                 self.early_bytes += len(content)
             return
-        self.settle_early()
+        if self._early:
+            self.settle_early()
         self._has_data = True
         self._write(content, record)
 

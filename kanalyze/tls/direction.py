@@ -3,10 +3,12 @@
 In: chunks and gaps of what one end sent. Out: its plaintext stream; handshake messages, for the
 negotiation; alerts. Must not know: the other direction, except through the negotiation.
 
-A record may have to wait for what the other direction says, or for a key log that grows: then
-:meth:`TlsDirection.run` returns, and goes on with the next call.
+A record may have to wait for what the other direction says: then :meth:`TlsDirection.run` returns,
+and goes on with the next call.
 
     RecordCutter -> RecordQueue -> Protection -> MessageAssembler, ApplicationData
+
+Compiled by Cython, with the types in ``direction.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -32,6 +34,14 @@ from kanalyze.tls.protection import Protection
 from kanalyze.tls.record_queue import RecordQueue
 from kanalyze.tls.records import LostRecords, RecordCutter
 
+try:
+    import cython
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    HEADER = 5  # HEADER_BYTES
+
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
@@ -47,11 +57,11 @@ class TlsDirection:
     """Reads what one end sends."""
 
     __slots__ = (
-        *("_alerts", "_bytes", "_cutter", "_data", "_from_start", "_keys_may_come", "_lost_bytes"),
+        *("_alerts", "_bytes", "_cutter", "_data", "_from_start", "_lost_bytes"),
         *("_messages", "_negotiation", "_opened", "_protection", "_queue", "_records", "_side"),
         *("_owes_gap", "_unopened", "has_lost_keys"),
     )
-    _LEFT_OUT = ("_alerts", "_keys_may_come", "_negotiation", "_side")
+    _LEFT_OUT = ("_alerts", "_negotiation", "_side")
 
     def __init__(
         self,
@@ -60,12 +70,10 @@ class TlsDirection:
         late_starts: LateStarts,
         *,
         from_start: bool,
-        keys_may_come: bool,
     ) -> None:
         self._side = side
         self._negotiation = negotiation
         self._from_start = from_start
-        self._keys_may_come = keys_may_come
         self._cutter: RecordCutter | None = None
         self._queue = RecordQueue()
         self._protection = Protection(side, negotiation, late_starts, from_start=from_start)
@@ -195,14 +203,11 @@ class TlsDirection:
     # -- records ----------------------------------------------------------------------------------
 
     def _must_wait(self, record: TlsRecord) -> bool:
-        """Tell whether the other direction, or the key log, may still say how to read a record."""
+        """Tell whether the other direction may still say how to read a record."""
         if not self._protection.is_sealed and record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC):
             note_begun(self._negotiation, self._side, record.kind)
-            if waits(self._negotiation, self._side):
-                return True
-        if not self._keys_may_come or not self._protection.covers(record):
-            return False
-        return self._protection.lacks_keys
+            return waits(self._negotiation, self._side)
+        return False
 
     def _take(self, each: TlsRecord | LostRecords) -> None:
         if not isinstance(each, LostRecords):
@@ -216,7 +221,7 @@ class TlsDirection:
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection
         self._records += 1
-        self._bytes += HEADER_BYTES + len(record.body)
+        self._bytes += HEADER + len(record.body)
         if protection.covers(record):
             if not protection.is_sealed:
                 protection.seal()
@@ -228,7 +233,7 @@ class TlsDirection:
             protection.seal()
             self._read_sealed(record)
         else:
-            self._read_content(record.kind, bytes(record.body), record, is_sealed=False)
+            self._read_content(record.kind, record.body, record, False)
 
     def _read_sealed(self, record: TlsRecord) -> None:
         if not self._opened and not self._unopened:
@@ -243,18 +248,18 @@ class TlsDirection:
                 self._data.lose_keys(record)
             return
         self._opened += 1
-        assert self._protection.opener is not None
-        self._data.note_missing(self._protection.opener, record)
-        self._read_content(opened.kind, opened.content, record, is_sealed=True)
+        opener = self._protection.opener
+        assert opener is not None
+        self._data.note_missing(opener, record)
+        self._read_content(opened.kind, opened.content, record, True)
 
     def _read_content(
-        self, kind: int, content: bytes | memoryview, record: TlsRecord, *, is_sealed: bool
+        self, kind: int, content: bytes | memoryview, record: TlsRecord, is_sealed: bool
     ) -> None:
         if kind == APPLICATION_DATA:
             opener = self._protection.opener
             assert opener is not None
-            is_early = self._negotiation.is_13 and opener.epoch == EARLY
-            self._data.add(content, record, is_early=is_early)
+            self._data.add(content, record, opener.epoch == EARLY and opener.is_early)
         elif kind == HANDSHAKE_RECORD:
             self._read_messages(content, record, is_sealed=is_sealed)
         elif kind == ALERT:

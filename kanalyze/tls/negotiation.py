@@ -198,7 +198,8 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE_REQUEST:
             facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
-            if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
+            # The server's side may be read before the ClientHello.
+            if self.handshakes <= 1 and origin.is_gapless and not facts.certificate_requested:
                 facts.certificate_requested = facts.mutual = False
         elif kind == handshake.NEW_SESSION_TICKET:
             facts.tickets += 1
@@ -241,6 +242,7 @@ class Negotiation:
         facts.offered_early_data = hello.has_early_data
         if self.server_hello is not None:  # captured before the ClientHello
             self._agree(self.server_hello)
+            self._note_time()
 
     def _server_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_server_hello(body)
@@ -299,12 +301,18 @@ class Negotiation:
         return None
 
     def _finish(self, side: int, record: TlsRecord) -> None:
-        """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
-        if self.handshakes != 1:
-            return
-        self._finished_ns[side] = record.time_ns
-        is_end = self.end_of(side) == 0 if self.is_13 else None not in self._finished_ns
-        if is_end:
+        """Note when a side finished."""
+        if self.handshakes <= 1:
+            self._finished_ns[side] = record.time_ns
+            self._note_time()
+
+    def _note_time(self) -> None:
+        """Note how long the handshake took, once all is there that says so.
+
+        Of TLS 1.3 it is the client that finishes last. Either side may be read first.
+        """
+        needed = [each for each in (0, 1) if not self.is_13 or self.end_of(each) == 0]
+        if self.handshakes == 1 and all(self._finished_ns[each] is not None for each in needed):
             times = [time_ns for time_ns in self._finished_ns if time_ns is not None]
             self.facts.handshake_ns = max(times) - self._begin_ns
 

@@ -6,6 +6,8 @@ Must not know: what it means.
 Records are numbered from 0 in each epoch, and the number is not in the record. So a missing record
 makes the numbers of those behind it uncertain, within bounds; :meth:`RecordOpener.find` finds the
 right one, which the record itself proves. Work that proves nothing is bounded.
+
+Compiled by Cython, with the types in ``opener.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.model.tls_record import HEADER_BYTES
-from kanalyze.tls.epochs import APPLICATION
+from kanalyze.tls.epochs import APPLICATION, EARLY, Epochs13
 from kanalyze.tls.records import TrialRange
 
 if TYPE_CHECKING:
@@ -100,6 +102,11 @@ class RecordOpener:
         return made
 
     @property
+    def is_early(self) -> bool:
+        """Whether the next record is early data (0-RTT)."""
+        return self.epoch == EARLY and isinstance(self._epochs, Epochs13)
+
+    @property
     def has_keys(self) -> bool:
         """Whether there are keys to records of this epoch, or of the next."""
         if self._current():
@@ -139,7 +146,8 @@ class RecordOpener:
         """Return what is in the next record; None if that cannot be known."""
         ciphers = self._current()
         if not self.uncertain and len(ciphers) == 1:
-            opened = ciphers[0].open(record, self._number)
+            cipher = ciphers[0]
+            opened = cipher.open(record, self._number)
             if opened is not None:
                 self._number += 1
                 self.missing, self.left_epoch = 0, None

@@ -2,6 +2,8 @@
 
 In: the negotiation, records in order, what is missing between them. Out: the content of encrypted
 records. Must not know: what a content means.
+
+Compiled by Cython, with the types in ``protection.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -86,11 +88,6 @@ class Protection:
             if epochs is not None:
                 known = Epochs13.from_state(epochs, negotiation.log)
             self.opener = RecordOpener.from_state(opener, known)
-
-    @property
-    def lacks_keys(self) -> bool:
-        """Whether the session is known, and the key log has no secret for what comes next."""
-        return self.opener is not None and not self.opener.has_keys
 
     def keys_came(self) -> None:
         """Try again: the key log has grown."""

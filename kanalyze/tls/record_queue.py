@@ -4,6 +4,8 @@ In: records as they are cut. Out: the same, each once, to whoever reads them. Mu
 record has to wait.
 
 What waits is bounded (:data:`MOST_WAITING_BYTES`): beyond that no record waits any more.
+
+Compiled by Cython, with the types in ``record_queue.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -70,14 +72,14 @@ class RecordQueue:
         """Hand on records until one has to wait, or a pause; tell whether there were any."""
         has_read = False
         if self._next is not None:
-            if self._waits(self._next, must_wait):
+            if self.is_patient and must_wait(self._next):
                 return False
             take(self._next)
             self._next, has_read = None, True
         for each in self._incoming:
             if each is None:
                 return True
-            if isinstance(each, TlsRecord) and self._waits(each, must_wait):
+            if isinstance(each, TlsRecord) and self.is_patient and must_wait(each):
                 self._next = each
                 return has_read
             take(each)
@@ -85,7 +87,7 @@ class RecordQueue:
         return has_read
 
     def end_step(self, take: _Take) -> None:
-        """Keep copies of what waits: the bytes of a step are valid no longer."""
+        """Keep what waits."""
         rest = self._incoming if self._next is None else chain((self._next,), self._incoming)
         kept: deque[TlsRecord | LostRecords] = deque()
         self.waiting_bytes = 0
@@ -95,7 +97,7 @@ class RecordQueue:
             if not self.is_patient:
                 take(each)
                 continue
-            kept.append(_copied(each))
+            kept.append(each)
             self.waiting_bytes += _waiting_bytes(each)
             if self.waiting_bytes > MOST_WAITING_BYTES:
                 self.is_patient = False
@@ -104,9 +106,6 @@ class RecordQueue:
                     take(kept.popleft())
         self._waiting, self._incoming, self._next = kept, iter(()), None
 
-    def _waits(self, record: TlsRecord, must_wait: Callable[[TlsRecord], bool]) -> bool:
-        return self.is_patient and must_wait(record)
-
     def _popped(self) -> Iterator[TlsRecord | LostRecords | None]:
         while self._waiting:
             yield self._waiting.popleft()
@@ -114,10 +113,3 @@ class RecordQueue:
 
 def _waiting_bytes(each: TlsRecord | LostRecords) -> int:
     return _RECORD_BYTES + (len(each.body) if isinstance(each, TlsRecord) else 0)
-
-
-def _copied(each: TlsRecord | LostRecords) -> TlsRecord | LostRecords:
-    """Return what stays valid."""
-    if isinstance(each, LostRecords):
-        return each
-    return each._replace(body=memoryview(bytes(each.body)))

@@ -10,6 +10,8 @@ looked for where the bytes look like a header; the record there has to be proven
 At most one record is held, and the header of the next. As long as it is not known where records
 begin, the packets that the bytes came in are noted beside them: a record that is proven later
 arrived when its last byte did.
+
+Compiled by Cython, with the types in ``records.pxd``; uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -21,6 +23,17 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.model.streams import Gap
 from kanalyze.model.tls_record import HEADER_BYTES, find_record, record_bytes
+
+try:
+    import cython
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.common.byte_copies import append, taken, taken_from_array
+    from kanalyze.model.tls_record import size_by_header
+
+    HEADER = 5  # HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,39 +51,67 @@ _MOST_NEEDED_BYTES: Final = 1 << 15
 _ARRIVAL_BYTES: Final = 160
 """What it takes to note a packet."""
 _ANY_TIME: Final = 1 << 64
+_RUN_BYTES = 1 << 16
+"""That are cut before they are read."""
 
 
-class TlsRecord(NamedTuple):
-    """A record, and the packets that it came in."""
+class TlsRecord:
+    """A record, and the packets that it came in.
 
-    kind: int
-    """Content type."""
-    header: bytes
-    body: memoryview
-    """Valid until the next record is asked for."""
-    stream_offset: int
-    """Of the header."""
-    first_time_ns: int
-    """Of the packet with the first byte."""
-    first_packet: int
-    time_ns: int
-    """Of the packet with the last byte."""
-    packet: int
+    Attributes:
+        kind: content type.
+        header: the five bytes before the body.
+        body: what is behind the header.
+        stream_offset: of the header.
+        first_time_ns, first_packet: of the packet with the first byte.
+        time_ns, packet: of the packet with the last byte.
+    """
+
+    __slots__ = (
+        *("body", "first_packet", "first_time_ns", "header", "kind", "packet", "stream_offset"),
+        "time_ns",
+    )
+
+    def __init__(
+        self,
+        header: bytes,
+        body: bytes,
+        stream_offset: int,
+        first: tuple[int, int],
+        last: tuple[int, int],
+    ) -> None:
+        """Take the parts; ``first`` and ``last`` are time and number of the packets."""
+        self.kind = header[0]
+        self.header, self.body, self.stream_offset = header, body, stream_offset
+        self.first_time_ns, self.first_packet = first
+        self.time_ns, self.packet = last
+
+    def without_body(self) -> TlsRecord:
+        """Return the same record with an empty body."""
+        first, last = (self.first_time_ns, self.first_packet), (self.time_ns, self.packet)
+        return TlsRecord(self.header, b"", self.stream_offset, first, last)
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return (
-            *(self.kind, self.header, bytes(self.body), self.stream_offset),
+            *(self.kind, self.header, self.body, self.stream_offset),
             *(self.first_time_ns, self.first_packet, self.time_ns, self.packet),
         )
 
     @classmethod
     def from_state(cls, state: object) -> TlsRecord:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls(*fields(state, "nyyninin"))
-        if len(made.header) != HEADER_BYTES:
+        kind, header, body, offset, *packets = fields(state, "nyyninin")
+        if len(header) != HEADER_BYTES or header[0] != kind:
             raise ValueError("no header of a record")
-        return made._replace(body=memoryview(made.body))
+        return cls(header, body, offset, (packets[0], packets[1]), (packets[2], packets[3]))
+
+
+def _new_record(header: bytes, body: bytes, stream_offset: int) -> TlsRecord:
+    """Return a record whose packets are not known yet."""
+    made = TlsRecord.__new__(TlsRecord)
+    made.kind, made.header, made.body, made.stream_offset = header[0], header, body, stream_offset
+    return made
 
 
 class TrialRange(NamedTuple):
@@ -138,15 +179,17 @@ class RecordCutter:
         self._arrivals: list[tuple[int, int, int]] = []
         """Of the bytes in the buffer, where it is not known where records begin: for each packet
         the stream offset of the end of its bytes, its time and number."""
-        self._first = self._latest = (0, 0)
-        """Time and number of the packet with the first byte in the buffer, and of the latest."""
+        self._first_ns = self._first_packet = 0
+        """Time and number of the packet with the first byte in the buffer."""
+        self._latest_ns = self._latest_packet = 0
+        """Of the latest packet."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes, after all that was fed was read."""
         return (
             *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
-            *(self._search_from, self._lost_from, self._skip, *self._first, *self._latest),
-            tuple(self._arrivals),
+            *(self._search_from, self._lost_from, self._skip, self._first_ns, self._first_packet),
+            *(self._latest_ns, self._latest_packet, tuple(self._arrivals)),
         )
 
     def load_state(self, state: object) -> None:
@@ -160,7 +203,7 @@ class RecordCutter:
             raise ValueError("no place in a stream of records")
         self._buffer[:] = buffer
         self._arrivals = [fields(each, "nin") for each in items(arrivals, "t")]
-        self._first, self._latest = (places[0], places[1]), (places[2], places[3])
+        self._first_ns, self._first_packet, self._latest_ns, self._latest_packet = places
 
     @property
     def buffered_bytes(self) -> int:
@@ -175,12 +218,7 @@ class RecordCutter:
     @property
     def latest(self) -> tuple[int, int]:
         """Time and number of the latest packet."""
-        return self._latest
-
-    @property
-    def is_in_sync(self) -> bool:
-        """Whether it is known where the next record begins."""
-        return self._is_in_sync
+        return self._latest_ns, self._latest_packet
 
     def feed(self, added: Iterable[StreamItem]) -> Iterator[TlsRecord | LostRecords | None]:
         """Yield the records that are complete, and what is lost.
@@ -190,104 +228,162 @@ class RecordCutter:
         """
         for item in added:
             if isinstance(item, Gap):
-                self._latest = (item.time_ns, item.packet)
+                self._latest_ns, self._latest_packet = item.time_ns, item.packet
                 yield from self._miss(item.length)
                 continue
-            yield from self._feed_segments(item.segments, item.first, item.last)
-
-    def _feed_segments(
-        self, segments: Segments, first: int, last: int
-    ) -> Iterator[TlsRecord | LostRecords | None]:
-        data, buffer = segments.buffer, self._buffer
-        starts, lengths, captureds = segments.start, segments.length, segments.captured
-        times, packets = segments.time_ns, segments.packet
-        for index in range(first, last):
-            start, captured = starts[index], captureds[index]
-            if not self._is_in_sync and captured:
-                end = self._offset + len(buffer) + captured
-                self._arrivals.append((end, times[index], packets[index]))
-            if buffer and not self._skip:
-                buffer += data[start : start + captured]
-                if len(buffer) >= self._need:
-                    self._latest = (times[index], packets[index])
-                    yield from self._cut()
-            else:
-                self._latest = (times[index], packets[index])
-                yield from self._take(data[start : start + captured])
-            if captured < lengths[index]:
-                self._latest = (times[index], packets[index])
-                yield from self._miss(lengths[index] - captured)
+            segments, index = item.segments, item.first
+            while index < item.last:
+                found: list[TlsRecord] = []
+                first, index = index, self._cut_segments(segments, index, item.last, found)
+                yield from found
+                yield from self._resume()
+                if index == first:
+                    yield from self._feed_segment(segments, index)
+                    index += 1
 
     # -- in sync ----------------------------------------------------------------------------------
 
-    def _take(self, view: memoryview) -> Iterator[TlsRecord | LostRecords | None]:
-        """Take bytes where a record begins, or was cut by a hole."""
-        if self._skip:
-            skipped = min(self._skip, len(view))
-            self._offset += skipped
-            self._skip -= skipped
-            view = view[skipped:]
-            if not self._skip:
-                yield self._lost(1)
-        if len(view):
-            self._first = self._latest
-            self._buffer += view
-            yield from self._cut()
+    def _cut_segments(
+        self, segments: Segments, index: int, last: int, found: list[TlsRecord]
+    ) -> int:
+        """Cut segments as long as records follow each other; return the first that is left.
 
-    def _cut(self) -> Iterator[TlsRecord | LostRecords | None]:
-        """Yield the records in the buffer; the latest packet brought its end."""
+        No more than some at once: what is cut is read while it is in the processor's cache.
+        """
+        most = self._offset + _RUN_BYTES
+        while index < last and self._is_in_sync and not self._skip and self._offset < most:
+            captured = segments.captureds[index]
+            if captured < segments.lengths[index]:
+                break
+            begin = segments.starts[index]
+            self._cut_segment(segments, index, begin, begin + captured, found)
+            index += 1
+        return index
+
+    def _cut_segment(
+        self, segments: Segments, index: int, at: int, end: int, found: list[TlsRecord]
+    ) -> None:
+        """Cut bytes of a segment: where none are buffered, without a detour."""
+        data, time_ns, packet = segments.data, segments.times[index], segments.packets[index]
+        if self._buffer:
+            append(self._buffer, data, at, end)
+            if len(self._buffer) >= self._need:
+                self._latest_ns, self._latest_packet = time_ns, packet
+                self._cut_buffer(found)
+            return
+        self._latest_ns, self._latest_packet = time_ns, packet
+        self._first_ns, self._first_packet = self._latest_ns, self._latest_packet
+        while True:
+            size = 0
+            if end - at >= HEADER:
+                body_bytes = data[at + 3] << 8 | data[at + 4]
+                size = size_by_header(data[at], data[at + 1], data[at + 2], body_bytes)
+            if size <= 0 or size > end - at:
+                break
+            body = taken(data, at + HEADER, at + size)
+            record = _new_record(taken(data, at, at + HEADER), body, self._offset)
+            record.first_time_ns = record.time_ns = self._latest_ns
+            record.first_packet = record.packet = self._latest_packet
+            found.append(record)
+            at += size
+            self._offset += size
+        if at < end:
+            append(self._buffer, data, at, end)
+            self._need = size if size > 0 else HEADER
+            if size < 0:
+                self._lose_sync()
+
+    def _cut_buffer(self, found: list[TlsRecord]) -> None:
+        """Cut what is buffered, if a record begins there; the latest packet brought its end."""
         if not self._is_in_sync:
-            yield from self._search()
-            if not self._is_in_sync:
-                return
+            return
         buffer, at = self._buffer, 0
-        view = memoryview(buffer)
-        try:
-            while True:
-                if len(buffer) - at < HEADER_BYTES:
-                    self._need = HEADER_BYTES
-                    break
-                size = record_bytes(buffer, at)
-                if size is None:
-                    self._is_in_sync = False
-                    break
-                if at + size > len(buffer):
-                    self._need = size
-                    break
-                record = self._record(view, at, size)
-                yield record
-                record.body.release()
-                at += size
-                self._first = self._latest
-        finally:
-            view.release()
+        while True:
+            left = len(buffer) - at
+            size = HEADER
+            if left >= HEADER:
+                body_bytes = buffer[at + 3] << 8 | buffer[at + 4]
+                size = size_by_header(buffer[at], buffer[at + 1], buffer[at + 2], body_bytes)
+            if size < 0 or size > left:
+                break
+            found.append(self._record(at, size))
+            at += size
+            self._first_ns, self._first_packet = self._latest_ns, self._latest_packet
         del buffer[:at]
         self._offset += at
-        if self._is_in_sync:
-            if self._arrivals:
-                self._first = self._arrival(self._offset)
-                self._arrivals.clear()
-        else:
-            if not self._arrivals:
-                self._arrivals.append((self._offset + len(buffer), *self._latest))
-            self._lost_from = self._offset
-            self._search_from = 1
-            yield from self._cut()
+        self._need = size if size > 0 else HEADER
+        if size < 0:
+            self._lose_sync()
+        elif self._arrivals:
+            self._first_ns, self._first_packet = self._arrival(self._offset)
+            self._arrivals.clear()
 
-    def _record(self, view: memoryview, at: int, size: int) -> TlsRecord:
-        header = bytes(view[at : at + HEADER_BYTES])
-        body = view[at + HEADER_BYTES : at + size]
-        offset, first, last = self._offset + at, self._first, self._latest
+    def _lose_sync(self) -> None:
+        """Note that the buffer begins with no record."""
+        if not self._arrivals:
+            self._arrivals.append((self._offset + len(self._buffer), *self.latest))
+        self._is_in_sync = False
+        self._lost_from = self._offset
+        self._search_from = 1
+
+    def _record(self, at: int, size: int) -> TlsRecord:
+        """Return a record in the buffer."""
+        body = taken_from_array(self._buffer, at + HEADER, at + size)
+        header = taken_from_array(self._buffer, at, at + HEADER)
+        made = _new_record(header, body, self._offset + at)
+        made.first_time_ns, made.first_packet = self._first_ns, self._first_packet
+        made.time_ns, made.packet = self._latest_ns, self._latest_packet
         if self._arrivals:
-            first, last = self._arrival(offset), self._arrival(offset + size - 1)
-        return TlsRecord(header[0], header, body, offset, *first, *last)
+            offset = self._offset + at
+            made.first_time_ns, made.first_packet = self._arrival(offset)
+            made.time_ns, made.packet = self._arrival(offset + size - 1)
+        return made
 
     def _arrival(self, offset: int) -> tuple[int, int]:
         """Return time and number of the packet with a byte; of one to come, the latest."""
         index = bisect_right(self._arrivals, (offset, _ANY_TIME, 0))
-        return self._arrivals[index][1:] if index < len(self._arrivals) else self._latest
+        return self._arrivals[index][1:] if index < len(self._arrivals) else self.latest
 
     # -- missing bytes ----------------------------------------------------------------------------
+
+    def _feed_segment(
+        self, segments: Segments, index: int
+    ) -> Iterator[TlsRecord | LostRecords | None]:
+        """Take a segment with a hole, or where a record was cut by one, or none is known yet."""
+        begin, captured = segments.start[index], segments.captured[index]
+        time_ns, packet = segments.time_ns[index], segments.packet[index]
+        missing, end = segments.length[index] - captured, begin + captured
+        if self._skip or not captured:
+            self._latest_ns, self._latest_packet = time_ns, packet
+        if self._skip:
+            skipped = min(self._skip, captured)
+            self._offset += skipped
+            self._skip -= skipped
+            begin += skipped
+            if not self._skip:
+                yield self._lost(1)
+        if begin < end and self._is_in_sync:
+            found: list[TlsRecord] = []
+            self._cut_segment(segments, index, begin, end, found)
+            yield from found
+        elif begin < end:
+            buffer = self._buffer
+            self._arrivals.append((self._offset + len(buffer) + captured, time_ns, packet))
+            buffer += segments.view(begin, end)
+            if len(buffer) == captured or len(buffer) >= self._need:
+                self._latest_ns, self._latest_packet = time_ns, packet
+        yield from self._resume()
+        if missing:
+            self._latest_ns, self._latest_packet = time_ns, packet
+            yield from self._miss(missing)
+
+    def _resume(self) -> Iterator[TlsRecord | LostRecords | None]:
+        """Look for the next record where it is not known where one begins; cut from there."""
+        while not self._is_in_sync and len(self._buffer) >= self._need:
+            yield from self._search()
+            found: list[TlsRecord] = []
+            self._cut_buffer(found)
+            yield from found
 
     def _miss(self, length: int) -> Iterator[LostRecords]:
         """Note missing bytes behind what is in the buffer."""
@@ -314,7 +410,7 @@ class RecordCutter:
         """Return what was lost up to the first byte in the buffer; a record begins there."""
         assert self._lost_from is not None
         begin, self._lost_from = self._lost_from, None
-        return LostRecords(begin, self._offset - begin, count, *self._latest)
+        return LostRecords(begin, self._offset - begin, count, *self.latest)
 
     def _search(self) -> Iterator[LostRecords | None]:
         """Look for a record in the buffer; in sync at its first byte once there is one."""
@@ -349,12 +445,9 @@ class RecordCutter:
 
     def _is_record(self, size: int) -> bool | None:
         """Tell whether the buffer begins with a record; None where the next header has to say."""
-        view = memoryview(self._buffer)
-        record = self._record(view, 0, size)
+        record = self._record(0, size)
         assert self._lost_from is not None
         proven = self._prove(record, self._offset - self._lost_from)
-        record.body.release()
-        view.release()
         if proven is None and len(self._buffer) >= size + HEADER_BYTES:
             return record_bytes(self._buffer, size) is not None
         return proven

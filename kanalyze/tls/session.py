@@ -46,8 +46,6 @@ class TlsSession:
         log: KeyLog,
         late_starts: LateStarts,
         from_start: tuple[bool, bool],
-        *,
-        keys_may_come: bool = False,
     ) -> None:
         """Begin.
 
@@ -56,7 +54,6 @@ class TlsSession:
             late_starts: finds sessions that began before the capture; of the same log.
             from_start: by direction, whether the first byte that will be fed is the first that was
                 sent.
-            keys_may_come: whether the log grows, so that records without keys wait for a while.
         """
         self._log = log
         self._log_version = log.version
@@ -67,7 +64,6 @@ class TlsSession:
                 self._negotiation,
                 late_starts,
                 from_start=from_start[side],
-                keys_may_come=keys_may_come,
             )
             for side in (0, 1)
         )

@@ -210,6 +210,7 @@ class DecryptedStreams:
         if connection.has_lost_keys:
             self._note_lost_keys(connection, update)
         items = self._next_items(connection, update)
+        connection.own()
         if connection.is_waiting:
             self._held.note(serial, connection.held_bytes)
             connection.closing = update if update.closed else None
@@ -351,11 +352,13 @@ class _Connection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_detector", "_fed", "_kept", "_plaintext", "closing", "has_lost_keys"),
+        *("_detector", "_fed", "_kept", "_owned", "_plaintext", "closing", "has_lost_keys"),
         *("is_decrypted", "is_noted", "is_waiting", "kept_bytes", "passes", "session", "tcp"),
         "waits_since_ns",
     )
-    _LEFT_OUT = ("closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns")
+    _LEFT_OUT = (
+        *("_owned", "closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns"),
+    )
 
     def __init__(self, tcp: TcpConnection, detector: TlsDetector) -> None:
         self.tcp = tcp
@@ -373,7 +376,9 @@ class _Connection:
         """Whether all that follows passes unchanged."""
         self.kept_bytes = 0
         self._kept: _BothItems = ([], [])
-        """The original items so far, as copies."""
+        """The original items so far."""
+        self._owned = [0, 0]
+        """How many of them are copies, by direction."""
         self._fed = False
         """Whether what was kept was given to the session."""
         self._plaintext: _BothItems = ([], [])
@@ -399,6 +404,7 @@ class _Connection:
         made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
         made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
         made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
+        made._owned = [len(side) for side in made._kept]
         made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
         if session is not None:
             made.session = new_session(tcp)
@@ -435,11 +441,17 @@ class _Connection:
         )
 
     def keep(self, items: _BothItems) -> None:
-        """Keep original items."""
+        """Keep original items, which are valid until :meth:`own`."""
         for kept, added in zip(self._kept, items, strict=True):
-            for item in added:
-                kept.append(_copied(item))
-                self.kept_bytes += _kept_bytes(item)
+            kept.extend(added)
+            self.kept_bytes += sum(map(_kept_bytes, added))
+
+    def own(self) -> None:
+        """Copy what is kept since the last call: the bytes of a batch are valid no longer."""
+        for side, kept in enumerate(self._kept):
+            owned = self._owned[side]
+            kept[owned:] = map(_copied, kept[owned:])
+            self._owned[side] = len(kept)
 
     def is_tls(self, *, is_last: bool) -> bool | None:
         """Tell whether this is TLS; None if more bytes have to say."""
@@ -509,7 +521,7 @@ class _Connection:
         return items
 
     def _forget_kept(self) -> None:
-        self._kept, self.kept_bytes = ([], []), 0
+        self._kept, self._owned, self.kept_bytes = ([], []), [0, 0], 0
 
 
 def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:

@@ -263,8 +263,9 @@ NO_FILES = {
     "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
     "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
     "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
-    "save_files", "save_size", "save_slower_than", "settle", "since", "slower_than", "sort",
-    "split_size", "status", "strip_records", "tables", "threshold", "topic", "until", "values",
+    "save_files", "save_size", "save_slower_than", "search", "settle", "since", "slower_than",
+    "sort", "split_size", "status", "strip_records", "tables", "threshold", "topic", "until",
+    "values",
     "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
     "write_files", "write_size",
 }  # fmt: skip

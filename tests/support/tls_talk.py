@@ -274,10 +274,9 @@ def read_items(
     *,
     from_start: tuple[bool, bool] = (True, True),
     step: int = 1,
-    keys_may_come: bool = False,
 ) -> Read:
     """Feed items to a session, so many at once."""
-    session = TlsSession(log, LateStarts(log), from_start, keys_may_come=keys_may_come)
+    session = TlsSession(log, LateStarts(log), from_start)
     found: tuple[list[StreamItem], list[StreamItem]] = ([], [])
     waiting = list(items)
     for begin in range(0, len(waiting), step):

@@ -48,7 +48,7 @@ def test_keys(secret: str, key: str, iv: str) -> None:
 @pytest.mark.parametrize(("secret", "number"), SENT)
 def test_records_are_opened_and_their_number_is_computed(secret: str, number: int) -> None:
     data = bytes.fromhex(SENT[secret, number])
-    sent = TlsRecord(data[0], data[:5], memoryview(data)[5:], 0, 0, 1, 0, 1)
+    sent = TlsRecord(data[:5], data[5:], 0, (0, 1), (0, 1))
     cipher = record_cipher(SUITE, keys_13(SUITE, bytes.fromhex(secret)))
     opened = cipher.open(sent, number)
     assert opened is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import ssl
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +14,7 @@ from kanalyze.model.streams import Chunk, Gap
 from kanalyze.tls.cipher_suites import cipher_suite, suite_name
 from kanalyze.tls.facts import Decryption
 from kanalyze.tls.keylog import KeyLog
-from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.plaintext import UNKNOWN_GAP_BYTES
-from kanalyze.tls.session import TlsSession
 from tests.support.tls_talk import (
     CLIENT,
     NO_ENCRYPT_THEN_MAC,
@@ -25,11 +24,13 @@ from tests.support.tls_talk import (
     Sent,
     Setting,
     Talk,
-    bytes_of,
     items_of,
     read_items,
     talk,
 )
+
+if TYPE_CHECKING:
+    from kanalyze.tls.session import TlsSession
 
 TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 RANDOM = random.Random(18)
@@ -258,40 +259,6 @@ def test_wrong_secrets_open_nothing(recorded: dict[str, Talk], kind: str) -> Non
     read = read_items(items_of(recorded[kind].wire), log)
     assert read.session.facts.decryption is Decryption.FAILED
     assert read.plaintext(CLIENT) == read.plaintext(SERVER) == b""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_keys_may_come_after_the_records(recorded: dict[str, Talk], kind: str) -> None:
-    one = recorded[kind]
-    log = KeyLog()
-    session = TlsSession(log, LateStarts(log), (True, True), keys_may_come=True)
-    for side, item in items_of(one.wire):
-        added = session.feed(([item], []) if side == CLIENT else ([], [item]))
-        assert added.items == ([], [])
-    log.feed(one.keys)
-    items = session.feed(([], [])).items
-    assert all(isinstance(item, Chunk) for side in items for item in side)
-    assert [counts.plaintext_bytes for counts in session.facts.counts] == [*map(len, one.said)]
-    assert session.buffered_bytes == 0
-
-
-def test_records_wait_up_to_a_bound_and_are_numbered_on() -> None:
-    turns = [(SERVER, LARGE[:16_000])] * 40 + [(SERVER, b"the last one")]
-    for setting in (Setting(), Setting(TLS_1_2, "ECDHE-ECDSA-CHACHA20-POLY1305")):
-        one = talk(setting, turns)
-        log = KeyLog()
-        session = TlsSession(log, LateStarts(log), (True, True), keys_may_come=True)
-        items = items_of(one.wire)
-        last = [n for n, (side, _) in enumerate(items) if side == SERVER][-2]
-        for side, item in items[:last]:
-            session.feed(([item], []) if side == CLIENT else ([], [item]))
-            assert session.buffered_bytes < 1 << 20
-        log.feed(one.keys)
-        side, item = items[last]
-        added = session.feed(([item], []) if side == CLIENT else ([], [item])).items[SERVER]
-        assert isinstance(added[0], Gap)
-        assert isinstance(added[1], Chunk)
-        assert bytes_of(added[1]) == b"the last one"
 
 
 # -- a capture that begins late -------------------------------------------------------------------

@@ -47,7 +47,7 @@ def read_tls(data: bytes) -> None:
     turns = turns_in(data)
     from_start = data[:1] != b"\x01"
     late_starts = LateStarts(log, _MOST_TRIALS)
-    session = TlsSession(log, late_starts, (from_start, from_start), keys_may_come=data[1:2] > b"@")
+    session = TlsSession(log, late_starts, (from_start, from_start))
     said = {content for _, content in _CONTENTS}
     ends = [0, 0]
     for side, item in items_of(turns, data[:4]):

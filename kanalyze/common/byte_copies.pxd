@@ -1,0 +1,9 @@
+# The C types of byte_copies.py.
+cimport cython
+
+
+@cython.locals(first="const unsigned char *")
+cpdef bytes taken(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)
+@cython.locals(first="const char *")
+cpdef bytes taken_from_array(bytearray array, Py_ssize_t begin, Py_ssize_t end)
+cpdef append(bytearray array, const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)

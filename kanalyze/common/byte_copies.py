@@ -1,0 +1,49 @@
+"""Copies of bytes out of buffers that are used again.
+
+In: buffers, places in them. Out: bytes. This module must not know what they mean.
+
+Compiled by Cython, with the types in ``byte_copies.pxd``: no view is made of what is copied.
+Uncompiled it does the same, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
+    from kanalyze.common.compiled import cython
+
+__all__ = ["append", "taken", "taken_from_array"]
+
+
+def taken(data: memoryview, begin: int, end: int) -> bytes:
+    """Return a copy of bytes; raises IndexError where they are not all there."""
+    if begin < 0 or end > len(data):
+        raise IndexError("bytes that are not in the buffer")
+    if begin >= end:
+        return b""
+    if cython.compiled:
+        first: Any = cython.address(data[begin])
+        copied: bytes = first[: end - begin]
+        return copied
+    return bytes(data[begin:end])
+
+
+def taken_from_array(array: bytearray, begin: int, end: int) -> bytes:
+    """Return a copy of bytes of an array, likewise."""
+    if begin < 0 or end > len(array):
+        raise IndexError("bytes that are not in the array")
+    if begin >= end:
+        return b""
+    if cython.compiled:
+        first: Any = array
+        copied: bytes = first[begin:end]
+        return copied
+    return bytes(array[begin:end])
+
+
+def append(array: bytearray, data: memoryview, begin: int, end: int) -> None:
+    """Add bytes of a buffer to an array; raises IndexError where they are not all there."""
+    array += taken(data, begin, end)
