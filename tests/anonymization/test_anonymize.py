@@ -45,6 +45,11 @@ CHECKSUMS = (
 )
 
 
+OF_CONTENTS = (
+    *("key_schema_id", "value_schema_id", "key_schema_guid", "value_schema_guid", "trace_id"),
+    "parent_span_id",
+)
+"""What rows say of the contents of records, which are blank."""
 BESIDE = frozenset(("capture", "captures", "interfaces", "dropped_packets"))
 """What a report says of files, and of what stands beside the packets."""
 
@@ -63,7 +68,7 @@ def assert_same(before: Path, after: Path, table: str, but: tuple[str, ...] = ()
 @pytest.mark.parametrize("name", often(KAFKA, OFTEN))
 def test_rows_are_the_same_but_for_names(tmp_path: Path, name: str) -> None:
     made = anonymous(tmp_path, path(name))
-    assert sum(assert_same(path(name), made, table) for table in TABLES)
+    assert sum(assert_same(path(name), made, table, OF_CONTENTS) for table in TABLES)
 
 
 @pytest.mark.parametrize("name", often(KAFKA, ("errors",)))
