@@ -91,7 +91,6 @@ class MessageAnonymizer:
         self._stand_ins = stand_ins
         self._reader = BodyReader(catalog, Decoders(catalog))
         self._plans: dict[tuple[str, int, int], Steps] = {}
-        self._places: dict[tuple[int, int, Kind], BodyLocation | None] = {}
         self.records = RecordBlanker(stand_ins)
 
     def message(
@@ -163,10 +162,6 @@ class MessageAnonymizer:
             is_subscription = rule is Rule.SUBSCRIPTION
             return member_data(content, self._stand_ins, is_subscription=is_subscription)
         return blank(len(content))
-
-    def header_name(self, client_id: bytes) -> bytes:
-        """Return what becomes of the client id in a header."""
-        return self._stand_ins.name(client_id)
 
 
 class _Walk:

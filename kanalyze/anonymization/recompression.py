@@ -85,7 +85,7 @@ def _gzip(data: bytes, size: int) -> bytes | None:
 _SKIPPABLE: Final = 0x184D2A50
 _SKIPPABLE_BYTES: Final = 8
 _EMPTY_RAW: Final = b"\0\0\0"
-_HAS_CHECKSUM, _SINGLE_SEGMENT = 0x04, 0x20
+_HAS_CHECKSUM: Final = 0x04
 
 
 def _zstd(data: bytes, size: int) -> bytes | None:

@@ -208,7 +208,7 @@ class StandIns:
         if len(address) == 16 and address.startswith(_MAPPED):
             return _MAPPED + self.address(address[len(_MAPPED) :])
         bits = 8 * len(address)
-        kept = _kept_prefixes(bits)
+        kept = _KEPT_PREFIXES[bits]
         number = int.from_bytes(address)
         flips = 0
         for length in range(bits):
@@ -249,7 +249,7 @@ _KEPT_NETWORKS: Final = {
 """Beginnings that addresses keep, by the bits of an address."""
 
 
-def _made_prefixes(bits: int) -> frozenset[tuple[int, int]]:
+def _kept_prefixes(bits: int) -> frozenset[tuple[int, int]]:
     """Return the length and the value of each prefix behind which the next bit stays."""
     found = set()
     for text in _KEPT_NETWORKS[bits]:
@@ -259,11 +259,7 @@ def _made_prefixes(bits: int) -> frozenset[tuple[int, int]]:
     return frozenset(found)
 
 
-_KEPT_PREFIXES: Final = {bits: _made_prefixes(bits) for bits in _KEPT_NETWORKS}
-
-
-def _kept_prefixes(bits: int) -> frozenset[tuple[int, int]]:
-    return _KEPT_PREFIXES[bits]
+_KEPT_PREFIXES: Final = {bits: _kept_prefixes(bits) for bits in _KEPT_NETWORKS}
 
 
 def _text(number: int, kinds: tuple[int, ...]) -> str:

@@ -23,7 +23,7 @@ _FIELD_ENDS: Final = b",="
 _NAMES: Final = (b"a", b"n")
 _FLAGS: Final = (b"", b"n", b"y")
 _SCRAM_STARTS: Final = (b"n,", b"y,", b"p=", b"c=", b"r=", b"v=", b"e=")
-_NAMES_KNOWN: Final = 3
+_SHORTEST_FIRST: Final = 3
 
 
 def blank(size: int) -> bytes:
@@ -94,7 +94,7 @@ def raw_token(
         first = b"n,,n=" + (user or b"") + b",r=" if is_clients else b"r="
         made = first if place == 0 else (b"c=" if is_clients else b"v=")
     elif mechanism == b"OAUTHBEARER":
-        made = (b"n,," if is_clients else b"{") if size > _NAMES_KNOWN else b"\x01"
+        made = (b"n,," if is_clients else b"{") if size > _SHORTEST_FIRST else b"\x01"
     elif mechanism == b"GSSAPI":
         made = _WRAPPED
     return made + blank(size - len(made)) if len(made) <= size else blank(size)

@@ -102,8 +102,7 @@ def needles(capture: Path) -> set[bytes]:
         for address in map(ipaddress.ip_address, (row.client_ip, row.broker_ip)):
             if not address.is_loopback:
                 found |= {str(address).encode(), address.packed}
-    kept = WORDS | INTERNAL_TOPICS
-    return {each for each in found - kept if len(each) >= LEAST_NEEDLE and not _is_dull(each)}
+    return {each for each in found if len(each) >= LEAST_NEEDLE and not _stays(each)}
 
 
 def _texts(value: object, field: str = "") -> Iterator[str]:
@@ -129,5 +128,12 @@ _OURS = frozenset(
 """Fields of our own output."""
 
 
-def _is_dull(needle: bytes) -> bool:
-    return len(set(needle)) == 1 or needle in (b"127.0.0.1", b"/127.0.0.1", b"[hidden]")
+def _stays(needle: bytes) -> bool:
+    """Tell whether this may stay: it is, or is in, a word of Kafka's, or says nothing."""
+    if len(needle) == _UUID_BYTES and not any(needle[:-1]):
+        return True
+    kept = (*WORDS, *INTERNAL_TOPICS, b"/127.0.0.1", b"[hidden]")
+    return len(set(needle)) == 1 or any(needle in each for each in kept)
+
+
+_UUID_BYTES = 16
