@@ -32,11 +32,15 @@ def test_help_imports_nothing_slow():
     assert b"usage: kanalyze" in done.stdout
 
 
-def test_the_version_is_the_package_s(capsys):
+def test_the_version_says_what_it_runs_on(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out == f"kanalyze {kanalyze.__version__} (compiled)\n"
+    python = f"CPython {'.'.join(map(str, sys.version_info[:3]))}"
+    text = capsys.readouterr().out
+    assert text.startswith(f"kanalyze {kanalyze.__version__} (compiled), {python}")
+    assert os.uname().machine in text
+    assert text.count("\n") == 1
 
 
 def test_the_package_itself_can_be_run():
