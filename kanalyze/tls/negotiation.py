@@ -198,6 +198,8 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE_REQUEST:
             facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
+            if facts.resumed is None and self._is_ticket_offered():
+                facts.resumed = False
             if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
                 facts.certificate_requested = facts.mutual = False
         elif kind == handshake.NEW_SESSION_TICKET:
@@ -206,8 +208,11 @@ class Negotiation:
             return self._sealed_13(kind, body, origin)
         return None
 
-    def note_sealed(self, side: int, record: TlsRecord) -> None:
+    def note_sealed(self, side: int, record: TlsRecord, *, is_gapless: bool) -> None:
         """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
+
+        A server that sends it right behind its hello resumes a session: by a ticket, where it gives
+        another session id than the client, or none (RFC 5077 section 3.4).
 
         Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better. It may
         have an alert instead.
@@ -217,7 +222,13 @@ class Negotiation:
             is_client = self.end_of(side) == 0
             if is_alert or not is_client or self.may_have_early_data:
                 return
+        elif self.facts.resumed is None and is_gapless and self.end_of(side) == 1:
+            self.facts.resumed = self._is_ticket_offered() or None
         self._finish(side, record)
+
+    def _is_ticket_offered(self) -> bool:
+        hello = self.client_hello
+        return self.handshakes == 1 and hello is not None and hello.has_ticket
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_client_hello(body)
@@ -266,6 +277,8 @@ class Negotiation:
                 if client is not None:
                     same = client.session_id == hello.session_id
                     facts.resumed = bool(hello.session_id) and same
+                    if client.has_ticket and not facts.resumed:
+                        facts.resumed = None  # what the server sends next says it
         agreed = None if self.client_random is None else self.handshake_12(self.client_random)
         if agreed is None:
             return

@@ -38,13 +38,13 @@ def extension(kind: int, data: bytes) -> bytes:
     return kind.to_bytes(2, "big") + vector(2, data)
 
 
-def client_hello() -> bytes:
+def client_hello(more: bytes = b"") -> bytes:
     names = extension(0, vector(2, b"\0" + vector(2, b"broker.example")))
     versions = extension(43, vector(1, b"\x7a\x7a\x03\x04\x03\x03"))
     protocols = extension(16, vector(2, vector(1, b"kafka")))
     suites = b"\x3a\x3a" + SUITE_13.to_bytes(2, "big") + SUITE_12.to_bytes(2, "big")
     body = b"\x03\x03" + CLIENT_RANDOM + vector(1, SESSION_ID) + vector(2, suites) + b"\x01\0"
-    return record(22, message(1, body + vector(2, names + versions + protocols)))
+    return record(22, message(1, body + vector(2, names + versions + protocols + more)))
 
 
 def server_hello(suite: int, encrypt_then_mac: bool = False) -> bytes:
