@@ -198,7 +198,7 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE_REQUEST:
             facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
-            if facts.resumed is None and self._is_ticket_offered():
+            if facts.resumed is None and _offers_ticket(self):
                 facts.resumed = False
             if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
                 facts.certificate_requested = facts.mutual = False
@@ -223,12 +223,8 @@ class Negotiation:
             if is_alert or not is_client or self.may_have_early_data:
                 return
         elif self.facts.resumed is None and is_gapless and self.end_of(side) == 1:
-            self.facts.resumed = self._is_ticket_offered() or None
+            self.facts.resumed = _offers_ticket(self) or None
         self._finish(side, record)
-
-    def _is_ticket_offered(self) -> bool:
-        hello = self.client_hello
-        return self.handshakes == 1 and hello is not None and hello.has_ticket
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_client_hello(body)
@@ -331,3 +327,9 @@ def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
         facts.certificate_requested = bool(facts.certificate_requested)
     elif facts.mutual is None:
         facts.mutual = False
+
+
+def _offers_ticket(negotiation: Negotiation) -> bool:
+    """Tell whether the client of the first handshake has a ticket of TLS 1.2 to resume with."""
+    hello = negotiation.client_hello
+    return negotiation.handshakes == 1 and hello is not None and hello.has_ticket
