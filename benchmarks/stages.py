@@ -36,6 +36,7 @@ STAGES = {
     "export": ("export/",),
     "report": ("queries/", "render/"),
     "extract": ("extraction/",),
+    "anonymize": ("anonymization/",),
     "in between": ("runtime/", "common/plain_values"),
     "spark": ("spark/",),
     "live": ("live/",),

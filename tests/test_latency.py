@@ -59,6 +59,12 @@ def test_the_network_takes_what_was_set(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
+def test_connections_say_where_they_were_captured(place: str) -> None:
+    found = list(kanalyze.connections(FOLDER / "latency" / f"{place}.pcap"))
+    assert {connection.capture_point for connection in found} == {place}
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_the_broker_takes_what_the_server_measured(place: str) -> None:
     for row, told in zip(rows(place), truth()["requests"], strict=True):
         assert abs((row.broker_time_ns or 0) - told["broker_ns"]) <= WITHIN_NS

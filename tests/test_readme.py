@@ -27,6 +27,8 @@ COMMANDS = {
     for name in action.choices
 }
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+PYTHON = (DOCS / "python.md").read_text(encoding="utf-8")
 
 
 def command(name: str) -> str:
@@ -82,9 +84,9 @@ def options_of(name: str) -> set[str]:
     return {action.dest for action in commands.choices[name].parser._actions}
 
 
-def test_the_commands_have_the_filters_that_are_told() -> None:
+def test_the_commands_have_the_filters_that_the_readme_names() -> None:
     told = re.search(
-        r"lists its filters\.\s+(.+?) have all of\s+them,(.+?) those on .+?;\s+(.+?) has its own",
+        r"lists its options\.\s+(.+?) have all\s+filters;(.+?) those on .+?;\s+(.+?) has its own",
         README.replace("\n", " "),
     )
     assert told is not None
@@ -96,10 +98,12 @@ def test_the_commands_have_the_filters_that_are_told() -> None:
         assert not options_of(name) >= FILTERS, name
     for name in none:
         assert FILTERS - options_of(name) == {"since", "until"}, name
-    assert {*everything, *some, *none} == COMMANDS - {"protocol"}
+    assert {*everything, *some, *none} == COMMANDS - {"protocol", "anonymize"}
 
 
-def test_what_standard_error_says_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_line_on_standard_error_says_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """One line of what is wrong is the last one; above it may be the usage."""
     assert "the last line on standard error says" in README.replace("\n", " ")
     assert main(["report", "--since", "soon", "x.pcap"]) == 2
@@ -113,7 +117,7 @@ def test_what_standard_error_says_is_told(capsys: pytest.CaptureFixture[str]) ->
 def test_what_is_shown_of_the_library_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = re.search(r"<!-- library begins -->\n```python\n(.+?)```\n", README, re.DOTALL)
+    found = re.search(r"<!-- library begins -->\n```python\n(.+?)```\n", PYTHON, re.DOTALL)
     assert found is not None
     monkeypatch.chdir(tmp_path)
     (tmp_path / "captures").mkdir()
@@ -128,7 +132,7 @@ def test_what_is_shown_of_the_library_runs(
     assert given["totals"]["requests"] > given["table"].num_rows
 
 
-def test_the_licence_is_the_one_that_is_named() -> None:
+def test_the_licence_is_the_one_that_the_readme_names() -> None:
     text = (ROOT / "LICENSE").read_bytes()
     # As apache.org has it, to the byte.
     assert hashlib.sha256(text).hexdigest() == (
@@ -139,3 +143,34 @@ def test_the_licence_is_the_one_that_is_named() -> None:
     assert project["project"]["license-files"] == ["LICENSE"]
     assert "LICENSE" in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
     assert "Apache License 2.0" in README
+
+
+LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)]+))?\)")
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{f.name}" for f in DOCS.glob("*.md"))]
+)
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    here = ROOT / page
+    for target, anchor in LINK.findall(here.read_text(encoding="utf-8")):
+        if target.startswith(("http:", "https:")):
+            continue
+        file = (here.parent / target) if target else here
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file.read_text(encoding="utf-8")), (target, anchor)
+
+
+def test_the_readme_names_every_command_and_every_page() -> None:
+    (table,) = re.findall(r"\| command \|.+?\n((?:\|.+\n)+)", README)
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == COMMANDS
+    assert {f"docs/{file.name}" for file in DOCS.glob("*.md")} <= {
+        target for target, _ in LINK.findall(README)
+    }

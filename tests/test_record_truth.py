@@ -8,11 +8,12 @@ from collections import Counter
 
 import pytest
 
+import kanalyze
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
-from tests.support.captures import WHOLE, analysis, path, truth
+from tests.support.captures import CHOSEN, WHOLE, analysis, often, path, truth
 
 CUT = {"snaplen"}
 ENCRYPTED = {"tls"}
@@ -155,6 +156,106 @@ def test_transactions_end_with_markers_that_no_client_wrote() -> None:
     assert all(row.is_transactional and row.sequence is None for row in markers)
     writers = {row.producer_id for row in records("transactions") if row.api_name == "Produce"}
     assert {row.producer_id for row in markers} <= writers
+
+
+def by_reader(name: str) -> dict[str | None, dict[bool | None, int]]:
+    """How many fetched records of each client are of aborted transactions."""
+    found: dict[str | None, Counter[bool | None]] = {}
+    for row in records(name):
+        if row.api_name == "Fetch" and not row.is_control:
+            found.setdefault(row.client_id, Counter())[row.is_aborted] += 1
+    return {reader: dict(counts) for reader, counts in found.items()}
+
+
+def test_aborted_records_are_those_that_clients_aborted() -> None:
+    told = truth("transactions")
+    found = by_reader("transactions")
+    for reader, topic in (("java", "tx-confluent"), ("confluent", "tx-java")):
+        expected = {True: told["client_aborted"][topic], False: told["client_committed"][topic]}
+        assert found[f"{reader}-read_committed"] == expected
+        # Here it is the control records that tell it.
+        assert found[f"{reader}-read_uncommitted"] == expected
+    assert found["idempotent-reader"] == {False: told["client_consumed"]["tx-idempotent"]}
+
+
+def test_nobody_knows_how_the_transaction_of_a_produced_record_ends() -> None:
+    sent = [row for row in records("transactions") if row.api_name == "Produce"]
+    assert {(row.is_transactional, row.is_aborted) for row in sent} == {
+        (True, None),
+        (False, False),
+    }
+
+
+def test_records_of_a_share_group_are_as_many_as_its_members_got() -> None:
+    shared = [row for row in records("next-groups") if row.api_name == "ShareFetch"]
+    for client in truth("next-groups")["clients"]:
+        if client["op"] == "share":
+            got = [row for row in shared if row.client_id == client["client_id"]]
+            acquired = sum(row.is_acquired or False for row in got)
+            assert {"next-shared": {"*": acquired}} == client["shared"]
+    assert {(row.topic, row.problem) for row in shared} == {("next-shared", None)}
+    assert {row.delivery_count for row in shared if row.is_acquired} == {1}
+    assert {row.delivery_count for row in shared if not row.is_acquired} <= {None}
+    others = {row.is_acquired for row in records("next-groups") if row.api_name != "ShareFetch"}
+    assert others == {None}
+
+
+@pytest.mark.parametrize("name", often(WRITTEN_DOWN, CHOSEN))
+def test_names_of_headers_are_those_that_clients_received(name: str) -> None:
+    theirs = {
+        (item["topic"], item["partition"], item["offset"]): [key for key, _ in item["headers"]]
+        for item in truth(name)["records"]
+    }
+    without_values = list(kanalyze.records(path(name), api="Fetch"))
+    ours = {(row.topic, row.partition, row.offset): row.header_names for row in without_values}
+    assert {place: ours[place] for place in theirs} == theirs
+    shown = [[item.key for item in row.headers] for row in records(name)]
+    assert [row.header_names for row in records(name)] == shown
+
+
+@pytest.mark.parametrize("name", ["basics", "codecs", "transactions", "waits", "old-1-1-1"])
+def test_fetched_records_know_when_they_were_produced(name: str) -> None:
+    sent = {
+        (row.topic, row.partition, row.offset): row.time_ns
+        for row in records(name)
+        if row.api_name == "Produce" and row.offset is not None and row.error_code == 0
+    }
+    found = 0
+    # The requests that appended the records do not match the filter.
+    for row in kanalyze.records(path(name), api="Fetch"):
+        expected = sent.get((row.topic, row.partition, row.offset))
+        assert row.produced_time_ns == expected
+        assert row.delay_ns == (None if expected is None else row.time_ns - expected)
+        found += expected is not None
+    assert found > 10
+    of_produce = {row.delay_ns for row in kanalyze.records(path(name), api="Produce")}
+    assert of_produce == {None}
+
+
+def test_a_search_finds_the_records_that_have_the_bytes() -> None:
+    wanted = b"te"
+    every = [row for row in records("codecs") if row.problem is None]
+    expected = {
+        (row.packet, row.connection, row.partition, row.record_index): ", ".join(
+            f"{part}@{data.find(wanted)}"
+            for part, data in (
+                ("key", in_bytes(row.key, row.key_encoding)),
+                ("value", in_bytes(row.value, row.value_encoding)),
+                *(
+                    (f"header {item.key}", in_bytes(item.value, item.encoding))
+                    for item in row.headers
+                ),
+            )
+            if data is not None and wanted in data
+        )
+        for row in every
+    }
+    found = {
+        (row.packet, row.connection, row.partition, row.record_index): row.found_in
+        for row in kanalyze.records(path("codecs"), search=wanted)
+    }
+    assert found == {place: where for place, where in expected.items() if where}
+    assert 0 < len(found) < len(every)
 
 
 def test_produced_values_are_those_the_client_made() -> None:

@@ -1,4 +1,4 @@
-"""Makes the sample reports in reports/, the pages and schemas in docs/, and parts of README.md.
+"""Makes the sample reports in reports/, pages and schemas in docs/, and the example in README.md.
 
     .venv/bin/python tools/sample_reports.py [--check]
 
@@ -30,10 +30,10 @@ from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS, stage_of
-from kanalyze.tables.connections import CONNECTION_COLUMNS
+from kanalyze.tables.anomalies import stage_of
+from kanalyze.tables.records.row import RECORD_COLUMNS
 from kanalyze.tables.registry import SQL_TABLES
-from kanalyze.tables.row import COLUMNS
+from kanalyze.tables.row import with_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +54,10 @@ What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
 
 `requests`, `connections`, `anomalies` and the views `partitions` and `errors` are always there;
 `groups`, `metadata` and `records` are read where the query names them.
+"""
+MORE_OF_RECORDS = """\
+`kanalyze records` and `kanalyze.records` have more columns: `key`, `key_encoding`, `value`,
+`value_encoding` and `headers` only with `--values`, as Spark's table has.
 """
 FINDINGS_HEAD = """\
 # Findings
@@ -108,8 +112,8 @@ def unpacked(text: str) -> str:
     )
 
 
-def column_table(columns: Sequence[Column] = COLUMNS) -> str:
-    """Return the columns of a table as a Markdown table; by default the row contract."""
+def column_table(columns: Sequence[Column]) -> str:
+    """Return the columns of a table as a Markdown table."""
     lines = ["| column | type | meaning |", "|---|---|---|"]
     for column in columns:
         unit = f" in {column.unit}" if column.unit else ""
@@ -133,6 +137,10 @@ def tables_page() -> str:
     for table in SQL_TABLES.values():
         line = f"{table.line[0].upper()}{table.line[1:]}."
         parts.append(f"\n## {table.name}\n\n{line}\n\n{column_table(table.columns)}")
+        if table.name == "records":
+            known = {column.name for column in table.columns}
+            more = [c for c in with_times(RECORD_COLUMNS) if c.name not in known]
+            parts.append(f"\n{MORE_OF_RECORDS}\n{column_table(more)}")
     return "".join(parts)
 
 
@@ -185,11 +193,6 @@ def table_line(*cells: str) -> str:
     return f"| {' | '.join(texts)} |\n"
 
 
-def folded(title: str, table: str) -> str:
-    """Return a long table as a part of a page that opens on a click."""
-    return f"<details><summary>{title}</summary>\n\n{table}\n</details>\n"
-
-
 def between(text: str, marker: str, replacement: str) -> str:
     """Return the text with what stands between two marker lines replaced."""
     begin, end = f"<!-- {marker} begins -->\n", f"<!-- {marker} ends -->\n"
@@ -216,13 +219,9 @@ def outputs() -> Iterator[tuple[Path, str]]:
         file = ROOT / "docs" / "schema" / f"{name}.schema.json"
         yield file, json.dumps(schema, indent=2, ensure_ascii=True) + "\n"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    readme = between(readme, "example", f"```\n{example}```\n")
-    readme = between(readme, "columns", column_table())
-    connections = folded("Columns of <code>connections</code>", column_table(CONNECTION_COLUMNS))
-    readme = between(readme, "connection columns", connections)
-    anomalies = folded("Columns of <code>anomalies</code>", column_table(ANOMALY_COLUMNS))
-    readme = between(readme, "anomaly columns", anomalies)
-    yield ROOT / "README.md", between(readme, "anomaly kinds", kind_table())
+    yield ROOT / "README.md", between(readme, "example", f"```\n{example}```\n")
+    page = (ROOT / "docs" / "captures.md").read_text(encoding="utf-8")
+    yield ROOT / "docs" / "captures.md", between(page, "anomaly kinds", kind_table())
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ from kanalyze.common.argument_values import (
     parsed,
     path_text,
     path_texts,
+    shown,
     size_bytes,
     texts,
     truth,
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from kanalyze.anonymization.anonymize import Anonymized
     from kanalyze.api.options import (
         AnomalyOptions,
+        AnonymizeOptions,
         Captures,
         CompareOptions,
         ConnectionOptions,
@@ -66,6 +69,7 @@ __all__ = [
     "Results",
     "Rows",
     "anomalies",
+    "anonymize",
     "compare",
     "connections",
     "decode",
@@ -290,7 +294,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: the command line imports this module for rows too, which need no queries.
-    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
@@ -300,7 +304,8 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
     with opened_tables(
         _maker_of_rows(arguments)(),
         tables_of(kinds),
-        max_memory_bytes=REPORT_MEMORY_BYTES,
+        names_of(kinds, has_page=False),
+        usual_memory_bytes=REPORT_MEMORY_BYTES,
         threads=arguments["jobs"],
     ) as tables:
         return report_on(tables, kinds)
@@ -451,6 +456,53 @@ def extract(
         return extract_packets(analysis, selected, opened, extent, own_keys)
 
 
+def anonymize(
+    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[AnonymizeOptions]
+) -> Anonymized:
+    """Write captures without names, addresses and contents (``kanalyze anonymize``); return counts.
+
+    Names, ids and addresses become stand-ins of the same length; records, tokens, configurations,
+    error messages, and all that is not Kafka in plain text are blanked. Times, lengths, versions
+    and error codes stay. The file can be read by its owner alone.
+
+    Args:
+        *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
+        output: the file. A capture is not replaced, unless with ``force``.
+        **options: any of
+
+            - ``key``: a secret text; captures with the same key have the same stand-ins. None for a
+              random one.
+            - ``strip_records``: True to leave out records at the end of packets.
+            - ``force``: True to replace a capture.
+            - ``port``, ``definitions``, ``max_memory_bytes``: see :func:`requests`.
+
+    Raises:
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        UsageError: an option is invalid; or ``output`` is a capture, or an input can be read only
+            once.
+        OSError: the file cannot be written.
+    """
+    from kanalyze.anonymization.anonymize import Anonymization, key_of
+    from kanalyze.api.options import AnonymizeOptions
+    from kanalyze.export.files import OutputFile
+
+    arguments = _arguments("anonymize", captures, options, AnonymizeOptions.__optional_keys__)
+    key = options.get("key")
+    if not (key is None or isinstance(key, str | bytes)):
+        raise UsageError(f"key: not a text: {shown(key)}")
+    flags = {name: truth(name, options.get(name, False)) for name in ("strip_records", "force")}
+    opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=flags["force"])
+    wanted = ("catalog", "ports", "max_memory_bytes")
+    anonymization = Anonymization(
+        arguments["captures"],
+        key_of(key.encode() if isinstance(key, str) else key),
+        strips_records=flags["strip_records"],
+        **{name: arguments[name] for name in wanted if name in arguments},
+    )
+    return anonymization.run(opened)
+
+
 def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[RecordRow]:
     """Return the records in Produce requests and Fetch responses, one row each.
 
@@ -468,6 +520,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             - ``max_records``: number of records to read of one batch, 1 to 2**31 - 1; the rest of
               the batch is a row with the problem ``too_many_records``. None for 4 per byte of the
               batch on the wire, but at least 1000.
+            - ``search``: bytes, a text, or ``hex:`` and hexadecimal digits: only records with them
+              in the key, the value or a header's value; ``found_in`` says where. Rows with a
+              ``problem`` stay.
 
     Raises:
         DefinitionError: see :func:`requests`.
@@ -476,8 +531,10 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     from kanalyze.api.options import RecordOptions
     from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.tables.records.offset_ranges import ProducedOffsets
     from kanalyze.tables.records.row import columns_of_records, rows_of
     from kanalyze.tables.records.rows import RecordReader, has_records
+    from kanalyze.tables.records.search import search_of
 
     arguments = _arguments("records", captures, options, RecordOptions.__optional_keys__)
     catalog = arguments["catalog"] = arguments["catalog"] or Catalog()
@@ -485,16 +542,20 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     values = truth("values", options.get("values", False))
     most = options.get("max_records")
     most = None if most is None else count("max_records", most, _MOST_RECORDS)
+    search = search_of("search", options.get("search"))
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
+        produced = ProducedOffsets()
         reader = RecordReader(
             catalog,
             Decoders(catalog),
             row_filter=arguments["row_filter"],
             values_as="base64" if values else None,
             limits=DecompressionLimits(most_records=most),
+            produced=produced,
+            search=search,
         )
-        for exchanges, block in analysis.exchange_blocks():
+        for exchanges, block in analysis.exchange_blocks(produced.note):
             yield from reader.blocks(exchanges, block)
 
     def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:

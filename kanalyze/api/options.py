@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnomalyOptions",
+    "AnonymizeOptions",
     "CompareOptions",
     "ConnectionOptions",
     "EndOptions",
@@ -121,6 +122,7 @@ class RecordOptions(MessageOptions, total=False):
 
     values: bool
     max_records: int | None
+    search: str | bytes | None
 
 
 class RequestOptions(MessageOptions, total=False):
@@ -137,6 +139,17 @@ class ExtractOptions(RequestOptions, total=False):
     whole_connections: bool
     with_secrets: bool
     force: bool
+
+
+class AnonymizeOptions(TypedDict, total=False):
+    """The options of :func:`kanalyze.anonymize`."""
+
+    key: str | bytes | None
+    strip_records: bool
+    force: bool
+    port: Ports
+    definitions: FileName
+    max_memory_bytes: int | str | None
 
 
 class CompareOptions(RequestOptions, total=False):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.queries.report import report_with_findings
+from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
 
-__all__ = ["page_of", "report_on", "tables_of"]
+__all__ = ["names_of", "page_of", "report_on", "tables_of"]
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
@@ -25,10 +26,28 @@ def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
     return {table for kind in kinds for table in kind.tables}
 
 
+def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] | None:
+    """Return names that include those of all columns that a report's queries use.
+
+    None if they are unknown: a user's query may use ``*``.
+
+    Args:
+        kinds: the kinds of findings to search for.
+        has_page: whether the queries of the page are included.
+    """
+    folders = ("tables", "report", "findings", *(("page",) if has_page else ()))
+    queries = [query for folder in folders for query in built_in(folder).values()]
+    if not all(kind.query in queries for kind in kinds):
+        return None
+    return frozenset[str]().union(*(words_of(query.sql) for query in queries))
+
+
 def report_on(
     tables: OpenedTables,
     kinds: Sequence[FindingKind],
     thresholds: Mapping[str, float] | None = None,
+    *,
+    most_slowest: int = MOST_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the tables of a run.
 
@@ -36,12 +55,13 @@ def report_on(
         tables: with those of :func:`tables_of`.
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
+        most_slowest: number of the slowest requests to list.
 
     Raises:
         QueryError: the query of a user's finding fails.
         UsageError: a threshold does not exist.
     """
-    return report_with_findings(*tables, kinds, thresholds)
+    return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
 
 
 def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:

@@ -15,13 +15,15 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.tables.quality_facts import QUALITY, quality_facts
 from kanalyze.tables.registry import ALWAYS, choose_tables
+from kanalyze.tables.row import time_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.quality import CaptureQuality
+    from kanalyze.tables.row import Column
 
 __all__ = ["OpenedTables", "fill", "opened_tables"]
 
@@ -39,8 +41,10 @@ class OpenedTables(NamedTuple):
 def opened_tables(
     analysis: Analysis | SavedAnalysis,
     tables: Iterable[str] = (),
+    names: Container[str] | None = None,
     *,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    usual_memory_bytes: int | None = None,
     threads: int = 1,
     progress: AbstractContextManager[None] | None = None,
 ) -> Iterator[OpenedTables]:
@@ -49,38 +53,54 @@ def opened_tables(
     Args:
         analysis: an analysis of captures or of saved files.
         tables: see :func:`fill`.
+        names: see :func:`fill`.
         max_memory_bytes: memory in bytes for tables and queries.
+        usual_memory_bytes: see :class:`~kanalyze.queries.database.Database`.
         threads: number of threads of a query.
         progress: a context manager that is entered while the analysis runs.
 
     Raises what :func:`fill` raises.
     """
     with (
-        Database(max_memory_bytes=max_memory_bytes, threads=threads) as database,
+        Database(
+            max_memory_bytes=max_memory_bytes,
+            usual_memory_bytes=usual_memory_bytes,
+            threads=threads,
+        ) as database,
         closing(analysis),
     ):
         with progress or nullcontext():
-            fill(database, analysis, tables)
+            fill(database, analysis, tables, names)
         yield OpenedTables(database, analysis.quality, analysis.row_filter.conditions)
 
 
 def fill(
-    database: Database, analysis: Analysis | SavedAnalysis, tables: Iterable[str] = ()
+    database: Database,
+    analysis: Analysis | SavedAnalysis,
+    tables: Iterable[str] = (),
+    names: Container[str] | None = None,
 ) -> None:
     """Put the rows of an analysis into tables.
 
-    The tables of :data:`kanalyze.tables.registry.ALWAYS` are always filled; ``tables`` names
-    additional ones. Raises UsageError for an unknown table, and KanalyzeError if a capture cannot
-    be read.
+    Args:
+        database: the database to fill.
+        analysis: an analysis of captures or of saved files.
+        tables: tables to fill, besides :data:`kanalyze.tables.registry.ALWAYS`.
+        names: names of columns that are needed; None for all. To plan a query takes longer with
+            each column of its tables, most of all with timestamps.
+
+    Raises:
+        KanalyzeError: a capture cannot be read.
+        UsageError: a table is unknown.
     """
     chosen = choose_tables(tables)
     if isinstance(analysis, SavedAnalysis):
         chosen = analysis.tables([table.name for table in chosen])
         if analysis.is_whole:
-            database.attach(analysis.files)
+            database.attach(analysis.files, names)
             return
     # DuckDB reads dictionary-encoded texts in half the time.
-    makers = {table.name: BatchMaker(table.columns, coded=True) for table in chosen}
+    makers = {table.name: BatchMaker(_named(table.columns, names), coded=True) for table in chosen}
     for name, maker in makers.items():
         database.create(name, maker.schema)
     for rows in analysis.table_rows(set(makers).difference((*ALWAYS, QUALITY))):
@@ -89,3 +109,16 @@ def fill(
     if QUALITY in makers:
         facts = list(quality_facts(analysis.quality))
         database.insert(QUALITY, makers[QUALITY].of_rows(facts))
+
+
+def _named(columns: Iterable[Column], names: Container[str] | None) -> tuple[Column, ...]:
+    """Return the columns with these names; they are times if their timestamps are among them."""
+    return tuple(
+        column._replace(is_time=column.is_time and _is_named(time_name(column.name), names))
+        for column in columns
+        if _is_named(column.name, names)
+    )
+
+
+def _is_named(name: str, names: Container[str] | None) -> bool:
+    return names is None or name in names

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kanalyze.api.filters import make_filter
 from kanalyze.api.key_logs import read_key_logs
@@ -26,7 +26,7 @@ from kanalyze.runtime.pipeline import Analysis
 if TYPE_CHECKING:
     import argparse
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.kafka.session.message_bodies import KeepsBytes
@@ -38,6 +38,7 @@ __all__ = [
     "catalog_of",
     "filters_of",
     "key_log_of",
+    "left_out_reporter",
     "progress_bar",
     "report_if_none",
     "rows_of",
@@ -71,6 +72,15 @@ _OF_REQUESTS = ("decode", "extract", "save")
 """Commands that are about requests, by another name."""
 _DELAY_S = 1.0
 _REFRESH_S = 0.1
+
+
+class HasProgress(Protocol):
+    """What a progress bar shows, such as an analysis."""
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all; the latter is None if unknown."""
+        ...
 
 
 def analysis_of(
@@ -147,6 +157,11 @@ class _LeftOutReporter:
             print_message(
                 "more files are left out; kanalyze anomalies --kind capture_unreadable lists them"
             )
+
+
+def left_out_reporter() -> Callable[[Anomaly], object]:
+    """Return what reports the files that cannot be read, the first of them by name."""
+    return _LeftOutReporter()
 
 
 def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
@@ -243,9 +258,7 @@ def worker_count(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def progress_bar(
-    analysis: Analysis | SavedAnalysis, destination: str | None = None
-) -> Iterator[None]:
+def progress_bar(analysis: HasProgress, destination: str | None = None) -> Iterator[None]:
     """Show a bar on standard error while the block runs, after its first second.
 
     There is no bar if standard error is not a terminal, or if rows go to a terminal, where the bar
@@ -268,7 +281,7 @@ def progress_bar(
         watcher.join()
 
 
-def _watch(analysis: Analysis | SavedAnalysis, done: threading.Event) -> None:
+def _watch(analysis: HasProgress, done: threading.Event) -> None:
     if done.wait(_DELAY_S):
         return
     from rich.console import Console

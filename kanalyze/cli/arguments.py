@@ -20,6 +20,8 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kanalyze.tables.records.search import RecordSearch
+
 __all__ = ["parser"]
 
 _DESCRIPTION = "Analyze the traffic between Kafka clients and brokers in packet captures."
@@ -113,6 +115,18 @@ examples:
   kanalyze extract --client-id billing --whole-connections -o billing.pcapng broker.pcap
 """
 
+_ANONYMIZE_EPILOG = """\
+Names of topics, clients, groups, hosts, users and software, ids and addresses become stand-ins of
+the same length; records, tokens, configurations and error messages are blanked, as is all that is
+not Kafka in plain text. Times, lengths, versions, error codes and checksums stay, so reports stay
+the same but for names. Who has the key can tell which stand-in a known name has: keep it to
+yourself. Captures are read twice.
+
+examples:
+  kanalyze anonymize -o shared.pcapng broker.pcap
+  kanalyze anonymize --strip-records --key @key.txt -o shared.pcapng captures/
+"""
+
 _PROTOCOL_EPILOG = """\
 examples:
   kanalyze protocol
@@ -126,6 +140,8 @@ examples:
   kanalyze records --topic orders broker.pcap
   kanalyze records --api Fetch --values broker.pcap
   kanalyze records --values --format jsonl broker.pcap | jq -r .value
+  kanalyze records --search order-4711 captures/
+  kanalyze records --columns topic,partition,offset,delay_ns --api Fetch --format csv broker.pcap
   kanalyze records -o records.parquet captures/
 """
 
@@ -247,6 +263,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             _EXTRACT_EPILOG,
             _add_extract,
         ),
+        "anonymize": (
+            "write captures without names, addresses and contents",
+            _ANONYMIZE_EPILOG,
+            _add_anonymize,
+        ),
         "protocol": (
             "show the supported APIs, versions, fields and errors",
             _PROTOCOL_EPILOG,
@@ -270,6 +291,18 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         choices=_REPORT_FORMATS,
         help="default: by the ending of FILE; text on standard output",
     )
+    _add_order(made)
+    made.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the report as JSON; -: to standard output, and nothing else",
+    )
+    _add_html(made)
+    _add_input(made)
+    _add_jobs(made)
+
+
+def _add_order(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
@@ -281,16 +314,8 @@ def _add_report(made: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         help="for text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
-        "except that it has only the 10 slowest requests)",
+        "but of the slowest requests 10, or N if that is more)",
     )
-    made.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write the report as JSON; -: to standard output, and nothing else",
-    )
-    _add_html(made)
-    _add_input(made)
-    _add_jobs(made)
 
 
 def _add_html(made: argparse.ArgumentParser) -> None:
@@ -341,6 +366,13 @@ def _add_records(made: argparse.ArgumentParser) -> None:
         help="read at most N records of a batch; a row with the problem too_many_records replaces "
         "the others (default: 4 per byte of the batch on the wire, at least 1000; no valid batch "
         "has more)",
+    )
+    made.add_argument(
+        "--search",
+        type=_search,
+        metavar="BYTES",
+        help="only records with this text, or these bytes (hex:00ff), in the key, the value or a "
+        "header's value; the column found_in says where. Batches that could not be read stay",
     )
     _add_output(made)
     _add_input(made)
@@ -485,6 +517,38 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
     )
     _add_input(made)
     _add_jobs(made)
+
+
+def _add_anonymize(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
+    )
+    made.add_argument(
+        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    )
+    made.add_argument(
+        "--key",
+        metavar="TEXT",
+        help="a secret: captures with the same one have the same stand-ins; @FILE: what is in a "
+        "file, so that other users of the machine do not see it (default: a random one)",
+    )
+    made.add_argument(
+        "--strip-records",
+        action="store_true",
+        help="leave out records at the end of packets, as a snap length does: a smaller file with "
+        "the same requests",
+    )
+    made.add_argument(
+        "captures",
+        nargs="+",
+        metavar="CAPTURE",
+        help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
+        "these; several become one capture, in the order of time",
+    )
+    group = made.add_argument_group("Kafka")
+    _add_ports(group)
+    _add_definitions(group)
+    _add_memory(made)
 
 
 def _add_output(
@@ -688,6 +752,12 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         help="output folder, which all workers of Spark can reach, or a URL",
     )
     made.add_argument(
+        "--format",
+        choices=("text", "json", "md"),
+        help="format of the report on standard output (default: text)",
+    )
+    _add_order(made)
+    made.add_argument(
         "--json",
         metavar="FILE",
         help="also write the report as JSON; -: to standard output, and nothing else",
@@ -805,16 +875,19 @@ def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argpar
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
-    limits = made.add_argument_group("limits")
-    limits.add_argument(
+    _add_memory(made)
+    return made.add_argument_group(
+        "filters (all of them must match; repeated values are alternatives)"
+    )
+
+
+def _add_memory(made: argparse.ArgumentParser) -> None:
+    made.add_argument_group("limits").add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
         help="memory for open connections, such as 256M or 2G (default: 1G); dropped data is "
         "reported as an anomaly",
-    )
-    return made.add_argument_group(
-        "filters (all of them must match; repeated values are alternatives)"
     )
 
 
@@ -828,7 +901,7 @@ def _add_jobs(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_detection(group: argparse._ArgumentGroup) -> None:
+def _add_ports(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--port",
         action="append",
@@ -838,6 +911,10 @@ def _add_detection(group: argparse._ArgumentGroup) -> None:
         help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
         "bytes; may be repeated",
     )
+
+
+def _add_detection(group: argparse._ArgumentGroup) -> None:
+    _add_ports(group)
     group.add_argument(
         "--topic-ids",
         metavar="FILE",
@@ -953,6 +1030,16 @@ def _record_limit(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
         return int(text)
     raise argparse.ArgumentTypeError(f"not a number from 1 to {_MAX_RECORDS}: {text!r}")
+
+
+def _search(text: str) -> RecordSearch:
+    """Parse the bytes to search in records."""
+    from kanalyze.tables.records.search import parse_search  # imported late: for one command
+
+    try:
+        return parse_search(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.console import print_message
-from kanalyze.cli.report import write_report
-from kanalyze.export.files import OutputFile
+from kanalyze.cli.report import check_order, most_slowest, show_report, write_report
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.render.report_tables import TableOrder
 from kanalyze.spark.session import check_packages, start
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -33,11 +35,12 @@ def batch(arguments: argparse.Namespace) -> None:
     check_packages()
     # Wrong arguments are reported before Spark is started, which takes seconds.
     plan, settings, options = _plan(arguments), _settings(arguments), _report_options(arguments)
+    show = _show_function(arguments)
     with ExitStack() as stack:
         if arguments.html is not None:
             page = stack.enter_context(OutputFile(arguments.html))
             options = options._replace(make_page=partial(_write_page, page.file))
-        write_report(arguments.json, lambda: _run(arguments, plan, settings, options))
+        write_report(arguments.json, lambda: _run(arguments, plan, settings, options), show)
 
 
 def _run(
@@ -57,19 +60,37 @@ def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> 
     file.write(page_of(engine, report))
 
 
+def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] | None:
+    """Return what writes the report to standard output, or None if --json does.
+
+    Raises UsageError for contradicting arguments.
+    """
+    report_format = arguments.format or "text"
+    check_order(arguments, report_format)
+    if arguments.json != STANDARD_OUTPUT:
+        order = TableOrder(arguments.sort, arguments.limit)
+        return partial(show_report, report_format=report_format, order=order)
+    if arguments.format:
+        raise UsageError(
+            f"--json - and --format {report_format} would both use standard output: use --json FILE"
+        )
+    return None
+
+
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     from kanalyze.queries.findings import finding_kinds, with_thresholds
     from kanalyze.spark.dialect import asked_tables
     from kanalyze.spark.report import ReportOptions
 
+    options = ReportOptions(most_slowest=most_slowest(arguments))
     if not arguments.threshold and arguments.queries is None:
-        return ReportOptions()
+        return options
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
     with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
     for kind in kinds:
         asked_tables(kind.query)  # raises UsageError for invalid SQL
-    return ReportOptions(kinds, thresholds)
+    return options._replace(kinds=kinds, thresholds=thresholds)
 
 
 def _plan(arguments: argparse.Namespace) -> ReadPlan:
@@ -112,7 +133,6 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     from kanalyze.capture.splits import MIN_SPLIT_BYTES
-    from kanalyze.errors import UsageError
     from kanalyze.spark.batch.run_plan import Settings
 
     if arguments.finish and arguments.checkpoint is None:

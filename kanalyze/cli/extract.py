@@ -82,7 +82,7 @@ def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
 
 def _of_findings(arguments: argparse.Namespace) -> Selected:
     """Search for findings, and return the filters of their rows; raises UsageError if none."""
-    from kanalyze.api.reports import report_on, tables_of
+    from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
@@ -97,6 +97,7 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
     with opened_tables(
         analysis,
         tables_of(kinds),
+        names_of(kinds, has_page=False),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=worker_count(arguments),
         progress=progress_bar(analysis, arguments.output),

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["INPUTS", "OUTPUTS", "check_outputs"]
 
-INPUTS: Final = ("captures", "a", "b", "pipe", "topic_ids", "definitions", "queries", "keylog")
+INPUTS: Final = (
+    "captures",
+    "a",
+    "b",
+    "pipe",
+    "topic_ids",
+    "definitions",
+    "queries",
+    "keylog",
+    "key",
+)
 """Arguments that are inputs."""
 OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
 """Arguments that are outputs."""
@@ -79,6 +89,8 @@ def _check_apart(written: Sequence[tuple[str, str]]) -> None:
 def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
     for option in INPUTS:
         value = getattr(arguments, option, None)
+        if option == "key" and value is not None:  # a text, or the name of a file behind "@"
+            value = value[1:] if value.startswith("@") else None
         for each in value if isinstance(value, list) else [value]:
             if each == _STANDARD and option in ("captures", "pipe"):
                 found = _descriptor(_STANDARD_INPUT)

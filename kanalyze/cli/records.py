@@ -11,6 +11,7 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.records import LONGEST_SHOWN, record_columns, record_status
+from kanalyze.tables.records.offset_ranges import ProducedOffsets
 from kanalyze.tables.records.row import VALUE_COLUMNS, columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
 
@@ -32,6 +33,7 @@ def records(arguments: argparse.Namespace) -> None:
     # Without chosen columns a table is for people; everything else is for programs.
     is_for_reading = row_format == TABLE and names is None
     catalog = Catalog(arguments.definitions)
+    produced = ProducedOffsets()
     reader = RecordReader(
         catalog,
         Decoders(catalog),
@@ -39,17 +41,20 @@ def records(arguments: argparse.Namespace) -> None:
         values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
         longest_value=LONGEST_SHOWN if row_format == TABLE else None,
         limits=DecompressionLimits(most_records=arguments.max_records),
+        produced=produced,
+        search=arguments.search,
     )
-    style = {"readable": record_columns(values=arguments.values), "status_of": record_status}
+    readable = record_columns(values=arguments.values, search=arguments.search is not None)
+    style = {"readable": readable, "status_of": record_status}
     # The file contains users' data, so only the owner may read it.
     output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
     with output.opened() as sink, progress_bar(analysis, arguments.output):
         if row_format == TABLE:
-            for pairs in analysis.exchange_batches():
+            for pairs in analysis.exchange_batches(produced.note):
                 for rows in reader.row_batches(pairs):
                     sink.write(rows)
         else:
-            for exchanges, block in analysis.exchange_blocks():
+            for exchanges, block in analysis.exchange_blocks(produced.note):
                 for made in reader.blocks(exchanges, block):
                     sink.write_block(made)
     report_if_none(sink.rows, arguments, analysis)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-__all__ = ["report", "write_report"]
+__all__ = ["check_order", "most_slowest", "report", "show_report", "write_report"]
 
 _ENDINGS = {".txt": "text", ".json": "json", ".md": "md", ".html": "html"}
 _ORDERED = ("text", "md")
@@ -31,7 +31,7 @@ def report(arguments: argparse.Namespace) -> None:
 
     Raises KanalyzeError and OSError.
     """
-    from kanalyze.api.reports import page_of, report_on, tables_of
+    from kanalyze.api.reports import names_of, page_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds, with_thresholds
@@ -41,9 +41,7 @@ def report(arguments: argparse.Namespace) -> None:
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
     with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
-    # A page needs sums over sums, of which a part must be in memory at once.
     has_page = arguments.html is not None or report_format == "html"
-    usual_bytes = DEFAULT_MEMORY_BYTES if has_page else REPORT_MEMORY_BYTES
     with ExitStack() as stack:
 
         def opened(destination: str | None) -> OutputFile | None:
@@ -57,14 +55,16 @@ def report(arguments: argparse.Namespace) -> None:
         tables = opened_tables(
             analysis,
             tables_of(kinds),
-            max_memory_bytes=arguments.max_memory or usual_bytes,
+            names_of(kinds, has_page=has_page),
+            max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+            usual_memory_bytes=REPORT_MEMORY_BYTES,
             threads=worker_count(arguments),
             progress=progress_bar(analysis),
         )
 
         def summarize() -> dict[str, Any]:
             filled = stack.enter_context(tables)
-            summary = report_on(filled, kinds, thresholds)
+            summary = report_on(filled, kinds, thresholds, most_slowest=most_slowest(arguments))
             made = page_of(filled.database, summary) if has_page else b""
             if page is not None:
                 page.file.write(made)
@@ -84,15 +84,28 @@ def report(arguments: argparse.Namespace) -> None:
 def _format(arguments: argparse.Namespace) -> str:
     """Return the format of the report; raises UsageError for contradicting arguments."""
     found = arguments.format or _default_format(arguments.output)
-    if found not in _ORDERED and (arguments.sort or arguments.limit):
-        raise UsageError(
-            f"--sort and --limit work for text and md only: {found} has all lines, in its own order"
-        )
+    check_order(arguments, found)
     if arguments.format and not _is_shown(arguments):
         raise UsageError(
             f"--json - and --format {found} would both use standard output: use -o FILE"
         )
     return found
+
+
+def check_order(arguments: argparse.Namespace, report_format: str) -> None:
+    """Raise UsageError for --sort or --limit in a format where they do not work."""
+    if report_format not in _ORDERED and (arguments.sort or arguments.limit):
+        raise UsageError(
+            f"--sort and --limit work for text and md only: {report_format} has all lines, in its "
+            "own order"
+        )
+
+
+def most_slowest(arguments: argparse.Namespace) -> int:
+    """Return the number of the slowest requests that a report has to list."""
+    from kanalyze.queries.report import MOST_SLOWEST
+
+    return max(MOST_SLOWEST, arguments.limit or 0)
 
 
 def _default_format(destination: str) -> str:
@@ -135,6 +148,14 @@ def write_report(
             output.file.write(summary_json(summary).encode("ascii"))
     if show is not None:
         show(summary)
+
+
+def show_report(summary: dict[str, Any], report_format: str, order: TableOrder) -> None:
+    """Write a report to standard output as text, JSON or Markdown."""
+    if report_format == "text":
+        _show(summary, order)
+    else:
+        sys.stdout.write(_bytes(summary, report_format, order).decode("utf-8"))
 
 
 def _show(summary: dict[str, Any], order: TableOrder | None = None) -> None:

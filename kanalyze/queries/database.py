@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.queries.derived import DerivedViews
 from kanalyze.queries.files import built_in
+from kanalyze.queries.memory_limit import MemoryLimit
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
@@ -35,7 +36,7 @@ from kanalyze.queries.saved import (
 from kanalyze.queries.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryError"]
 
 DEFAULT_MEMORY_BYTES = 1 << 30
-REPORT_MEMORY_BYTES = 128 << 20
-"""Memory limit of a report in bytes. Its queries need a fraction of it, whatever the input is."""
+REPORT_MEMORY_BYTES = 64 << 20
+"""Usual memory limit of a report in bytes. Its queries count: more rows rarely need more memory."""
 
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
@@ -55,9 +56,6 @@ _COPY_OPTIONS = {
     "jsonl": "FORMAT json, ARRAY false",
     "parquet": "FORMAT parquet, COMPRESSION zstd",
 }
-_FILLING_BYTES = 32 << 20
-"""As long as tables are filled: more would hold what is in the file already, beside what the
-analysis takes, which is gone when something is asked."""
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
 _READ_ROWS = 4096
@@ -75,21 +73,32 @@ class QueryError(UsageError):
 class Database:
     """Tables that are filled once and queried often. A context manager, which removes its files."""
 
-    def __init__(self, *, max_memory_bytes: int, threads: int, file: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_memory_bytes: int,
+        threads: int,
+        usual_memory_bytes: int | None = None,
+        file: str | None = None,
+    ) -> None:
         """Make an empty database.
 
         Args:
             max_memory_bytes: memory limit of tables and queries in bytes; the rest goes to files.
             threads: number of threads of a query.
+            usual_memory_bytes: the limit as long as it is enough for :meth:`answer`; None for
+                ``max_memory_bytes``.
             file: path of a new file that keeps the tables; see :meth:`finish`. None for none.
         """
         import duckdb
 
         self._error: type[Exception] = duckdb.Error
+        self._out_of_memory: type[Exception] = duckdb.OutOfMemoryException
+        self._memory = MemoryLimit(usual_memory_bytes, max_memory_bytes)
         self._folder = ScratchFolder()
         self._connection = duckdb.connect(
             config={
-                "max_memory": f"{min(max_memory_bytes, _FILLING_BYTES)}B",
+                "max_memory": f"{self._memory.limit_bytes}B",
                 "threads": threads,
                 "temp_directory": str(self._folder.path),
                 # Nothing is fetched from a network.
@@ -103,8 +112,6 @@ class Database:
         self._connection.execute(f"ATTACH '{path}' AS {_TABLES} ({options})")
         self._connection.execute(f"USE {_TABLES}")
         self._buffers = RowBuffers()
-        self._max_memory_bytes: int | None = max_memory_bytes
-        """For queries; None once it holds."""
         self._derived = DerivedViews(self._connection)
         self.headers: list[dict[str, Any]] = []
         """The headers of the attached saved files."""
@@ -112,21 +119,29 @@ class Database:
         """The tables of the attached saved files."""
         # A progress bar would be mixed with the output on standard output.
         self._connection.execute("SET enable_progress_bar = false")
+        # A checkpoint, to write again what is removed at once, takes 80 ms.
+        self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         self._connection.execute(f"CREATE SCHEMA {ROWS}")
 
-    def attach(self, files: Sequence[str]) -> None:
+    def attach(self, files: Sequence[str], names: Container[str] | None = None) -> None:
         """Use the tables of saved files, one file after the other, instead of tables of rows.
 
         After that, no other file can be accessed.
+
+        Args:
+            files: paths of the files.
+            names: names of columns that are needed; None for all.
 
         Raises:
             SavedFileError: see :func:`kanalyze.queries.saved.attach_saved`.
         """
         self._insert_all()
+        # No setting can be changed later.
+        self._memory.allow_all(self._connection)
         folder = str(self._folder.path)
         self.headers, self.attached = attach_saved(self._connection, files, folder)
         for table in self.attached:
-            self._connection.execute(view_of(table, shown_columns(table)))
+            self._connection.execute(view_of(table, shown_columns(table, names)))
 
     def __enter__(self) -> Self:
         return self
@@ -267,12 +282,16 @@ class Database:
         Only the first ``most`` of them, if that is given.
         """
         taken = {name: parameters[name] for name in query.parameters}
-        # Not by a DuckDB relation, which is planned twice.
-        try:
-            self._prepare(query.sql)
-            found = self._connection.execute(query.sql, taken)
-        except self._error as error:
-            raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
+        while True:
+            try:
+                self._prepare(query.sql)
+                # Not by a DuckDB relation, which is planned twice.
+                found = self._connection.execute(query.sql, taken)
+                break
+            except self._error as error:
+                has_no_room = isinstance(error, self._out_of_memory)
+                if not (has_no_room and self._memory.allow_more(self._connection)):
+                    raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
         names = [column[0] for column in found.description]
         lines = found.fetchall() if most is None else found.fetchmany(most)
         return [dict(zip(names, line, strict=True)) for line in lines]
@@ -300,9 +319,7 @@ class Database:
         """Write all buffered rows, and let queries take the memory that they may."""
         for table, rows in self._buffers.take_all():
             self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
-        if self._max_memory_bytes is not None:
-            self._connection.execute(f"SET memory_limit = '{self._max_memory_bytes}B'")
-            self._max_memory_bytes = None
+        self._memory.begin_queries(self._connection)
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""

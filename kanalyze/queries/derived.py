@@ -25,14 +25,20 @@ class DerivedViews:
         self._kinds: dict[str, str] = {}
         """TABLE or VIEW, by name."""
 
-    def make(self, sql: str) -> None:
-        """Make the views that a statement may name, and those that they name."""
+    def make(self, sql: str, above: frozenset[str] = frozenset()) -> None:
+        """Make the views that a statement may name, and those that they name.
+
+        Args:
+            sql: the statement.
+            above: views that are being made and need this statement.
+        """
         tables = built_in("tables")
-        for name in sorted(words_of(sql) & tables.keys()):
+        for name in sorted(words_of(sql) & tables.keys() - above):
             if name not in self._kinds:
-                kind = self._kinds[name] = "TABLE" if tables[name].is_kept else "VIEW"
-                self.make(tables[name].sql)
+                kind = "TABLE" if tables[name].is_kept else "VIEW"
+                self.make(tables[name].sql, above | {name})
                 self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
+                self._kinds[name] = kind
 
     def drop(self) -> None:
         """Remove all of them."""

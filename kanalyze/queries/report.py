@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["SCHEMA", "bounded_line", "report_of", "report_with_findings"]
+__all__ = ["MOST_SLOWEST", "SCHEMA", "bounded_line", "report_of", "report_with_findings"]
 
 SCHEMA = 1
 MOST_KEYS = 10_000
@@ -50,6 +50,8 @@ def report_with_findings(
     conditions: Mapping[str, Any] | None,
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
+    *,
+    most_slowest: int = MOST_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, with findings.
 
@@ -61,10 +63,11 @@ def report_with_findings(
         conditions: the filter of the rows.
         kinds: the kinds of findings to search for.
         thresholds: see :func:`~kanalyze.queries.findings.findings_of`.
+        most_slowest: number of the slowest requests to list.
 
     Raises what ``findings_of`` raises.
     """
-    report = report_of(database, quality, conditions)
+    report = report_of(database, quality, conditions, most_slowest=most_slowest)
     chosen = with_thresholds(kinds, thresholds or {})
     left_out = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
     found = findings_of(database, [kind for kind in chosen if kind not in left_out])
@@ -80,6 +83,7 @@ def report_of(
     conditions: Mapping[str, Any] | None = None,
     *,
     most_keys: int = MOST_KEYS,
+    most_slowest: int = MOST_SLOWEST,
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, without findings.
 
@@ -88,6 +92,7 @@ def report_of(
         quality: the quality of the captures.
         conditions: the filter of the rows.
         most_keys: lines of a table; the rest is summed up in one more line, with ``other``.
+        most_slowest: number of the slowest requests to list.
     """
     queries = built_in("report")
 
@@ -119,7 +124,7 @@ def report_of(
         ),
         "throughput": _series(spans, ask("throughput"), _THROUGHPUT, 0),
         "latency": _series(spans, ask("latency"), _LATENCY, None),
-        "slowest": [_slow(line) for line in ask("slowest", most=MOST_SLOWEST)],
+        "slowest": [_slow(line) for line in ask("slowest", most=most_slowest)],
         "limited": [name for name, lines in tables.items() if any(line["other"] for line in lines)],
     }
 

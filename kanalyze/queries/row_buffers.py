@@ -26,7 +26,7 @@ ROW_GROUP = 30_720
 to insert; a group of DuckDB's own size, four times as many, takes 100 MB meanwhile."""
 _BYTES_AT_ONCE = 16 << 20
 """Maximum size of the buffered rows of a table in bytes."""
-_BATCHES_AT_ONCE = 128
+_BATCHES_AT_ONCE = 32
 """A batch of few rows takes some 50 kB, for each of its columns is an object of its own."""
 
 

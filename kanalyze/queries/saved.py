@@ -24,7 +24,7 @@ from kanalyze.tables.registry import ALWAYS, TABLES
 from kanalyze.tables.row import Column, time_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     import duckdb
 
@@ -225,11 +225,18 @@ def _union(connection: duckdb.DuckDBPyConnection, files: Sequence[_Attached]) ->
     return tables
 
 
-def shown_columns(table: str) -> list[tuple[str, str | None]]:
-    """Return the columns of a table for :func:`view_of`."""
+def shown_columns(table: str, names: Container[str] | None = None) -> list[tuple[str, str | None]]:
+    """Return the columns of a table for :func:`view_of`; only those with ``names``, if given."""
     spec = TABLES[table].columns
     columns = (ID_COLUMN, *spec) if table == "requests" else spec
-    return [(each.name, time_name(each.name) if each.is_time else None) for each in columns]
+    shown: list[tuple[str, str | None]] = []
+    for each in columns:
+        time = time_name(each.name) if each.is_time else None
+        if names is None:
+            shown.append((each.name, time))
+        elif each.name in names:
+            shown.append((each.name, time if time in names else None))
+    return shown
 
 
 def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 In: nothing. Out: a folder. This module must not know what is put there.
 
 A process that is killed cannot remove anything. So each folder has a file that its process locks
-while it lives, and whoever makes a folder removes the other folders whose lock is free.
+while it lives, and whoever makes a folder removes the other folders whose lock is free. The file
+gets its name after it is locked: otherwise another process could find it free in between.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ class ScratchFolder:
         _remove_abandoned()
         self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
         self.path = Path(self._folder.name)
-        self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        unnamed = self.path / f"{_LOCK}.new"
+        self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unnamed.rename(self.path / _LOCK)
 
     def close(self) -> None:
         """Remove the folder with its files; a second call does nothing."""

@@ -11,6 +11,7 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.escaping import escape
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.lines import Line
 from kanalyze.render.text import shown
@@ -20,10 +21,11 @@ from kanalyze.render.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["FindingGroup", "finding_groups", "finding_lines", "left_out_text"]
+__all__ = ["FindingGroup", "command_text", "finding_groups", "finding_lines", "left_out_text"]
 
 _MOST_OF_A_KIND = 3
 _TEXT_LIMIT = 300
+_COMMAND_LIMIT = 1000
 
 
 class FindingGroup(NamedTuple):
@@ -38,14 +40,16 @@ class FindingGroup(NamedTuple):
     sure: str
 
 
-def finding_groups(findings: Sequence[dict[str, Any]]) -> Iterator[FindingGroup]:
-    """Yield findings grouped by kind, the most severe first."""
+def finding_groups(
+    findings: Sequence[dict[str, Any]], captures: Sequence[str]
+) -> Iterator[FindingGroup]:
+    """Yield findings grouped by kind, the most severe first; ``captures`` is where they are."""
     for _, group in groupby(findings, key=lambda finding: finding["name"]):
         of_kind = list(group)
         first = of_kind[0]
         yield FindingGroup(
             first["title"],
-            [(_seen(finding), _command(finding)) for finding in of_kind[:_MOST_OF_A_KIND]],
+            [(_seen(each), _command(each, captures)) for each in of_kind[:_MOST_OF_A_KIND]],
             max(len(of_kind) - _MOST_OF_A_KIND, 0),
             *(first[name] for name in ("why", "repair", "sure")),
         )
@@ -60,17 +64,17 @@ def left_out_text(report: Mapping[str, Any]) -> str | None:
 
 
 def finding_lines(
-    findings: Sequence[dict[str, Any]], left_out: str | None = None
+    findings: Sequence[dict[str, Any]], captures: Sequence[str] = (), left_out: str | None = None
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, the most severe first.
 
-    ``left_out`` says which kinds were not searched for.
+    ``captures`` is where they are, ``left_out`` says which kinds were not searched for.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
     if not findings:
         yield Line("none", style="dim")
-    for group in finding_groups(findings):
+    for group in finding_groups(findings, captures):
         yield Line(group.title, style="bold red")
         for seen, command in group.seen:
             yield Line(f"  {seen}")
@@ -105,6 +109,17 @@ def _names(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
 
 
-def _command(finding: dict[str, Any]) -> str:
-    options = shown(shlex.join(finding["options"]), _TEXT_LIMIT) if finding["options"] else ""
-    return f"kanalyze {finding['command']} CAPTURE {options}"
+def command_text(command: str, options: Sequence[str], captures: Sequence[str] = ()) -> str:
+    """Return the command that shows the rows of a finding, quoted for a shell.
+
+    A single capture is named. Otherwise, and for a pipe or an interface, ``CAPTURE`` stands for
+    what the user has to give.
+    """
+    is_file = len(captures) == 1 and captures[0] != "-" and not captures[0].startswith("live:")
+    name = shlex.quote(captures[0]) if is_file else "CAPTURE" if len(captures) < 2 else "CAPTURE..."
+    return escape(" ".join(("kanalyze", command, name, *map(shlex.quote, options))))
+
+
+def _command(finding: dict[str, Any], captures: Sequence[str]) -> str:
+    text = command_text(finding["command"], finding["options"], captures)
+    return text if len(text) <= _COMMAND_LIMIT else f"{text[: _COMMAND_LIMIT - 1]}\u2026"

@@ -26,9 +26,12 @@ _LAST_MS = 253_402_300_799_999
 """The end of the year 9999. Later timestamps are shown as numbers."""
 
 
-def record_columns(*, values: bool) -> tuple[ReadableColumn, ...]:
-    """Return the columns of the table; with ``values``, also keys, values and headers."""
-    return (*_COLUMNS, *(_VALUES if values else ()), *_LAST)
+def record_columns(*, values: bool, search: bool = False) -> tuple[ReadableColumn, ...]:
+    """Return the columns of the table.
+
+    With ``values``, also keys, values and headers; with ``search``, where the bytes were found.
+    """
+    return (*_COLUMNS, *(_VALUES if values else ()), *(_FOUND if search else ()), *_LAST)
 
 
 def record_status(row: RecordRow) -> str:
@@ -54,6 +57,8 @@ def _state(row: RecordRow) -> str:
         return "bad crc"
     if row.is_control:
         return row.control_type or "control"
+    if row.is_aborted:
+        return "aborted"
     return "transactional" if row.is_transactional else "ok"
 
 
@@ -72,6 +77,19 @@ def _headers(row: RecordRow) -> str:
 
 def _producer(row: RecordRow) -> str:
     return MISSING if row.producer_id is None else f"{row.producer_id}/{row.producer_epoch}"
+
+
+def _delay(row: RecordRow) -> str:
+    return MISSING if row.delay_ns is None else f"{row.delay_ns / _NS_PER_MS:.3f}"
+
+
+def _schema(row: RecordRow) -> str:
+    """Return the schemas of key and value, as far as there are any."""
+    key = row.key_schema_guid or row.key_schema_id
+    value = row.value_schema_guid or row.value_schema_id
+    if key is None:
+        return MISSING if value is None else str(value)
+    return f"{key}/{MISSING if value is None else value}"
 
 
 _COLUMNS: tuple[ReadableColumn, ...] = (
@@ -93,7 +111,13 @@ _VALUES: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("value", least=8), lambda row: _text(row.value, row.value_encoding)),
     ReadableColumn(TableColumn("header values", least=8, rank=1), _headers),
 )
+_FOUND: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("found in", least=8), lambda row: shown(row.found_in, _CELL_LIMIT)),
+)
 _LAST: tuple[ReadableColumn, ...] = (
+    ReadableColumn(TableColumn("delay ms", right=True, rank=8), _delay),
+    ReadableColumn(TableColumn("schema", right=True, rank=9), _schema),
+    ReadableColumn(TableColumn("trace", least=8, rank=10), lambda row: shown(row.trace_id)),
     ReadableColumn(TableColumn("codec", rank=4), lambda row: shown(row.codec)),
     ReadableColumn(TableColumn("producer", right=True, rank=6), _producer),
     ReadableColumn(TableColumn("state", least=8), _state),

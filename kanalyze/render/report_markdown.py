@@ -37,7 +37,7 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     yield ""
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
-        yield from _findings(summary["findings"])
+        yield from _findings(summary["findings"], summary["capture"]["captures"])
         left_out = left_out_text(summary)
         yield from () if left_out is None else ("", markdown_text(left_out))
     before, behind = report_tables(summary, order)
@@ -48,12 +48,12 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
         yield from _table(table)
 
 
-def _findings(findings: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _findings(findings: Sequence[dict[str, Any]], captures: Sequence[str]) -> Iterator[str]:
     """Yield a heading for each kind of finding, with its texts and findings as a list."""
     yield "\n## Findings"
     if not findings:
         yield "\nnone"
-    for group in finding_groups(findings):
+    for group in finding_groups(findings, captures):
         yield f"\n### {markdown_text(group.title)}\n"
         for seen, command in group.seen:
             yield f"- {markdown_text(seen)}<br>{markdown_code(command)}"

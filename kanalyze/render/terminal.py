@@ -48,13 +48,21 @@ def report_lines(summary: _Item, width: int, order: TableOrder | None = None) ->
     left_out = left_out_text(summary)
     lines = chain(
         header_lines(summary),
-        finding_lines(summary["findings"], left_out) if "findings" in summary else (),
+        finding_lines(summary["findings"], summary["capture"]["captures"], left_out)
+        if "findings" in summary
+        else (),
         *(_table(table, width) for table in before),
         _charts(summary, width),
         *(_table(table, width) for table in behind),
     )
     for line in lines:
         yield from line.fitted(width)
+
+
+def _findings(summary: _Item) -> Iterator[Line]:
+    if "findings" in summary:
+        captures = summary["capture"]["captures"]
+        yield from finding_lines(summary["findings"], captures, left_out_text(summary))
 
 
 def _table(table: ReportTable, width: int) -> Iterator[Line]:

@@ -259,13 +259,22 @@ class Analysis:
             for piece in block.pieces():
                 yield piece.rows()
 
-    def exchange_blocks(self) -> Iterator[tuple[list[Exchange], RowBlock]]:
-        """Yield the exchanges with the block of their rows; otherwise like :meth:`batches`."""
-        return ExchangeRun(self._context).blocks()
+    def exchange_blocks(
+        self, note: Callable[[RowBlock], object] | None = None
+    ) -> Iterator[tuple[list[Exchange], RowBlock]]:
+        """Yield the exchanges with the block of their rows; otherwise like :meth:`batches`.
 
-    def exchange_batches(self) -> Iterator[list[tuple[Exchange, Row]]]:
-        """Yield the exchanges with their rows, as objects; otherwise like :meth:`batches`."""
-        for exchanges, block in self.exchange_blocks():
+        ``note`` is called with blocks of the rows of all exchanges, whatever the filter, before
+        their exchanges are yielded: if no input is a pipe, also with the next block.
+        """
+        run = ExchangeRun(self._context)
+        return run.blocks() if note is None else run.noted(note)
+
+    def exchange_batches(
+        self, note: Callable[[RowBlock], object] | None = None
+    ) -> Iterator[list[tuple[Exchange, Row]]]:
+        """Yield the exchanges with their rows, as objects; otherwise like exchange_blocks."""
+        for exchanges, block in self.exchange_blocks(note):
             yield list(zip(exchanges, block.rows(), strict=True))
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:

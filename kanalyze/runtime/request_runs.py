@@ -58,10 +58,32 @@ class ExchangeRun:
     def __init__(self, context: RunContext) -> None:
         self._context = context
 
-    def blocks(self) -> Iterator[tuple[list[Exchange], RowBlock]]:
+    def noted(
+        self, note: Callable[[RowBlock], object]
+    ) -> Iterator[tuple[list[Exchange], RowBlock]]:
+        """Yield the same as :meth:`blocks`, one block late; ``note`` gets all rows as they come.
+
+        So ``note`` has got the rows that follow soon. But if an input is a pipe, where the next
+        packets may take long, blocks are not late.
+        """
+        late = None
+        for pair in self.blocks(note):
+            if self._context.inputs.progress[1] is None:
+                yield pair
+                continue
+            if late is not None:
+                yield late
+            late = pair
+        if late is not None:
+            yield late
+
+    def blocks(
+        self, note: Callable[[RowBlock], object] | None = None
+    ) -> Iterator[tuple[list[Exchange], RowBlock]]:
         """Yield the exchanges with the block of their rows, once.
 
-        The number of rows in a block is limited to what may be in memory as objects.
+        The number of rows in a block is limited to what may be in memory as objects. ``note`` is
+        called with each block before the filter is applied.
         """
         context = self._context
         captures = context.open()
@@ -71,6 +93,8 @@ class ExchangeRun:
             for block in step_blocks(step, assembler):
                 for piece in block.pieces():
                     of_piece = list(islice(exchanges, len(piece)))
+                    if note is not None:
+                        note(piece)
                     numbers = context.row_filter.numbers(piece)
                     if len(numbers) == len(piece):
                         yield of_piece, piece

@@ -10,6 +10,7 @@ driver, where DuckDB answers all queries in that time.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,16 +21,16 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import finding_kinds, with_thresholds
-from kanalyze.queries.report import report_with_findings
+from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 from kanalyze.spark.dialect import asked_names, asked_tables
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
 from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS, quality_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
@@ -57,6 +58,8 @@ class ReportOptions(NamedTuple):
     """Findings to search for; None for the built-in ones."""
     thresholds: Mapping[str, float] = MappingProxyType({})
     """See :func:`kanalyze.queries.findings.findings_of`."""
+    most_slowest: int = MOST_SLOWEST
+    """Number of the slowest requests to list."""
     make_page: MakePage | None = None
     """Called with the report, and with an engine for queries on the tables."""
 
@@ -90,7 +93,9 @@ def report_on(
     left_out = [kind for kind in kinds if not asked_tables(kind.query) <= tables.keys()]
     asked = [kind for kind in kinds if kind not in left_out]
     with _engine(spark, tables) as database:
-        report = report_with_findings(database, quality, conditions, asked)
+        report = report_with_findings(
+            database, quality, conditions, asked, most_slowest=options.most_slowest
+        )
         if left_out:
             more = report.get("findings_left_out", [])
             report["findings_left_out"] = sorted({kind.query.name for kind in left_out}.union(more))
@@ -123,22 +128,30 @@ def _quality_table(spark: SparkSession, quality: CaptureQuality) -> DataFrame:
 
 def _is_small(tables: Collection[DataFrame]) -> bool:
     """Return whether the tables can be collected in the driver."""
-    # Parquet files give their numbers of rows without being read.
-    if sum(table.count() for table in tables) > MOST_ROWS_HERE:
+    # One query for all tables: planning takes longer than reading. Parquet files give their
+    # numbers of rows without being read.
+    if _all_rows(table.select(F.lit(0)) for table in tables).count() > MOST_ROWS_HERE:
         return False
-    return sum(map(_bytes, tables)) <= MOST_BYTES_HERE
+    sizes = _all_rows(
+        table.select(_row_bytes(table).cast("long").alias("size")) for table in tables
+    )
+    (found,) = sizes.agg(F.sum("size")).collect()
+    return (found[0] or 0) <= MOST_BYTES_HERE
 
 
-def _bytes(table: DataFrame) -> int:
-    """Return the approximate size of a table in bytes: texts and lists have no limit."""
+def _all_rows(tables: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of tables with the same columns as one table."""
+    return reduce(lambda one, other: one.unionAll(other), tables)
+
+
+def _row_bytes(table: DataFrame) -> Column:
+    """Return the approximate size of a row in bytes: texts and lists have no limit."""
     unbounded = (
         F.octet_length(F.col(field.name).cast("string"))
         for field in table.schema
         if isinstance(field.dataType, ArrayType | StringType)
     )
-    size = sum((F.coalesce(each, F.lit(0)) for each in unbounded), F.lit(_NUMBERS_BYTES))
-    (found,) = table.agg(F.sum(size)).collect()
-    return found[0] or 0
+    return sum((F.coalesce(each, F.lit(0)) for each in unbounded), F.lit(_NUMBERS_BYTES))
 
 
 def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> dict[str, DataFrame]:

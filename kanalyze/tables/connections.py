@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.tcp import ConnectionEnd
 from kanalyze.tables.connection_tls import tls_columns
+from kanalyze.tables.requests.latency_parts import capture_point
 from kanalyze.tables.row import (
+    CAPTURE_POINT,
     CLIENT_ID,
     CONNECTION,
     CONNECTION_NUMBER,
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["CONNECTION_COLUMNS", "ConnectionRow", "End", "connection_row"]
 
 End: TypeAlias = Literal["client", "broker"]
+
+_AFTER_ALL = (1 << 63) - 1
+"""A packet number above all others."""
 
 
 def _number(text: str, unit: str = "") -> Meaning:
@@ -183,6 +188,7 @@ class ConnectionRow(NamedTuple):
     client_rtt_samples: Annotated[
         int | None, _perhaps("number of round trips; retransmitted data is not measured")
     ]
+    capture_point: Annotated[str | None, CAPTURE_POINT]
     client_packets: Annotated[int, _number("by the client: packets captured, every copy counted")]
     broker_packets: Annotated[int, _number("by the broker: packets captured, every copy counted")]
     client_payload_bytes: Annotated[
@@ -431,6 +437,7 @@ def connection_row(
     figures: dict[str, Any] = {
         **_handshake(tcp, client_index),
         **_round_trips(tcp, client_index),
+        "capture_point": _capture_point(tcp, client_index),
         **_counters(tcp, client_index),
         **tls_columns(tcp, client_index, protocol),
     }
@@ -491,6 +498,16 @@ def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | Non
         broker = tcp.measures.round_trips[client_index]
         client = tcp.measures.round_trips[1 - client_index]
     return {**_leg("broker", broker), **_leg("client", client)}
+
+
+def _capture_point(tcp: "TcpConnection", client_index: int) -> str | None:
+    """Return where the capture was taken, as of the last packet."""
+    client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]
+    to_broker, to_client = (
+        tcp.path.round_trips[index].least_at(_AFTER_ALL)
+        for index in (client_index, 1 - client_index)
+    )
+    return "host" if client.ip == broker.ip else capture_point(to_client, to_broker)
 
 
 def _leg(end: End, trips: "RoundTrips | None") -> dict[str, int | None]:

@@ -56,8 +56,9 @@ TABLES: dict[str, TableSpec] = {
         ),
         TableSpec(
             "records",
-            "one record in a Produce request or a Fetch response, without keys and values",
-            columns_of_records(values=False),
+            "one record in a Produce request or a Fetch or ShareFetch response, without keys and "
+            "values",
+            columns_of_records(values=False, is_table=True),
         ),
         TableSpec(
             QUALITY,

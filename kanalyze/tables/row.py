@@ -17,6 +17,7 @@ from kanalyze.common.named_tuples import NamedTuple
 
 __all__ = [
     "CAPTURE",
+    "CAPTURE_POINT",
     "CLIENT_ID",
     "COLUMNS",
     "CONNECTION",
@@ -83,6 +84,13 @@ CONNECTION_NUMBER = Meaning(
 CLIENT_ID = Meaning("string", "the client id in the request", nullable=True)
 PRINCIPAL = Meaning(
     "string", "the user of SASL/PLAIN or SCRAM, when seen; never a secret", nullable=True
+)
+CAPTURE_POINT = Meaning(
+    "string",
+    "where the capture was taken, judged by the round trips to both ends: client or broker "
+    "(there, or less than 1 ms away), between; host: both ends have one address; null if the round "
+    "trips do not show it",
+    nullable=True,
 )
 TOPIC = Meaning("string", "topic name; null if only its id is known", nullable=True)
 TOPIC_ID = Meaning("string", "topic id in Kafka's URL-safe base64", nullable=True)
@@ -280,16 +288,7 @@ class Row(NamedTuple):
         str | None, Meaning("string", "of a transactional producer", nullable=True)
     ]
     anomalies: Annotated[list[str], Meaning("list<string>", "kinds of anomalies in this exchange")]
-    capture_point: Annotated[
-        str | None,
-        Meaning(
-            "string",
-            "where the capture was taken, judged by the round trips to both ends: client or broker "
-            "(there, or less than 1 ms away), between; host: both ends have one address; null "
-            "if the round trips do not show it",
-            nullable=True,
-        ),
-    ]
+    capture_point: Annotated[str | None, CAPTURE_POINT]
     request_send_ns: Annotated[
         int | None,
         Meaning("int64", "request_end_ns - request_start_ns: sending the request", "ns", True),

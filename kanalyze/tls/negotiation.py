@@ -73,9 +73,7 @@ class Negotiation:
         self.both_epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
         self.has_begun = [False, False]
         """By side, whether records came that are behind its hello."""
-        self._begin_ns = 0
-        self._finished_ns: list[int | None] = [None, None]
-        """By side, when its Finished came."""
+        self._times = _HandshakeTimes()
         self.may_have_early_data = False
 
     # -- state ------------------------------------------------------------------------------------
@@ -88,22 +86,23 @@ class Negotiation:
         return (
             *(self.facts.state(), self.handshakes, None if client is None else tuple(client)),
             *(None if server is None else tuple(server), self.client_random),
-            *(epochs.state(), other_epochs.state(), self._begin_ns, tuple(self._finished_ns)),
+            *(epochs.state(), other_epochs.state(), *self._times.state()),
             *(self.may_have_early_data, *self.has_begun, suite),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttitbbbN")
+        facts, self.handshakes, client, server, *others = fields(state, "tnTTYttItbbbN")
         self.facts = TlsFacts.from_state(facts)
         self.client_hello = None if client is None else handshake.ClientHello.from_state(client)
         self.server_hello = None if server is None else handshake.ServerHello.from_state(server)
-        self.client_random, *of_epochs, self._begin_ns, finished, early = others[:6]
+        self.client_random, *of_epochs, begin_ns, finished, early = others[:6]
         *self.has_begun, suite = others[6:]
         self._adopted_suite = None if suite is None else cipher_suite(suite)
         for epochs, known in zip(self.both_epochs_12, of_epochs, strict=True):
             epochs.load_state(known)
-        self._finished_ns, self.may_have_early_data = list(fields(finished, "II")), early
+        self._times.load_state(begin_ns, finished)
+        self.may_have_early_data = early
 
     # -- what keys depend on ----------------------------------------------------------------------
 
@@ -200,7 +199,8 @@ class Negotiation:
         elif kind == handshake.SERVER_HELLO_DONE:
             if facts.resumed is None and _offers_ticket(self):
                 facts.resumed = False
-            if self.handshakes == 1 and origin.is_gapless and not facts.certificate_requested:
+            # The server's side may be read before the ClientHello.
+            if self.handshakes <= 1 and origin.is_gapless and not facts.certificate_requested:
                 facts.certificate_requested = facts.mutual = False
         elif kind == handshake.NEW_SESSION_TICKET:
             facts.tickets += 1
@@ -242,12 +242,13 @@ class Negotiation:
         self.may_have_early_data = hello.has_early_data
         if is_retry:
             return
-        self._begin_ns = origin.record.first_time_ns
+        self._times.begin_ns = origin.record.first_time_ns
         facts.offered_versions, facts.offered_suites = hello.versions, hello.suites
         facts.offered_alpn, facts.server_name = hello.alpn, hello.server_name
         facts.offered_early_data = hello.has_early_data
         if self.server_hello is not None:  # captured before the ClientHello
             self._agree(self.server_hello)
+            facts.handshake_ns = self._times.took_ns(facts.client_side if self.is_13 else None)
 
     def _server_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_server_hello(body)
@@ -273,7 +274,8 @@ class Negotiation:
                 if client is not None:
                     same = client.session_id == hello.session_id
                     facts.resumed = bool(hello.session_id) and same
-                    if client.has_ticket and not facts.resumed:
+                    is_known = facts.resumed or facts.server_certificate is not None
+                    if client.has_ticket and not is_known:
                         facts.resumed = None  # what the server sends next says it
         agreed = None if self.client_random is None else self.handshake_12(self.client_random)
         if agreed is None:
@@ -309,13 +311,36 @@ class Negotiation:
 
     def _finish(self, side: int, record: TlsRecord) -> None:
         """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
-        if self.handshakes != 1:
-            return
-        self._finished_ns[side] = record.time_ns
-        is_end = self.end_of(side) == 0 if self.is_13 else None not in self._finished_ns
-        if is_end:
-            times = [time_ns for time_ns in self._finished_ns if time_ns is not None]
-            self.facts.handshake_ns = max(times) - self._begin_ns
+        if self.handshakes <= 1:
+            self._times.finished_ns[side] = record.time_ns
+            facts = self.facts
+            facts.handshake_ns = self._times.took_ns(facts.client_side if self.is_13 else None)
+
+
+class _HandshakeTimes:
+    """When the first handshake began, and when each side finished; either may be read first."""
+
+    def __init__(self) -> None:
+        self.begin_ns: int | None = None
+        self.finished_ns: list[int | None] = [None, None]
+
+    def took_ns(self, last_side: int | None) -> int | None:
+        """Return how long it took, once that is known.
+
+        ``last_side`` is the side that finishes last; None if it may be either.
+        """
+        sides = (0, 1) if last_side is None else (last_side,)
+        if self.begin_ns is None or any(self.finished_ns[side] is None for side in sides):
+            return None
+        return max(each for each in self.finished_ns if each is not None) - self.begin_ns
+
+    def state(self) -> State:
+        """Return what :meth:`load_state` takes."""
+        return self.begin_ns, tuple(self.finished_ns)
+
+    def load_state(self, begin_ns: int | None, finished: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.begin_ns, self.finished_ns = begin_ns, list(fields(finished, "II"))
 
 
 def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:

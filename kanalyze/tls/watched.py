@@ -36,6 +36,8 @@ _MOST_HANDSHAKE_BYTES: Final = 1 << 18
 _SESSION_BYTES: Final = 1 << 13
 """What a session takes besides the bytes that it holds."""
 _MOST_PERHAPS_ALERTS: Final = 4
+_MOST_UNDECIDED: Final = 64
+"""Out of order, records can come before the hellos; so many do only where a hello is lost."""
 _NO_KEYS: Final = KeyLog()
 _NO_LATE_STARTS: Final = LateStarts(_NO_KEYS)
 
@@ -46,7 +48,7 @@ class WatchedConnection:
     __slots__ = (
         *("_client_side", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
         "_is_sealed",
-        *("_perhaps_alerts", "_session", "tls"),
+        *("_perhaps_alerts", "_session", "_undecided", "tls"),
     )
 
     _LEFT_OUT = ("tls",)
@@ -62,6 +64,8 @@ class WatchedConnection:
         """As far as it can be seen here: keys may say it too, and when depends on the batch."""
         self._is_13 = False
         """Likewise."""
+        self._undecided: list[tuple[int, SealedData]] = []
+        """Records that came before the version was known, with who sent them."""
         self._estimate = RequestEstimate()
         self._is_sealed = [False, False]
         """By direction, whether encrypted data came."""
@@ -84,8 +88,11 @@ class WatchedConnection:
             for side in (0, 1)
             for data in self._headers[side].feed(update.items[side])
         ]
-        for _, side, data in sorted(found):
-            self._take(side, data, self._client_side)
+        self._undecided += [(side, data) for _, side, data in sorted(found)]
+        if update.closed or self._is_decided():
+            undecided, self._undecided = self._undecided, []
+            for side, data in undecided:
+                self._take(side, data, self._client_side)
         if update.closed:
             self._end(self._client_side)
             self.write()
@@ -116,6 +123,12 @@ class WatchedConnection:
         is_over = all(counts.unopened_records for counts in facts.counts)
         if is_over or self._fed_bytes > _MOST_HANDSHAKE_BYTES:
             self._session = None
+
+    def _is_decided(self) -> bool:
+        """Tell whether the version is known, or will not be."""
+        session = self._session
+        is_known = session is None or session.facts.version is not None
+        return is_known or len(self._undecided) > _MOST_UNDECIDED
 
     def _take(self, side: int, data: SealedData, client_side: int | None) -> None:
         if data.kind == ALERT:
@@ -167,28 +180,38 @@ class WatchedConnection:
             None if self._session is None else self._session.state(),
             *(self._fed_bytes, self._client_side, self._is_13, *self._is_sealed),
             tuple(self._hidden_alerts),
-            tuple([(side, *data) for side, data in self._perhaps_alerts]),
+            _records_state(self._perhaps_alerts),
+            _records_state(self._undecided),
             tuple([each.state() for each in self._headers]),
             self._estimate.state(),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        session, self._fed_bytes, side, self._is_13, *others = fields(state, "TnNbbbtttt")
+        session, self._fed_bytes, side, self._is_13, *others = fields(state, "TnNbbbttttt")
         self._client_side = end_of_two(side)
-        *self._is_sealed, hidden, waiting, headers, estimate = others
+        *self._is_sealed, hidden, waiting, undecided, headers, estimate = others
         if session is None:
             self._session = None
         else:
             assert self._session is not None
             self._session.load_state(session)
         self._hidden_alerts = list(items(hidden, "n"))
-        for each in items(waiting, "t"):
-            side, *data = fields(each, "nnnnii")
-            self._perhaps_alerts.append((side, SealedData(*data)))
+        self._perhaps_alerts = _records_of(waiting)
+        self._undecided = _records_of(undecided)
         one, other = fields(headers, "tt")
         self._headers = RecordHeaders.from_state(one), RecordHeaders.from_state(other)
         self._estimate = RequestEstimate.from_state(estimate)
+
+
+def _records_state(records: list[tuple[int, SealedData]]) -> State:
+    return tuple([(side, *data) for side, data in records])
+
+
+def _records_of(state: object) -> list[tuple[int, SealedData]]:
+    """Return records from their state; raises ValueError for any other value."""
+    found = [fields(each, "nnnnii") for each in items(state, "t")]
+    return [(side, SealedData(*data)) for side, *data in found]
 
 
 def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:

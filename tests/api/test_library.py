@@ -198,8 +198,8 @@ def test_each_is_given_before_the_next_is_read(monkeypatch):
     taken = []
     plain = Analysis.exchange_blocks
 
-    def watched(self):
-        for exchanges, block in plain(self):
+    def watched(self, *note):
+        for exchanges, block in plain(self, *note):
             for number in range(len(exchanges)):
                 taken.append(number)
                 yield exchanges[number : number + 1], block.part(number, number + 1)

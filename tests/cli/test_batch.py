@@ -4,9 +4,14 @@ import sys
 
 import pytest
 
+from kanalyze.api.reports import report_on, tables_of
+from kanalyze.api.tables import opened_tables
 from kanalyze.cli import batch
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
+from kanalyze.queries.findings import finding_kinds
+from kanalyze.runtime.pipeline import Analysis
+from tests.support.captures import path
 
 GIVEN = ["batch", "captures/", "--out", "archive"]
 
@@ -72,6 +77,8 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["--queries", "."], "query 'wrong': "),
         (["--master", "nowhere"], "not a Spark master: 'nowhere'"),
         (["--json", "no/such/folder/report.json"], "no/such/folder"),
+        (["--format", "json", "--sort", "p99"], "--sort and --limit work for text and md only"),
+        (["--format", "md", "--json", "-"], "--json - and --format md would both use standard"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line_before_spark_is_started(
@@ -86,6 +93,23 @@ def test_what_makes_no_sense_is_told_in_one_line_before_spark_is_started(
     assert err.startswith("kanalyze: ")
     assert told in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("report_format", ["text", "md", "json"])
+def test_the_report_is_shown_as_that_of_one_machine(report_format, capfd, monkeypatch):
+    capture = str(path("errors"))
+
+    def run(arguments, _plan, _settings, options):
+        kinds = finding_kinds()
+        with opened_tables(Analysis([capture]), tables_of(kinds)) as tables:
+            return report_on(tables, kinds, most_slowest=options.most_slowest)
+
+    monkeypatch.setattr(batch, "_run", run)
+    order = [] if report_format == "json" else ["--sort", "errors", "--limit", "12"]
+    assert main([*GIVEN, "--format", report_format, *order]) == 0
+    shown = capfd.readouterr().out
+    assert main(["report", "--format", report_format, *order, capture]) == 0
+    assert shown == capfd.readouterr().out
 
 
 def test_help_has_examples_and_fits_a_terminal(capsys, monkeypatch):

@@ -35,6 +35,7 @@ WRITE = {
     "decode -o": ["decode", "--format", "jsonl", "-o", "{out}", "{capture}"],
     "connections -o": ["connections", "--format", "csv", "-o", "{out}", "{capture}"],
     "extract -o": ["extract", "-o", "{out}", "{capture}"],
+    "anonymize -o": ["anonymize", "-o", "{out}", "{capture}"],
     "save -o": ["save", "-o", "{out}", "{capture}"],
     "anomalies -o": ["anomalies", "--format", "csv", "-o", "{out}", "{capture}"],
 }
@@ -262,8 +263,9 @@ NO_FILES = {
     "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
     "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
     "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
-    "save_files", "save_size", "save_slower_than", "settle", "since", "slower_than", "sort",
-    "split_size", "status", "tables", "threshold", "topic", "until", "values",
+    "save_files", "save_size", "save_slower_than", "search", "settle", "since", "slower_than",
+    "sort", "split_size", "status", "strip_records", "tables", "threshold", "topic", "until",
+    "values",
     "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
     "write_files", "write_size",
 }  # fmt: skip
@@ -278,3 +280,11 @@ def test_each_argument_is_known_as_an_input_an_output_or_neither():
     for name, command in commands.choices.items():
         given = {action.dest for action in command.parser._actions}
         assert given <= known, name
+
+
+def test_the_file_of_a_key_is_an_input(capture, tmp_path, capsys):
+    key = tmp_path / "key.txt"
+    key.write_text("secret")
+    assert main(["anonymize", "-o", str(key), "--key", f"@{key}", str(capture)]) == 2
+    refused(capsys, str(key), "is also an input")
+    assert key.read_text() == "secret"

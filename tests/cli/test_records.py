@@ -33,15 +33,16 @@ class FakeAnalysis:
     def __init__(self, captures, *, row_filter, keep, **_more) -> None:
         self.row_filter, self.keep = row_filter, keep
 
-    def exchange_batches(self):
+    def exchange_batches(self, note):
         assert self.keep(0)
         assert self.keep(1)
         assert not self.keep(3)
         pairs = [produced(DATA), fetched(DATA)]
+        note(RowBlock.of_rows([its_row for _, its_row in pairs]))
         yield [pair for pair in pairs if self.row_filter.matches(pair[1])]
 
-    def exchange_blocks(self):
-        for pairs in self.exchange_batches():
+    def exchange_blocks(self, note):
+        for pairs in self.exchange_batches(note):
             yield [one for one, _ in pairs], RowBlock.of_rows([its_row for _, its_row in pairs])
 
 
@@ -115,6 +116,7 @@ def test_records_take_the_filters_that_requests_take():
     theirs = vars(parser().parse_args(["requests", *arguments]))
     assert ours.pop("values") is False
     assert ours.pop("max_records") is None
+    assert ours.pop("search") is None
     assert theirs.pop("jobs") is None
     assert theirs.pop("wireshark") is False
     assert ours | {"command": "requests"} == theirs

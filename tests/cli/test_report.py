@@ -172,6 +172,18 @@ def test_sort_and_limit_hold_for_tables_and_not_for_json(form, capfd, tmp_path):
     assert target.read_text() == report_in(capfd, "--json", "-", ERRORS)
 
 
+def test_as_many_slowest_requests_are_listed_as_the_limit_asks_for(capfd, tmp_path):
+    target = tmp_path / "r.json"
+    told = report_in(capfd, "--format", "md", "--limit", "12", "--json", str(target), ERRORS)
+    slowest = json.loads(target.read_text())["slowest"]
+    latencies = [line["latency_ns"] for line in slowest]
+    assert len(latencies) == 12
+    assert latencies == sorted(latencies, reverse=True)
+    # The heading has two lines.
+    rows = told.partition("Slowest requests")[2].partition("Wireshark")[0]
+    assert sum(line.startswith("| ") for line in rows.splitlines()) == 12 + 2
+
+
 def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
     saved = str(tmp_path / "a.duckdb")
     assert main(["save", "-o", saved, ERRORS]) == 0

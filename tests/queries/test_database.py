@@ -88,6 +88,28 @@ def test_queries_may_take_what_they_were_given(database: Database) -> None:
     assert database.ask(sql).to_pylist() == [{"limit": "64.0 MiB"}]
 
 
+LARGE = Query("large", "", "", (), "SELECT length(list(i)::VARCHAR) AS n FROM range(900000) r(i)")
+"""A list must be in memory as a whole."""
+
+
+def test_an_answer_that_needs_more_than_the_usual_memory_gets_it() -> None:
+    sql = "SELECT current_setting('memory_limit') AS text"
+    limit = Query("limit", "", "", (), sql)
+    with Database(max_memory_bytes=1 << 30, usual_memory_bytes=16 << 20, threads=1) as database:
+        assert database.answer(limit, {}) == [{"text": "16.0 MiB"}]
+        lengths = sum(len(str(number)) for number in range(900_000)) + 2 * 900_000
+        assert database.answer(LARGE, {}) == [{"n": lengths}]
+        assert database.answer(limit, {}) != [{"text": "16.0 MiB"}]
+
+
+def test_no_answer_gets_more_than_the_maximum() -> None:
+    with (
+        Database(max_memory_bytes=20 << 20, usual_memory_bytes=16 << 20, threads=1) as database,
+        pytest.raises(QueryError, match=r"^query 'large': Out of Memory Error"),
+    ):
+        database.answer(LARGE, {})
+
+
 def test_parameters_are_values_and_no_sql(database: Database) -> None:
     database.insert("things", batch(0, 1, "it's; DROP TABLE things"))
     sql = "SELECT number FROM things WHERE text = $text"

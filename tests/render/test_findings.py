@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kanalyze.render.findings import finding_lines, left_out_text
+from kanalyze.render.findings import command_text, finding_lines, left_out_text
 
 FINDING = {
     "name": "too_large",
@@ -41,6 +41,22 @@ def test_a_finding_says_what_was_seen_whom_it_concerns_and_what_shows_it() -> No
     ]
 
 
+@pytest.mark.parametrize(
+    ("captures", "name"),
+    [
+        (["broker.pcap"], "broker.pcap"),
+        (["it's mine.pcap"], """'it'"'"'s mine.pcap'"""),
+        (["bad\x1b[2J"], r"'bad\u001b[2J'"),
+        ([], "CAPTURE"),
+        (["-"], "CAPTURE"),
+        (["live:eth0"], "CAPTURE"),
+        (["a.pcap", "b.pcap"], "CAPTURE..."),
+    ],
+)
+def test_the_command_that_shows_the_rows_names_the_capture(captures: list[str], name: str) -> None:
+    assert command_text("requests", ["--errors"], captures) == f"kanalyze requests {name} --errors"
+
+
 def test_nothing_that_is_wrong_is_said() -> None:
     assert lines_of() == ["", "Findings", "none"]
 
@@ -51,7 +67,12 @@ def test_what_was_not_looked_for_is_said() -> None:
     assert text.startswith("not searched for")
     assert "capture_one_way, bad" in text
     assert "\x1b" not in text
-    assert [line.plain for line in finding_lines([], text)] == ["", "Findings", "none", text]
+    assert [line.plain for line in finding_lines([], left_out=text)] == [
+        "",
+        "Findings",
+        "none",
+        text,
+    ]
     assert left_out_text({}) is None
 
 

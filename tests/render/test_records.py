@@ -53,7 +53,7 @@ def written(*rows: RecordRow, values: bool = True, colour: bool = False) -> list
 def test_a_record_is_one_line() -> None:
     assert written(record(), values=False)[1].split() == [
         *("00:00:00.000000", "app", "Fetch", "orders", "3", "42"),
-        *("2026-01-01", "00:00:00.123", "1", "2", "0", "zstd", "-", "ok", "7"),
+        *("2026-01-01", "00:00:00.123", "1", "2", "0", "-", "-", "-", "zstd", "-", "ok", "7"),
     ]
 
 
@@ -110,3 +110,32 @@ def test_the_state_says_what_is_special(changes: dict[str, Any], state: str) -> 
 def test_colour_marks_what_is_wrong() -> None:
     lines = written(record(), record(crc_ok=False), record(problem="cut_batch"), colour=True)
     assert ["\x1b" in line for line in lines[1:]] == [False, True, True]
+
+
+def test_schemas_traces_delays_and_what_was_found_are_shown() -> None:
+    row = record(
+        delay_ns=1_500_000,
+        key_schema_id=7,
+        value_schema_guid="8979",
+        trace_id="0af7",
+        found_in="k@0",
+    )
+    stream = io.StringIO()
+    readable = record_columns(values=False, search=True)
+    table = RowTable(stream, width=None, colour=False, readable=readable, status_of=record_status)
+    table.write([row])
+    table.close()
+    assert stream.getvalue().splitlines()[1].split()[11:15] == ["k@0", "1.500", "7/8979", "0af7"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({"key_schema_id": 7}, "7/-"), ({"value_schema_id": 8}, "8"), ({}, "-")],
+)
+def test_a_schema_of_the_key_stands_before_that_of_the_value(changes, expected) -> None:
+    assert written(record(**changes), values=False)[1].split()[12] == expected
+
+
+def test_a_record_of_an_aborted_transaction_is_aborted() -> None:
+    row = record(is_transactional=True, is_aborted=True)
+    assert written(row, values=False)[1].split()[-2] == "aborted"

@@ -18,7 +18,8 @@ from kanalyze.spark import schema as schema_module
 from kanalyze.spark.schema import arrow_schema, as_requested, as_spark, spark_schema
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.records.rows import RECORD_COLUMNS, RecordReader, has_records
+from kanalyze.tables.records.row import columns_of_records
+from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.row import COLUMNS
 from tests.support.captures import path
 from tests.support.spark_tables import without_timestamps
@@ -35,7 +36,7 @@ TABLES = {
     "requests": COLUMNS,
     "connections": CONNECTION_COLUMNS,
     "anomalies": ANOMALY_COLUMNS,
-    "records": RECORD_COLUMNS,
+    "records": columns_of_records(values=True, is_table=True),
 }
 
 
@@ -51,7 +52,7 @@ def record_table() -> pa.Table:
     catalog = Catalog()
     reader = RecordReader(catalog, Decoders(catalog), values_as="base64")
     batches = [
-        BatchMaker(RECORD_COLUMNS).of_rows(rows)
+        BatchMaker(TABLES["records"]).of_rows(rows)
         for exchanges in Analysis(CAPTURES, keep=has_records).exchange_batches()
         for rows in reader.row_batches(exchanges)
     ]

@@ -8,6 +8,7 @@ cdef enum:
 
     MOST_HEADERS = 65536
     MOST_SHIFT = 63
+    SCHEMA_HEAD_BYTES = 5
 
 cdef long long LEAST_INT64, LARGEST_INT64, NO_TIMESTAMP
 
@@ -38,6 +39,9 @@ cdef class RecordCursor:
     cpdef bint advance(self) except *
     cpdef record(self)
     cpdef key(self)
+    cpdef tuple headers(self)
+    cpdef long long key_schema_id(self) except? -7
+    cpdef long long value_schema_id(self) except? -7
     cdef _part(self, Py_ssize_t at, long long size)
     @cython.locals(at=cython.Py_ssize_t, size=cython.longlong)
     cdef tuple _headers(self)
@@ -56,5 +60,10 @@ cdef class RecordCursor:
     cdef long long _varint(self) except? -7
 
 
+cpdef long long schema_id(data) except? -7
+@cython.locals(found=cython.longlong)
+cdef long long _schema_id_at(
+    const unsigned char[::1] data, Py_ssize_t at, long long size
+) except? -7
 cdef long long _sum(long long one, long long other) except? -7
 cdef long long _wrapped(one, other) except? -7

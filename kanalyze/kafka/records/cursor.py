@@ -25,11 +25,12 @@ if not cython.compiled:
     RIGHT, MALFORMED, TOO_MANY_HEADERS = range(3)
     MOST_HEADERS = 1 << 16
     MOST_SHIFT = 63
+    SCHEMA_HEAD_BYTES = 5
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RecordCursor"]
+__all__ = ["RecordCursor", "schema_id"]
 
 # MOST_HEADERS is of one record. Each is an object, of many times the two bytes that it may have on
 # the wire.
@@ -121,7 +122,7 @@ class RecordCursor:
     def record(self) -> Record:
         """Return the present record."""
         time_ms = None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
-        headers = self._headers() if self.header_count > 0 else ()
+        headers = self.headers()
         key = self._part(self._key_at, self.key_bytes)
         value = self._part(self._value_at, self.value_bytes)
         return _new(Record, (self.offset, time_ms, key, value, headers, True))
@@ -129,6 +130,18 @@ class RecordCursor:
     def key(self) -> bytes | None:
         """Return the key of the record that it stands at."""
         return self._part(self._key_at, self.key_bytes)
+
+    def headers(self) -> tuple[Header, ...]:
+        """Return the headers of the present record."""
+        return self._headers() if self.header_count > 0 else ()
+
+    def key_schema_id(self) -> int:
+        """Return the schema id that the key begins with, as :func:`schema_id`."""
+        return _schema_id_at(self._data, self._key_at, self.key_bytes)
+
+    def value_schema_id(self) -> int:
+        """Return the schema id that the value begins with, as :func:`schema_id`."""
+        return _schema_id_at(self._data, self._value_at, self.value_bytes)
 
     def _part(self, at: int, size: int) -> bytes | None:
         return None if size < 0 else self._bytes[at : at + size]
@@ -246,6 +259,21 @@ class RecordCursor:
             shift += 7
         self._at = at
         return (value >> 1) ^ -(value & 1)
+
+
+def schema_id(data: bytes | None) -> int:
+    """Return the schema id that a key or value begins with; -1 if there is none.
+
+    In Confluent's wire format, it is the byte 0 and a positive number of 4 bytes.
+    """
+    return -1 if data is None else _schema_id_at(memoryview(data), 0, len(data))
+
+
+def _schema_id_at(data: memoryview, at: int, size: int) -> int:
+    if size < SCHEMA_HEAD_BYTES or data[at] != 0 or data[at + 1] > 0x7F:
+        return -1
+    found = data[at + 1] << 24 | data[at + 2] << 16 | data[at + 3] << 8 | data[at + 4]
+    return -1 if found == 0 else found
 
 
 def _sum(one: int, other: int) -> int:

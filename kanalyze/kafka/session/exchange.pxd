@@ -33,6 +33,7 @@ cdef class Message:
     cdef object _values
     cdef public int read_as
     cdef public object data
+    cdef public object pieces
 
     cdef _of_frame(self, Frame frame)
 

@@ -123,6 +123,8 @@ class Message:
         read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. For
             Python: ``version``.
         data: the whole frame from its size prefix on, if it is to be kept and is complete.
+        pieces: of one that is to be kept and is not: what of it is there, as
+            :meth:`~kanalyze.kafka.framing.frame_pieces.FramePieces.state` has it.
     """
 
     __slots__ = (
@@ -131,13 +133,14 @@ class Message:
         "last_ns",
         "last_packet",
         "length",
+        "pieces",
         "read_as",
         "start_ns",
         "start_packet",
         "stream_offset",
         "taped",
     )
-    _LEFT_OUT = ("_values", "taped")
+    _LEFT_OUT = ("_values", "pieces", "taped")
 
     def __init__(self, frame: Frame) -> None:
         self._of_frame(frame)
@@ -153,6 +156,7 @@ class Message:
         self._values: Any = None
         self.read_as = NO_VERSION
         self.data: bytes | None = None
+        self.pieces: tuple[tuple[int, ...], tuple[bytes, ...]] | None = None
 
     @classmethod
     def read(
@@ -174,7 +178,7 @@ class Message:
         made.last_ns = 0 if end_ns is None else end_ns
         made.last_packet = NO_PACKET if end_packet is None else end_packet
         made.length, made.stream_offset = length, stream_offset
-        made.taped, made.version, made.data = None, version, None
+        made.taped, made.version, made.data, made.pieces = None, version, None, None
         made.values = values
         return made
 

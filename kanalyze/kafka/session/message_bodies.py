@@ -146,8 +146,11 @@ class MessageBodies:
     ) -> None:
         """Put the values into the message, and count the frame."""
         message.taped, message.read_as = body.taped, body.read_as
-        if self._keep is not None and self._keep(exchange.key) and not frame.missing_bytes:
-            message.data = bytes(frame.read(0, frame.length))
+        if self._keep is not None and self._keep(exchange.key):
+            if frame.missing_bytes:
+                message.pieces = frame.in_pieces().state()
+            else:
+                message.data = bytes(frame.read(0, frame.length))
         if message.read_as == NO_VERSION:
             self.undecoded_bytes += frame.length
         else:

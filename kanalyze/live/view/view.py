@@ -15,6 +15,7 @@ from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_ent
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.queries.findings import Finding
 from kanalyze.render.chart import bar_lines
+from kanalyze.render.findings import command_text
 from kanalyze.render.layout import cell_width, padded
 from kanalyze.render.lines import Line
 from kanalyze.render.text import MISSING, shown
@@ -394,13 +395,12 @@ def _about_finding(snapshot: Snapshot, state: ViewState, width: int) -> list[Lin
     finding = _opened_finding(snapshot, state)
     if finding is None:
         return []
-    command = " ".join((f"kanalyze {finding.command} CAPTURE", *map(shown, finding.options)))
     texts = (
         ("what", finding_text(finding)),
         ("why", finding.why),
         ("repair", finding.repair),
         ("sure", finding.sure),
-        ("rows", command),
+        ("rows", command_text(finding.command, finding.options)),
     )
     return [line for name, text in texts for line in Line(f"{name}: {text}").fitted(width)]
 

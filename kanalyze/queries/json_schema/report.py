@@ -519,7 +519,9 @@ _REPORT = {
     ),
     "throughput": struct("requests and bytes over time", _THROUGHPUT),
     "latency": struct("latency over time", _LATENCY_SERIES),
-    "slowest": _table("the slowest requests that did not wait on purpose, up to 10", _SLOW),
+    "slowest": _table(
+        "the slowest requests that did not wait on purpose, up to 10, or more with --limit", _SLOW
+    ),
     "limited": listed("names of the tables with a line of others", _TEXT),
     "findings": listed(
         "findings, the most severe first", ref("finding", "one thing that is wrong")

@@ -5,12 +5,11 @@ In: findings, as plain values. Out: HTML. This module must not know what kinds t
 
 from __future__ import annotations
 
-import shlex
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.common.escaping import escape as harmless
+from kanalyze.render.findings import command_text
 from kanalyze.render.text import shown
 from kanalyze.render.times import moment_text
 from kanalyze.render.units import count_text
@@ -82,10 +81,11 @@ def _item(finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[st
     )
     head = f"{concerns}: " if concerns else ""
     when = f' <span class="when">{_when(finding)}</span>' if _when(finding) else ""
+    command = command_text(finding["command"], finding["options"], captures)
     return (
         f'<li class="finding"{_selects(finding["concerns"], names)}{_times(finding)}>'
         f"<p>{head}{_text(finding['what'])}{when}</p>"
-        f"<p><code>{escape(_command(finding, captures))}</code></p></li>"
+        f"<p><code>{escape(command)}</code></p></li>"
     )
 
 
@@ -105,13 +105,6 @@ def _when(finding: Mapping[str, Any]) -> str:
     if finding["first_packet"] is not None:
         texts.append(f"first in packet {finding['first_packet']}")
     return escape(", ".join(texts))
-
-
-def _command(finding: Mapping[str, Any], captures: Sequence[str]) -> str:
-    """Return the command that shows the rows of a finding, quoted for a shell."""
-    name = shlex.quote(captures[0]) if len(captures) == 1 else "CAPTURE..."
-    words = ["kanalyze", finding["command"], name, *map(shlex.quote, finding["options"])]
-    return harmless(" ".join(words))
 
 
 def _times(finding: Mapping[str, Any]) -> str:

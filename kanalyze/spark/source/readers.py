@@ -43,7 +43,8 @@ from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 from kanalyze.tables.columns.numpy_arrays import ints_of
 from kanalyze.tables.connections import CONNECTION_COLUMNS
-from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
+from kanalyze.tables.records.row import VALUE_COLUMNS, columns_of_records
+from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.registry import TABLES as TABLE_SPECS
 from kanalyze.tables.row import COLUMNS
 
@@ -354,7 +355,7 @@ def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> Row
 TABLES: Final[dict[str, SourceTable]] = {
     "requests": SourceTable(COLUMNS, REQUEST_OPTIONS, _shards, _of_blocks(_requests)),
     "records": SourceTable(
-        RECORD_COLUMNS,
+        columns_of_records(values=True, is_table=True),
         (*REQUEST_OPTIONS, "values", "maxRecords"),
         _shards,
         _of_blocks(_records),

@@ -14,6 +14,26 @@ cdef enum:
 cdef long long LARGEST_INT64
 
 
+cdef class OffsetColumns:
+    cdef IntBuffer _is_acquired
+    cdef IntBuffer _delivery_count
+    cdef IntBuffer _produced_time
+    cdef IntBuffer _delay
+    cdef list _produced
+    cdef object _acquired
+    cdef long long _fetched_ns
+    cdef long long _produced_from
+    cdef long long _produced_end
+    cdef long long _produced_ns
+    cdef long long _acquired_from
+    cdef long long _acquired_end
+    cdef long long _deliveries
+
+    cpdef match(self, long long fetched_ns, list produced, acquired)
+    cdef int put(self, Py_ssize_t at, long long offset) except -1
+    cdef _find_produced(self, long long offset)
+
+
 cdef class RecordColumns:
     cdef dict _buffers
     cdef list _names
@@ -37,6 +57,18 @@ cdef class RecordColumns:
     cdef WordBuffer _header_value
     cdef WordBuffer _header_encoding
     cdef IntBuffer _header_ends
+    cdef IntBuffer _key_schema_id
+    cdef IntBuffer _value_schema_id
+    cdef WordBuffer _key_schema_guid
+    cdef WordBuffer _value_schema_guid
+    cdef WordBuffer _trace_id
+    cdef WordBuffer _parent_span_id
+    cdef WordBuffer _name
+    cdef IntBuffer _name_ends
+    cdef Py_ssize_t _names_written
+    cdef Py_ssize_t _name_room
+    cdef OffsetColumns _by_offset
+    cdef WordBuffer _found_in
     cdef Py_ssize_t _rows
     cdef Py_ssize_t _room
     cdef Py_ssize_t _headers
@@ -57,11 +89,15 @@ cdef class RecordColumns:
         self, RecordCursor cursor, long long index, long long most
     ) except -1
     @cython.locals(at=cython.Py_ssize_t)
-    cpdef add(self, long long index, record, control_type, tuple shown)
+    cpdef add(self, long long index, record, control_type, tuple shown, found_in=*)
+    cpdef match(self, long long fetched_ns, list produced, acquired)
     cpdef add_none(self)
     cpdef drain(self)
     @cython.locals(sequence=cython.longlong)
     cdef int _put_numbers(self, Py_ssize_t at, long long index, long long offset) except -1
+    cdef int _put_schema_ids(self, Py_ssize_t at, long long of_key, long long of_value) except -1
+    cdef _put_header_facts(self, Py_ssize_t at, tuple headers)
+    cdef int _put_ends(self, Py_ssize_t at) except -1
     cdef long long _assigned_offset(self, long long index) except? -7
     cdef int _put_sizes(
         self, Py_ssize_t at, long long key_bytes, long long value_bytes, long long headers

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.kafka.records.cursor import schema_id
 from kanalyze.kafka.records.types import as_int64
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.columns.buffers import (
@@ -21,6 +22,7 @@ from kanalyze.tables.columns.buffers import (
     ints_of,
     words_of,
 )
+from kanalyze.tables.records.header_facts import facts_of
 
 try:
     import cython
@@ -38,13 +40,68 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.records.batch import RecordBatch
     from kanalyze.kafka.records.cursor import RecordCursor
-    from kanalyze.kafka.records.types import Record
+    from kanalyze.kafka.records.types import Header, Record
     from kanalyze.tables.columns.block import ColumnValues, Ints, Words
+    from kanalyze.tables.records.offset_ranges import OffsetRanges
     from kanalyze.tables.row import Column
 
 __all__ = ["RecordColumns"]
 
 LARGEST_INT64 = (1 << 63) - 1
+
+
+class OffsetColumns:
+    """Columns that are filled by the offsets of fetched records."""
+
+    def __init__(self, buffers: dict[str, IntBuffer | WordBuffer]) -> None:
+        """Write into these buffers, with nothing to match."""
+        self._is_acquired: IntBuffer = ints_of(buffers, "is_acquired")
+        self._delivery_count: IntBuffer = ints_of(buffers, "delivery_count")
+        self._produced_time: IntBuffer = ints_of(buffers, "produced_time_ns")
+        self._delay: IntBuffer = ints_of(buffers, "delay_ns")
+        self._produced_ns = self._deliveries = -1
+        self.match(0, [], None)
+
+    def match(
+        self, fetched_ns: int, produced: list[OffsetRanges], acquired: OffsetRanges | None
+    ) -> None:
+        """Take what is known of the records that follow.
+
+        Args:
+            fetched_ns: time of the response.
+            produced: times at which the records of the partition were produced; the first that has
+                an offset counts.
+            acquired: how often acquired records were delivered; None if it is no ShareFetch.
+        """
+        self._fetched_ns, self._produced, self._acquired = fetched_ns, produced, acquired
+        self._produced_from = self._produced_end = 0
+        self._acquired_from = self._acquired_end = 0
+
+    def put(self, at: int, offset: int) -> None:
+        """Write what is known of the record with an offset."""
+        if self._produced:
+            if not self._produced_from <= offset < self._produced_end:
+                self._find_produced(offset)
+            if 0 <= self._produced_ns <= self._fetched_ns:
+                self._produced_time.put(at, self._produced_ns)
+                self._delay.put(at, self._fetched_ns - self._produced_ns)
+        if self._acquired is not None:
+            if not self._acquired_from <= offset < self._acquired_end:
+                found = self._acquired.around(offset)
+                self._acquired_from, self._acquired_end, self._deliveries = found
+            self._is_acquired.put(at, 1 if self._deliveries >= 0 else 0)
+            if self._deliveries >= 0:
+                self._delivery_count.put(at, self._deliveries)
+
+    def _find_produced(self, offset: int) -> None:
+        """Find when the record with an offset was produced, and for which others it is the same."""
+        start, end, time_ns = -LARGEST_INT64, LARGEST_INT64, -1
+        for ranges in self._produced:
+            first, last, time_ns = ranges.around(offset)
+            start, end = max(start, first), min(end, last)
+            if time_ns >= 0:
+                break
+        self._produced_from, self._produced_end, self._produced_ns = start, end, time_ns
 
 
 class RecordColumns:
@@ -60,7 +117,8 @@ class RecordColumns:
         buffers = self._buffers = buffers_of(columns)
         self._names = [column.name for column in columns]
         self._header_names = [name for name in self._buffers if name.startswith("headers.")]
-        self._of_rows = [name for name in self._buffers if name not in self._header_names]
+        not_of_rows = (*self._header_names, "header_names")
+        self._of_rows = [name for name in self._buffers if name not in not_of_rows]
         self._shared = [self._buffers[name] for name in shared]
         self._index: IntBuffer = ints_of(buffers, "record_index")
         self._offset: IntBuffer = ints_of(buffers, "offset")
@@ -79,6 +137,17 @@ class RecordColumns:
         self._header_value: WordBuffer = words_of(buffers, "headers.value")
         self._header_encoding: WordBuffer = words_of(buffers, "headers.encoding")
         self._header_ends: IntBuffer = IntBuffer()
+        self._key_schema_id: IntBuffer = ints_of(buffers, "key_schema_id")
+        self._value_schema_id: IntBuffer = ints_of(buffers, "value_schema_id")
+        self._key_schema_guid: WordBuffer = words_of(buffers, "key_schema_guid")
+        self._value_schema_guid: WordBuffer = words_of(buffers, "value_schema_guid")
+        self._trace_id: WordBuffer = words_of(buffers, "trace_id")
+        self._parent_span_id: WordBuffer = words_of(buffers, "parent_span_id")
+        self._name: WordBuffer = words_of(buffers, "header_names")
+        self._name_ends: IntBuffer = IntBuffer()
+        self._names_written = self._name_room = 0
+        self._by_offset = OffsetColumns(buffers)
+        self._found_in: WordBuffer = words_of(buffers, "found_in")
         self._rows = self._room = self._headers = self._header_room = 0
         self._first = 0
         self._wrong_crcs: list[int] = []
@@ -118,6 +187,13 @@ class RecordColumns:
         self._is_assigned = is_assigned
         self._has_offset = not is_assigned or assigned is not None
         self._assigned = 0 if assigned is None else assigned
+        self._by_offset.match(0, [], None)
+
+    def match(
+        self, fetched_ns: int, produced: list[OffsetRanges], acquired: OffsetRanges | None
+    ) -> None:
+        """Fill columns by the offsets of records; see :meth:`OffsetColumns.match`."""
+        self._by_offset.match(fetched_ns, produced, acquired)
 
     def add_all(self, cursor: RecordCursor, index: int, most: int) -> int:
         """Write the next records until the block is full; return the number written.
@@ -134,12 +210,21 @@ class RecordColumns:
             if cursor.timestamp_ms != -1:
                 self._timestamp.put(at, cursor.timestamp_ms)
             self._put_sizes(at, cursor.key_bytes, cursor.value_bytes, cursor.header_count)
-            self._header_ends.put(at, self._headers)
+            self._by_offset.put(at, cursor.offset)
+            self._put_schema_ids(at, cursor.key_schema_id(), cursor.value_schema_id())
+            if cursor.header_count > 0:
+                self._put_header_facts(at, cursor.headers())
+            self._put_ends(at)
             count += 1
         return count
 
     def add(
-        self, index: int, record: Record, control_type: str | None, shown: tuple[Any, ...]
+        self,
+        index: int,
+        record: Record,
+        control_type: str | None,
+        shown: tuple[Any, ...],
+        found_in: str | None = None,
     ) -> None:
         """Write a record.
 
@@ -148,6 +233,7 @@ class RecordColumns:
             record: the record.
             control_type: type of a control record; None for a user's record.
             shown: its cells from ``key`` to ``headers``.
+            found_in: where the bytes of a search were found.
         """
         at = self._next_row()
         key, value = record.key, record.value
@@ -159,23 +245,34 @@ class RecordColumns:
             -1 if value is None else len(value),
             len(record.headers),
         )
+        self._by_offset.put(at, record.offset)
         self._control_type.put(at, control_type)
+        if control_type is None:
+            self._put_schema_ids(at, schema_id(key), schema_id(value))
+        if record.headers:
+            self._put_header_facts(at, record.headers)
+        self._found_in.put(at, found_in)
         if not record.crc_ok:
             self._wrong_crcs.append(at)
         self._put_shown(at, shown)
-        self._header_ends.put(at, self._headers)
+        self._put_ends(at)
 
     def add_none(self) -> None:
         """Write a row without a record."""
-        self._header_ends.put(self._next_row(), self._headers)
+        self._put_ends(self._next_row())
 
     def drain(self) -> RowBlock:
         """Return the rows written since the last call."""
         self._end()
         rows = self._rows
         made: dict[str, ColumnValues] = {
-            name: self._buffers[name].drain(rows) for name in self._names if name != "headers"
+            name: self._buffers[name].drain(rows)
+            for name in self._names
+            if name not in ("headers", "header_names")
         }
+        names = self._name.drain(self._names_written)
+        name_ends = self._name_ends.drain(rows).values
+        made["header_names"] = Lists(array("q", [0]) + name_ends, {"": names})
         if self._header_names:
             fields: dict[str, Ints | Words] = {
                 name.partition(".")[2]: self._buffers[name].drain(self._headers)
@@ -186,6 +283,7 @@ class RecordColumns:
             if isinstance(buffer, WordBuffer):
                 buffer.forget()
         self._rows = self._room = self._headers = self._header_room = self._first = 0
+        self._names_written = self._name_room = 0
         self._bytes = 0
         return RowBlock(rows, made)
 
@@ -201,6 +299,33 @@ class RecordColumns:
             sequence = self._batch.sequence(offset)
             if sequence >= 0:
                 self._sequence.put(at, sequence)
+
+    def _put_schema_ids(self, at: int, of_key: int, of_value: int) -> None:
+        if of_key >= 0:
+            self._key_schema_id.put(at, of_key)
+        if of_value >= 0:
+            self._value_schema_id.put(at, of_value)
+
+    def _put_header_facts(self, at: int, headers: tuple[Header, ...]) -> None:
+        """Write the headers' names, and what headers of known formats say."""
+        facts = facts_of(headers)
+        self._put_schema_ids(at, facts.key_schema_id, facts.value_schema_id)
+        self._key_schema_guid.put(at, facts.key_schema_guid)
+        self._value_schema_guid.put(at, facts.value_schema_guid)
+        self._trace_id.put(at, facts.trace_id)
+        self._parent_span_id.put(at, facts.parent_span_id)
+        for name in facts.names:
+            if self._names_written == self._name_room:
+                self._name_room = max(LEAST_ROOM, 2 * self._name_room)
+                self._name.make_room(self._name_room)
+            self._name.put(self._names_written, name)
+            self._names_written += 1
+            self._bytes += HEADER_BYTES + len(name)
+
+    def _put_ends(self, at: int) -> None:
+        """Write where the lists of a row end."""
+        self._header_ends.put(at, self._headers)
+        self._name_ends.put(at, self._names_written)
 
     def _assigned_offset(self, index: int) -> int:
         if self._assigned <= LARGEST_INT64 - index:
@@ -242,6 +367,7 @@ class RecordColumns:
         if at == self._room:
             self._room = max(LEAST_ROOM, 2 * at)
             self._header_ends.make_room(self._room)
+            self._name_ends.make_room(self._room)
             for name in self._of_rows:
                 self._buffers[name].make_room(self._room)
         self._rows = at + 1

@@ -19,6 +19,9 @@ cdef class RecordFieldRows:
     cdef RecordBatch _batch
     cdef RecordCursor _cursor
     cdef object _records
+    cdef object _fetched
+    cdef object _search
+    cdef object _is_aborted
 
     cpdef bint add_to(self, RecordColumns made) except *
     @cython.locals(batch=RecordBatch)
@@ -28,6 +31,7 @@ cdef class RecordFieldRows:
     @cython.locals(batch=RecordBatch)
     cdef _end_batch(self, RecordColumns made)
     cdef tuple _about(self, RecordBatch batch)
+    cdef _aborted(self, RecordBatch batch)
 
 
 cpdef add_problem(RecordColumns made, tuple cells, problem, tuple about=*)

@@ -10,9 +10,9 @@ Compiled by Cython, with the types in ``field_rows.pxd``; uncompiled it does the
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.kafka.records.control import control_type
 from kanalyze.kafka.records.types import RecordProblem
 
 if TYPE_CHECKING:
@@ -21,30 +21,51 @@ if TYPE_CHECKING:
     from kanalyze.kafka.records.batch import RecordBatch
     from kanalyze.kafka.records.types import Record
     from kanalyze.tables.records.columns import RecordColumns
+    from kanalyze.tables.records.offset_ranges import OffsetRanges
+    from kanalyze.tables.records.transactions import Transactions
 
-__all__ = ["OF_BATCH", "RecordFieldRows", "add_problem"]
+__all__ = ["OF_BATCH", "FetchedField", "RecordFieldRows", "add_problem"]
 
 OF_BATCH = (
     *("timestamp_type", "codec", "magic", "batch_base_offset", "batch_bytes"),
     *("batch_record_count", "partition_leader_epoch", "producer_id", "producer_epoch"),
-    *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "problem"),
+    *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "is_aborted", "problem"),
 )
 """Columns with values of the batch."""
 _NOTHING = (None,) * (len(OF_BATCH) - 2)
-_CONTROL_TYPES = (
-    *("abort", "commit", "leader_change", "snapshot_header", "snapshot_footer"),
-    *("kraft_version", "kraft_voters"),
-)
-_control_key = Struct(">hh").unpack_from
 _NOTHING_SHOWN: tuple[Any, ...] = (None, None, None, None, ())
+
+
+class FetchedField:
+    """What a response, and the capture before it, say about the records of one field.
+
+    Attributes:
+        transactions: which batches are of aborted transactions; None if it is not known.
+        fetched_ns, produced, acquired: see ``RecordColumns.match``.
+    """
+
+    __slots__ = ("acquired", "fetched_ns", "produced", "transactions")
+
+    def __init__(
+        self,
+        transactions: Transactions | None,
+        fetched_ns: int,
+        produced: list[OffsetRanges],
+        acquired: OffsetRanges | None,
+    ) -> None:
+        self.transactions = transactions
+        self.fetched_ns = fetched_ns
+        self.produced = produced
+        self.acquired = acquired
 
 
 class RecordFieldRows:
     """Writes the rows of one records field."""
 
     __slots__ = (
-        *("_assigned", "_batch", "_batches", "_cells", "_cursor", "_has_base_offsets", "_index"),
-        *("_is_produce", "_left", "_problems", "_records", "_shown"),
+        *("_assigned", "_batch", "_batches", "_cells", "_cursor", "_fetched", "_has_base_offsets"),
+        *("_index", "_is_aborted", "_is_produce", "_left", "_problems", "_records", "_search"),
+        "_shown",
     )
 
     def __init__(
@@ -54,8 +75,9 @@ class RecordFieldRows:
         cells: tuple[Any, ...],
         shown: Callable[[Record, RecordBatch], tuple[Any, ...]] | None,
         assigned: int | None,
-        is_produce: bool,
+        fetched: FetchedField | None,
         has_base_offsets: bool,
+        search: Callable[[Record, RecordBatch], str | None] | None,
     ) -> None:
         """Begin before the first batch.
 
@@ -65,16 +87,21 @@ class RecordFieldRows:
             cells: the cells that all rows share, in the order of the columns' ``shared``.
             shown: returns a record's cells from ``key`` to ``headers``; None to leave them out.
             assigned: offset that the broker assigned to the first record.
-            is_produce: whether the field is in a request.
+            fetched: what is known of fetched records; None if the field is in a request.
             has_base_offsets: whether batches have a base offset.
+            search: returns where a record has the bytes of a search; records without them are left
+                out. None for no search.
         """
         self._batches = iter(batches)
         self._problems = problems
         self._cells = cells
         self._shown = shown
         self._assigned = assigned
-        self._is_produce = is_produce
+        self._fetched: Any = fetched
+        self._is_produce = fetched is None
         self._has_base_offsets = has_base_offsets
+        self._search = search
+        self._is_aborted: bool | None = None
         self._index = 0
         self._left = 0
         self._batch: RecordBatch | None = None
@@ -101,12 +128,16 @@ class RecordFieldRows:
         self._batch = batch
         if batch is None:
             return False
+        self._is_aborted = self._aborted(batch)
         about = (*self._about(batch), None)
         made.begin(
             (*self._cells, batch.timestamp_type, *about), batch, self._assigned, self._is_produce
         )
+        if self._fetched is not None:
+            fetched = self._fetched
+            made.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
         self._cursor = None
-        if self._shown is None and not batch.is_control:
+        if self._shown is None and self._search is None and not batch.is_control:
             self._cursor = batch.cursor()
             self._left = batch.most_records
         if self._cursor is None:
@@ -126,9 +157,11 @@ class RecordFieldRows:
             batch.end(self._cursor)
             return True
         for record in self._records:
-            kind = control_type(record.key) if batch.is_control else None
-            shown = _NOTHING_SHOWN if self._shown is None else self._shown(record, batch)
-            made.add(self._index, record, kind, shown)
+            found_in = None if self._search is None else self._search(record, batch)
+            if self._search is None or found_in is not None:
+                kind = control_type(record.key) if batch.is_control else None
+                shown = _NOTHING_SHOWN if self._shown is None else self._shown(record, batch)
+                made.add(self._index, record, kind, shown, found_in)
             self._index += 1
             if made.is_full:
                 return False
@@ -156,7 +189,15 @@ class RecordFieldRows:
             batch.is_control,
             batch.delete_horizon_ms,
             batch.crc_ok,
+            self._is_aborted,
         )
+
+    def _aborted(self, batch: RecordBatch) -> bool | None:
+        """Return whether the records of a batch are of an aborted transaction; None if unknown."""
+        if self._fetched is not None and self._fetched.transactions is not None:
+            found: bool | None = self._fetched.transactions.is_aborted(batch)
+            return found
+        return None if batch.is_control or batch.is_transactional else False
 
 
 def add_problem(
@@ -168,11 +209,3 @@ def add_problem(
     """Add a row with a problem and without a record."""
     made.begin((*cells, None, *about, problem))
     made.add_none()
-
-
-def control_type(key: bytes | None) -> str:
-    """Return the type of a control record from its key: a version and a type (KIP-98, KIP-595)."""
-    if key is None or len(key) < 4:
-        return "unknown"
-    number = _control_key(key, 0)[1]
-    return _CONTROL_TYPES[number] if 0 <= number < len(_CONTROL_TYPES) else "unknown"

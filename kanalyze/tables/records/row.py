@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD_COLUMNS",
     "VALUE_COLUMNS",
+    "WHOLE_CAPTURE_COLUMNS",
     "HeaderItem",
     "RecordRow",
     "columns_of_records",
@@ -42,6 +43,20 @@ class HeaderItem(NamedTuple):
     encoding: Annotated[
         str | None, Meaning("string", "of the value: text, base64 or escaped", nullable=True)
     ]
+
+
+def _schema_id(part: str) -> Meaning:
+    text = (
+        f"schema id of the {part} in Confluent's wire format: the byte 0 and a positive number of "
+        f"4 bytes, at its beginning or in the header __{part}_schema_id; other data may begin so "
+        "by chance"
+    )
+    return Meaning("int32", text, nullable=True)
+
+
+def _schema_guid(part: str) -> Meaning:
+    text = f"schema GUID of the {part}, from the header __{part}_schema_id"
+    return Meaning("string", text, nullable=True)
 
 
 class RecordRow(NamedTuple):
@@ -65,7 +80,10 @@ class RecordRow(NamedTuple):
         ),
     ]
     api_name: Annotated[
-        str, Meaning("string", "Produce or Fetch; in Kafka 0.7 also MultiProduce or MultiFetch")
+        str,
+        Meaning(
+            "string", "Produce, Fetch or ShareFetch; in Kafka 0.7 also MultiProduce or MultiFetch"
+        ),
     ]
     client_id: Annotated[str | None, CLIENT_ID]
     topic: Annotated[str | None, TOPIC]
@@ -184,6 +202,75 @@ class RecordRow(NamedTuple):
             nullable=True,
         ),
     ]
+    key_schema_id: Annotated[int | None, _schema_id("key")]
+    value_schema_id: Annotated[int | None, _schema_id("value")]
+    key_schema_guid: Annotated[str | None, _schema_guid("key")]
+    value_schema_guid: Annotated[str | None, _schema_guid("value")]
+    trace_id: Annotated[
+        str | None,
+        Meaning("string", "trace id of the header traceparent (W3C Trace Context)", nullable=True),
+    ]
+    parent_span_id: Annotated[
+        str | None, Meaning("string", "parent id of the header traceparent", nullable=True)
+    ]
+    header_names: Annotated[
+        list[str],
+        Meaning(
+            "list<string>",
+            "names of the headers, in their order; bytes that are not UTF-8 as \\xNN",
+        ),
+    ]
+    is_aborted: Annotated[
+        bool | None,
+        Meaning(
+            "bool",
+            "belongs to an aborted transaction: by the aborted transactions that a read_committed "
+            "Fetch response lists, otherwise by the producer's next control record in the same "
+            "response; null if neither tells, in Produce and ShareFetch, and for control records",
+            nullable=True,
+        ),
+    ]
+    is_acquired: Annotated[
+        bool | None,
+        Meaning(
+            "bool",
+            "ShareFetch: the response gives the record to this consumer; null for others",
+            nullable=True,
+        ),
+    ]
+    delivery_count: Annotated[
+        int | None,
+        Meaning(
+            "int32", "ShareFetch: deliveries of an acquired record, with this one", nullable=True
+        ),
+    ]
+    produced_time_ns: Annotated[
+        int | None,
+        Meaning(
+            "int64",
+            "fetched: time of the packet with the first byte of the Produce request that appended "
+            "the record, by topic, partition and offset; null if the capture does not have that "
+            "request and its response, for compressed message sets (magic 0 and 1), if several "
+            "requests got the offset, or if the batch is forgotten, as the older ones of more than "
+            "262,144 may be",
+            "ns",
+            nullable=True,
+            is_time=True,
+        ),
+    ]
+    delay_ns: Annotated[
+        int | None,
+        Meaning("int64", "fetched: time_ns - produced_time_ns", "ns", nullable=True),
+    ]
+    found_in: Annotated[
+        str | None,
+        Meaning(
+            "string",
+            "with --search: the parts that have the bytes, and the position of the first in each: "
+            "key@0, value@17, header NAME@4",
+            nullable=True,
+        ),
+    ]
 
 
 RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
@@ -192,10 +279,20 @@ RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 VALUE_COLUMNS = frozenset({"key", "key_encoding", "value", "value_encoding", "headers"})
 """Columns with users' data: null or empty unless values are asked for."""
 
+WHOLE_CAPTURE_COLUMNS = frozenset({"produced_time_ns", "delay_ns", "found_in"})
+"""Columns that only ``kanalyze records`` and ``kanalyze.records`` have: they need the requests of
+all connections in order, or a search."""
 
-def columns_of_records(*, values: bool) -> tuple[Column, ...]:
-    """Return the columns of a table of records; with ``values``, also those with users' data."""
-    return tuple(column for column in RECORD_COLUMNS if values or column.name not in VALUE_COLUMNS)
+
+def columns_of_records(*, values: bool, is_table: bool = False) -> tuple[Column, ...]:
+    """Return the columns of records; with ``values``, also those with users' data.
+
+    ``is_table``: without :data:`WHOLE_CAPTURE_COLUMNS`, as in tables of SQL and Spark.
+    """
+    left_out = frozenset() if values else VALUE_COLUMNS
+    if is_table:
+        left_out |= WHOLE_CAPTURE_COLUMNS
+    return tuple(column for column in RECORD_COLUMNS if column.name not in left_out)
 
 
 _PLAIN = [column for column in RECORD_COLUMNS if column.name != "headers"]

@@ -16,6 +16,7 @@ cdef class _PartitionRecords:
     cdef readonly object assigned_offset
     cdef readonly bytes data
     cdef readonly object first_offset
+    cdef public object marked
 
 
 cdef class _PartitionCells:
@@ -33,7 +34,14 @@ cdef class _RequestRows:
     cdef object _offsets
 
     @cython.locals(
-        capture=list, connection=list, number=list, client_id=list, request_packets=list, response_packets=list
+        cells=list,
+        capture=list,
+        connection=list,
+        number=list,
+        broker_ip=list,
+        client_id=list,
+        request_packets=list,
+        response_packets=list,
     )
     cpdef _RequestCells row(self, Py_ssize_t at)
     @cython.locals(
@@ -50,6 +58,7 @@ cdef class _RequestRows:
 
 cdef class _RequestCells:
     cdef tuple connection
+    cdef object broker_ip
     cdef object client_id
     cdef object request_packet
     cdef object response_packet
@@ -80,13 +89,20 @@ cdef class RecordReader:
     cdef object _filter
     cdef object _show
     cdef object _limits
+    cdef object _produced
+    cdef object _search
     cdef dict _layouts
     cdef dict _topic_ids
 
     @cython.locals(place=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
     cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns made)
     @cython.locals(
-        layout=_MessageLayout, body=cython.Py_ssize_t, found=list, known=dict, partitions=list
+        layout=_MessageLayout,
+        body=cython.Py_ssize_t,
+        found=list,
+        known=dict,
+        partitions=list,
+        part=_PartitionRecords,
     )
     cdef list _partitions(self, Exchange exchange, _RecordsMessage place)
     cdef _PartitionRecords _part(self, _RecordsMessage place, dict known, topic, topic_id, partition, bytes records)
@@ -94,12 +110,19 @@ cdef class RecordReader:
     cdef Py_ssize_t _body(self, bytes data, _MessageLayout layout) except -1
     cdef object _topic_id(self, topic_id)
     cdef bint _is_selected(self, _PartitionRecords part) except *
-    cdef RecordFieldRows _field(self, _RecordsMessage place, _PartitionRecords part)
+    cdef RecordFieldRows _field(
+        self, Exchange exchange, _RecordsMessage place, _PartitionRecords part
+    )
+    cdef _fetched(self, Exchange exchange, _RecordsMessage place, _PartitionRecords part)
+    cdef _transactions(self, Exchange exchange, _PartitionRecords part)
+    @cython.locals(message=Message)
+    cdef bint _is_read_committed(self, Exchange exchange) except *
     @cython.locals(part=_PartitionRecords)
     cdef _add_unread(self, _RecordsMessage place, RecordColumns made)
 
 
 cdef _RequestCells _request_cells(row)
+cdef bint _is_metadata(_PartitionRecords part) except *
 cdef dict _by_name(list items)
 cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)
 cdef _RecordsMessage _records_message_07(Exchange exchange, _RequestCells row)

@@ -1,4 +1,4 @@
-"""The rows of records in Produce requests and Fetch responses.
+"""The rows of records in Produce requests, and in Fetch and ShareFetch responses.
 
 In: exchanges whose messages keep their bytes, with their rows. Out: blocks of rows, or
 :class:`RecordRow`. This module must not know packets, nor where rows go.
@@ -26,7 +26,13 @@ from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.tables.columns.block import Lists, RowBlock
 from kanalyze.tables.records.columns import RecordColumns
-from kanalyze.tables.records.field_rows import OF_BATCH, RecordFieldRows, add_problem
+from kanalyze.tables.records.field_rows import (
+    OF_BATCH,
+    FetchedField,
+    RecordFieldRows,
+    add_problem,
+)
+from kanalyze.tables.records.offset_ranges import OffsetRanges
 from kanalyze.tables.records.row import (
     RECORD_COLUMNS,
     VALUE_COLUMNS,
@@ -35,6 +41,7 @@ from kanalyze.tables.records.row import (
     rows_of,
 )
 from kanalyze.tables.records.shown_values import ShownValues
+from kanalyze.tables.records.transactions import Transactions
 from kanalyze.tables.requests.topic_names import topic_id_text
 from kanalyze.tables.row import COLUMNS
 
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.filters import RowFilter
+    from kanalyze.tables.records.offset_ranges import ProducedOffsets
+    from kanalyze.tables.records.search import RecordSearch
     from kanalyze.tables.records.shown_values import ValuesAs
     from kanalyze.tables.row import PartitionItem, Row
 
@@ -60,12 +69,12 @@ __all__ = [
     "has_records",
 ]
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 
 def has_records(api_key: int) -> bool:
     """Return whether the messages of an API have records that are read here."""
-    return api_key in (PRODUCE, FETCH)
+    return api_key in (PRODUCE, FETCH, SHARE_FETCH)
 
 
 class _PartitionRecords:
@@ -74,10 +83,12 @@ class _PartitionRecords:
     Attributes:
         assigned_offset: offset that the broker assigned to the first record; Produce only.
         first_offset: position of the first byte in the log; Fetch of Kafka 0.7 only.
+        marked: aborted transactions of a Fetch, or acquired records of a ShareFetch; None if the
+            response does not have them.
     """
 
     __slots__ = (
-        *("assigned_offset", "data", "error_code", "first_offset", "partition", "topic"),
+        *("assigned_offset", "data", "error_code", "first_offset", "marked", "partition", "topic"),
         "topic_id",
     )
 
@@ -98,6 +109,7 @@ class _PartitionRecords:
         self.assigned_offset = assigned_offset
         self.data = data
         self.first_offset = first_offset
+        self.marked: Any = None
 
 
 class _PartitionCells:
@@ -147,9 +159,11 @@ class _RequestRows:
 
     def row(self, at: int) -> _RequestCells:
         """Return the needed cells of a row."""
-        capture, connection, number, client_id, request_packets, response_packets = self._cells
+        cells = self._cells
+        capture, connection, number, broker_ip, client_id, request_packets, response_packets = cells
         return _RequestCells(
             (capture[at], connection[at], number[at]),
+            broker_ip[at],
             client_id[at],
             request_packets[at],
             response_packets[at],
@@ -173,11 +187,15 @@ class _RequestCells:
         connection: the cells from ``capture`` to ``connection_number``.
     """
 
-    __slots__ = ("_at", "_rows", "client_id", "connection", "request_packet", "response_packet")
+    __slots__ = (
+        *("_at", "_rows", "broker_ip", "client_id", "connection", "request_packet"),
+        "response_packet",
+    )
 
     def __init__(
         self,
         connection: tuple[Any, ...],
+        broker_ip: str,
         client_id: str | None,
         request_packet: int | None,
         response_packet: int | None,
@@ -185,6 +203,7 @@ class _RequestCells:
         at: int,
     ) -> None:
         self.connection = connection
+        self.broker_ip = broker_ip
         self.client_id = client_id
         self.request_packet = request_packet
         self.response_packet = response_packet
@@ -201,7 +220,7 @@ class _RequestCells:
 
 
 _REQUEST_COLUMN_NAMES = (
-    *("capture", "connection", "connection_number", "client_id", "request_packet"),
+    *("capture", "connection", "connection_number", "broker_ip", "client_id", "request_packet"),
     "response_packet",
 )
 _REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLUMN_NAMES]
@@ -211,7 +230,13 @@ _REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLU
 def _request_cells(row: Row) -> _RequestCells:
     connection = (row.capture, row.connection, row.connection_number)
     return _RequestCells(
-        connection, row.client_id, row.request_packet, row.response_packet, row, -1
+        connection,
+        row.broker_ip,
+        row.client_id,
+        row.request_packet,
+        row.response_packet,
+        row,
+        -1,
     )
 
 
@@ -274,9 +299,19 @@ _RESPONSE = Projection.of(
     "Responses.Topic",
     "Responses.TopicId",
     "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.AbortedTransactions",
     "Responses.Partitions.Records",
     raw_records=True,
 )
+_SHARE_RESPONSE = Projection.of(
+    "Responses.TopicId",
+    "Responses.Partitions.PartitionIndex",
+    "Responses.Partitions.Records",
+    "Responses.Partitions.AcquiredRecords",
+    raw_records=True,
+)
+_ISOLATION = Projection.of("IsolationLevel")
+_READ_COMMITTED = 1
 
 
 class RecordReader:
@@ -291,6 +326,8 @@ class RecordReader:
         values_as: ValuesAs | None = None,
         longest_value: int | None = None,
         limits: DecompressionLimits | None = None,
+        produced: ProducedOffsets | None = None,
+        search: RecordSearch | None = None,
     ) -> None:
         """Make a reader.
 
@@ -302,12 +339,17 @@ class RecordReader:
                 values and headers out.
             longest_value: bytes after which keys and values are cut; None to keep all.
             limits: bounds of a decompressed batch; None for the defaults.
+            produced: when records were produced, which the caller keeps up to date; None to leave
+                that out.
+            search: leaves out records in which it finds nothing; None for no search.
         """
         self._catalog = catalog
         self._decoders = decoders
         self._filter = row_filter if row_filter is not None and row_filter.names_items else None
         self._show = None if values_as is None else ShownValues(values_as, longest_value)
         self._limits = limits
+        self._produced = produced
+        self._search = search
         self._layouts: dict[tuple[int, int, int], _MessageLayout] = {}
         self._topic_ids: dict[bytes, str | None] = {}
 
@@ -359,7 +401,7 @@ class RecordReader:
         fields = []
         for part in parts:
             if self._filter is None or self._is_selected(part):
-                fields.append(self._field(place, part))  # noqa: PERF401 - compiled, this is faster
+                fields.append(self._field(exchange, place, part))  # noqa: PERF401 - compiled, this is faster
         return fields
 
     # -- where the records are --------------------------------------------------------------------
@@ -386,13 +428,15 @@ class RecordReader:
         values, _ = layout.decode(data, body, 0, None)
         found: list[_PartitionRecords] = []
         known = None
-        for topic, topic_id, partitions in values[0]:
-            for partition, records in partitions:
+        for topic, topic_id, partitions in _topics(values[0], api_key):
+            for partition, marked, records in partitions:
                 if not records:
                     continue
                 if known is None:
                     known = _by_name(place.row.partitions())
-                found.append(self._part(place, known, topic, topic_id, partition, records))
+                part = self._part(place, known, topic, topic_id, partition, records)
+                part.marked = marked
+                found.append(part)
         return found
 
     def _part(
@@ -421,7 +465,8 @@ class RecordReader:
             layout = _MessageLayout(_HEAD(api_key, api_version), header_version, decode)
         else:
             header_version = catalog.response_header_version(api_key, api_version)
-            decode = self._decoders.get(api_key, "response", version, _RESPONSE)
+            wanted = _RESPONSE if api_key == FETCH else _SHARE_RESPONSE
+            decode = self._decoders.get(api_key, "response", version, wanted)
             layout = _MessageLayout(b"", header_version, decode)
         _remember(self._layouts, (api_key, api_version, version), layout)
         return layout
@@ -443,7 +488,9 @@ class RecordReader:
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def _field(self, place: _RecordsMessage, part: _PartitionRecords) -> RecordFieldRows:
+    def _field(
+        self, exchange: Exchange, place: _RecordsMessage, part: _PartitionRecords
+    ) -> RecordFieldRows:
         """Return the rows of one records field."""
         found: Any = None
         if place.is_kafka07:
@@ -456,9 +503,49 @@ class RecordReader:
             _message_cells(place, part),
             None if self._show is None else self._shown(part),
             part.assigned_offset,
-            place.is_produce,
+            None if place.is_produce else self._fetched(exchange, place, part),
             not (place.is_produce and place.is_kafka07),
+            None if self._search is None else self._searched(part),
         )
+
+    def _fetched(
+        self, exchange: Exchange, place: _RecordsMessage, part: _PartitionRecords
+    ) -> FetchedField:
+        """Return what is known of the records in a response."""
+        produced: list[OffsetRanges] = []
+        transactions, acquired = None, None
+        if not place.is_kafka07:
+            if self._produced is not None:
+                produced = self._produced.find(
+                    place.row.broker_ip, part.topic_id, part.topic, part.partition
+                )
+            if exchange.api_key == FETCH:
+                transactions = self._transactions(exchange, part)
+            else:
+                ranges = ((first, last + 1, times) for first, last, times in part.marked or ())
+                acquired = OffsetRanges(ranges)
+        return FetchedField(transactions, place.message.start_ns, produced, acquired)
+
+    def _transactions(self, exchange: Exchange, part: _PartitionRecords) -> Transactions:
+        aborted = part.marked
+        # Only some brokers send null to a consumer that gets no list.
+        if not aborted and aborted is not None and not self._is_read_committed(exchange):
+            aborted = None
+        return Transactions(RecordSet(part.data, self._limits), aborted)
+
+    def _is_read_committed(self, exchange: Exchange) -> bool:
+        """Return whether a Fetch is known to be ``read_committed``."""
+        message = exchange.request
+        if message is None or message.data is None or message.version is None:
+            return False
+        data = message.data
+        try:
+            decode = self._decoders.get(FETCH, "request", message.version, _ISOLATION)
+            body = parse_request_header(data, 4, len(data), self._catalog).body
+            values, _ = decode(data, body, 0, None)
+        except WireError:
+            return False
+        return bool(values[0] == _READ_COMMITTED)
 
     def _add_unread(self, place: _RecordsMessage, made: RecordColumns) -> None:
         """Add rows for records that cannot be decoded: one per partition, if known."""
@@ -479,22 +566,53 @@ class RecordReader:
         """Return the function that gives the cells from ``key`` to ``headers``, without secrets."""
         show = self._show
         assert show is not None
-        is_metadata = part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
-        if not is_metadata:
+        if not _is_metadata(part):
             return lambda record, _: show(record)
 
         def shown(record: Record, batch: RecordBatch) -> _Cells:
             cells = show(record)
-            if batch.is_control or record.value is None or not holds_credentials(record.value):
+            if not _is_secret(record, batch):
                 return cells
             return (*cells[:2], *_HIDDEN_VALUE, *cells[4:])
 
         return shown
 
+    def _searched(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], str | None]:
+        """Return the function that says where a record has the bytes; secrets are not searched."""
+        search = self._search
+        assert search is not None
+        if not _is_metadata(part):
+            return lambda record, _: search.places(record)
+        return lambda record, batch: search.places(record, with_value=not _is_secret(record, batch))
+
 
 _Cells: TypeAlias = tuple[Any, ...]
 _HIDDEN_VALUE: _Cells = (HIDDEN, "hidden")
 _NO_PARTITION = _PartitionRecords(None, None, None, None, None, b"", None)
+
+
+def _topics(topics: Any, api_key: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield name, id and partitions of topics; a partition is its index, what marks, records."""
+    if api_key == PRODUCE:
+        for topic, topic_id, partitions in topics:
+            yield topic, topic_id, [(index, None, records) for index, records in partitions]
+    elif api_key == FETCH:
+        yield from topics
+    else:
+        for topic_id, partitions in topics:
+            parts = [(index, acquired, records) for index, records, acquired in partitions]
+            yield "", topic_id, parts
+
+
+def _is_metadata(part: _PartitionRecords) -> bool:
+    return part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
+
+
+def _is_secret(record: Record, batch: RecordBatch) -> bool:
+    """Return whether a record of the controllers' metadata log has credentials."""
+    if batch.is_control or record.value is None:
+        return False
+    return holds_credentials(record.value)
 
 
 def _by_name(items: list[Any]) -> dict[Any, Any]:
@@ -510,6 +628,9 @@ def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage 
         return _RecordsMessage(row, exchange.request, "Produce", row.request_packet, True, False)
     if exchange.api_key == FETCH and exchange.response is not None:
         return _RecordsMessage(row, exchange.response, "Fetch", row.response_packet, False, False)
+    if exchange.api_key == SHARE_FETCH and exchange.response is not None:
+        packet = row.response_packet
+        return _RecordsMessage(row, exchange.response, "ShareFetch", packet, False, False)
     return None
 
 

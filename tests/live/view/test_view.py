@@ -299,7 +299,7 @@ def test_a_finding_opens_what_it_means_and_what_repairs_it():
     kind = kind_of_finding(built_in("findings")["slow_broker"])
     assert f"why: {kind.why}" in shown
     assert "repair: Look at that broker" in shown
-    assert "rows: kanalyze requests CAPTURE --client-id \\u001b" in shown
+    assert "rows: kanalyze requests CAPTURE --client-id '\\u001b" in shown
     assert "9 ms  Produce v9" in shown
     assert all(line.isprintable() for line in shown.splitlines())
 

@@ -91,9 +91,39 @@ def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) ->
     ("label", "name"), in_turn(DISORDER, ["tls13-sasl", "tls12-aes256cbc-sha1"])
 )
 def test_so_they_are_in_disorder(label: str, name: str, tmp_path: Path) -> None:
-    file = str(tls_captures.path(name))
-    write(altered(file, label, "seven files"), tmp_path, name)
-    files = sorted(map(str, tmp_path.iterdir()))
+    same_in_disorder(label, name, 0, tmp_path)
+
+
+# What a watcher knows when a record comes depends on the batch, if a hello comes behind it.
+@pytest.mark.parametrize(
+    ("label", "name", "round_number"),
+    [
+        ("blocks shuffled, clock rising", "tls13-sasl", 3),
+        ("blocks shuffled, clock rising", "tls13-sasl", 4),
+        ("blocks shuffled, clock rising", "tls13-key-update", 6),
+        ("a direction shuffled, each with its time", "tls12-aes256cbc-sha1", 2),
+    ],
+)
+def test_so_they_are_with_hellos_behind_other_records(
+    label: str, name: str, round_number: int, tmp_path: Path
+) -> None:
+    same_in_disorder(label, name, round_number, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("round_number", range(1, 13))
+@pytest.mark.parametrize("label", DISORDER)
+@pytest.mark.parametrize("name", FEW)
+def test_so_they_are_in_every_disorder(
+    label: str, name: str, round_number: int, tmp_path: Path
+) -> None:
+    same_in_disorder(label, name, round_number, tmp_path)
+
+
+def same_in_disorder(label: str, name: str, round_number: int, folder: Path) -> None:
+    change = altered(str(tls_captures.path(name)), label, "seven files", round_number=round_number)
+    write(change, folder, name)
+    files = sorted(map(str, folder.iterdir()))
     keys = str(tls_captures.keylog(name))
     found = rebuilt(a_job(3, keylog=keys), files)
     assert found.rows

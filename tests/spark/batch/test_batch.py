@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import json
 import os
 import shutil
@@ -138,8 +140,18 @@ def settled(files: Iterable[Path]) -> None:
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with captures cut into files, some damaged, and files that are none."""
+    """A folder with captures cut into files, some damaged or with faults, and files that are none.
+
+    One broker is down: a client gets nothing but a refusal.
+    """
     folder = tmp_path_factory.mktemp("captures")
+    for name in FAULTS:
+        shutil.copy(path(name), folder)
+    client = ("10.0.0.1", 50_000)
+    syn = segment(flags=SYN, seq=1000, client=client)
+    refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
+    (folder / "down.pcap").write_bytes(pcap_file(timed([syn, refusal])))
+    (folder / "gone.pcap").symlink_to(folder / "nowhere")
     cut(path("groups"), folder, 4)
     cut(path("codecs"), folder, 3)
     whole = path("basics").read_bytes()
@@ -155,7 +167,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def good(captures: Path) -> list[Path]:
-    return [file for file in captures.glob("*.pcap") if file.name != "text.pcap"]
+    return [file for file in captures.glob("*.pcap") if file.name not in ("gone.pcap", "text.pcap")]
 
 
 @pytest.fixture(scope="module")
@@ -163,12 +175,26 @@ def expected(good: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Expe
     return Expected(tmp_path_factory.mktemp("expected"), good)
 
 
+class Once(NamedTuple):
+    """One run."""
+
+    out: Path
+    err: str
+
+
 @pytest.fixture(scope="module")
-def once(spark: object, captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that one run wrote; not to be changed."""
+def one_run(spark: object, captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """A run over all captures; what it wrote is not to be changed."""
     out = tmp_path_factory.mktemp("archive") / "out of one run"
-    assert main(["batch", "--buckets", "3", str(captures), "--out", str(out)]) == 0
-    return out
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        assert main(["batch", "--buckets", "3", str(captures), "--out", str(out)]) == 0
+    return Once(out, err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def once(one_run: Once) -> Path:
+    """The folder that one run wrote; not to be changed."""
+    return one_run.out
 
 
 def test_rows_are_those_of_one_process(once, expected):
@@ -207,8 +233,21 @@ def test_rows_are_by_day_and_hour(once):
 def test_the_report_is_that_of_one_process(once, expected):
     found = report(once)
     unreadable = found["quality"]["anomalies"].pop("capture_unreadable")
-    assert unreadable == {"count": 1, "bytes": 0}
+    assert unreadable == {"count": 2, "bytes": 0}
     assert found == expected.report
+    assert found["quality"]["refused_by"]["10.0.0.2:9092"] == 1
+
+
+def test_findings_are_those_of_one_process(once, expected):
+    found = report(once)
+    assert found["findings"] == expected.report["findings"]
+    assert "findings_left_out" not in found
+    assert {each["name"] for each in found["findings"]} >= set(FAULTS.values())
+
+
+def test_captures_that_cannot_be_read_are_told(one_run, captures):
+    told = f"kanalyze: left out: 2 captures, such as {captures}/gone.pcap: no such file"
+    assert told in one_run.err
 
 
 @pytest.mark.long
@@ -223,22 +262,10 @@ def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
     assert report(growing.out) == Expected(tmp_path, growing.folder.iterdir()).report
 
 
-def test_findings_are_those_of_one_process(run, tmp_path):
-    faults = [path(name) for name in FAULTS]
-    out = tmp_path / "out"
-    assert run(*faults, "--out", out).status == 0
-    found, expected = report(out), Expected(tmp_path, faults)
-    for table, of_one in expected.tables.items():
-        assert rows(out, table) == of_one
-    assert found == expected.report
-    assert "findings_left_out" not in found
-    assert {each["name"] for each in found["findings"]} >= set(FAULTS.values())
-
-
 HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
 
 
-def test_queries_and_thresholds_are_those_of_a_user(run, tmp_path):
+def test_queries_thresholds_and_filters_are_those_of_a_user(run, tmp_path):
     folder = tmp_path / "queries"
     folder.mkdir()
     members = "SELECT * FROM groups JOIN requests USING (request_id)"
@@ -251,16 +278,21 @@ def test_queries_and_thresholds_are_those_of_a_user(run, tmp_path):
         f"{HEAD.format('Records')}-- tables: records\n"
         "SELECT 'x' AS what, 1 AS weight FROM records LIMIT 1\n"
     )
+    apis = ["Heartbeat", "JoinGroup", "Produce"]
     given = ["--queries", folder, "--threshold", "growing_lag.least_records=1000000"]
+    given += [word for api in apis for word in ("--api", api)]
     out, capture = tmp_path / "out", path("fault-lag")
     assert run(capture, "--out", out, *given).status == 0
     told = ["report", *map(str, given), "--json", str(tmp_path / "one.json"), str(capture)]
     assert main(told) == 0
-    expected = json.loads((tmp_path / "one.json").read_text())["findings"]
+    of_one = json.loads((tmp_path / "one.json").read_text())
+    expected = of_one["findings"]
     assert [each["name"] for each in expected] == ["members", "of_records"]
     found = report(out)
     assert found["findings"] == [each for each in expected if each["name"] != "of_records"]
-    assert found["findings_left_out"] == ["of_records"]
+    assert found["findings_left_out"] == sorted(["of_records", *of_one["findings_left_out"]])
+    assert found["filter"] == {"api": apis}
+    assert {row["api_name"] for row in dicts(out, "requests")} == set(apis)
 
 
 @pytest.mark.long
@@ -274,7 +306,8 @@ def test_anomalies_tell_what_is_wrong_with_files(once, captures, expected):
     found = rows(once, "anomalies")
     more = found - expected.anomalies
     assert not expected.anomalies - found
-    (row,) = more.elements()
+    of_link, row = sorted(more.elements(), key=lambda row: "text.pcap" in row)
+    assert "gone.pcap: no such file" in of_link
     text = captures / "text.pcap"
     assert repr("capture_unreadable") in row
     assert f"'capture': {str(text)!r}" in row
@@ -328,29 +361,17 @@ def test_the_same_again_replaces_what_was_there(run, captures, out):
     assert all("/run-000002-" in name for name in names(out))
 
 
-def test_a_link_to_what_is_gone_and_a_broker_that_is_down_are_told(run, tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    client = ("10.0.0.1", 50_000)
-    syn = segment(flags=SYN, seq=1000, client=client)
-    refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
-    (folder / "down.pcap").write_bytes(pcap_file(timed([syn, refusal])))
-    (folder / "gone.pcap").symlink_to(folder / "nowhere")
-    ran = run(folder, "--out", tmp_path / "out", "--json", tmp_path / "report.json")
-    assert ran.status == 0
-    assert f"left out: 1 capture, such as {folder}/gone.pcap: no such file" in ran.err
-    quality = report(tmp_path)["quality"]
-    assert quality["refused_by"] == {"10.0.0.2:9092": 1}
-    assert quality["anomalies"] == {"capture_unreadable": {"bytes": 0, "count": 1}}
-
-
-def test_other_captures_are_refused_until_asked_for(run, out, tmp_path):
+def test_other_captures_are_refused(run, out):
     before = everything(out)
     ran = run(path("mock"), "--out", out)
     assert ran.status == 2
     assert ran.err.count("\n") == 1
     assert "has rows of captures that are not among these, such as" in ran.err
     assert everything(out) == before
+
+
+@pytest.mark.long  # with a checkpoint it is tried below
+def test_other_captures_replace_what_was_there(run, out, tmp_path):
     assert run(path("mock"), "--out", out, "--replace").status == 0
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
 
@@ -475,44 +496,11 @@ def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_pa
     assert rows(growing.out) == Expected(tmp_path, found).requests
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
-def test_an_archive_that_grows_has_in_the_end_what_one_run_has(run, growing, tmp_path):
-    growing.add(0, 1)
-    assert run(*growing.arguments).status == 0
-    first = rows(growing.out)
-    assert first
-    growing.add(2, 3)
-    assert run(*growing.arguments).status == 0
-    assert not first - rows(growing.out)
-    before = everything(tmp_path)
-    ran = run(*growing.arguments, "--json", "-")
-    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
-    assert json.loads(ran.out) == report(growing.out)
-    assert everything(tmp_path) == before
-    growing.add(4, 5)
-    assert run(*growing.arguments, "--finish").status == 0
-    expected = Expected(tmp_path, growing.folder.iterdir())
-    for table, of_one in expected.tables.items():
-        assert rows(growing.out, table) == of_one
-    assert report(growing.out) == expected.report
-    assert {name.name for name in growing.state.glob("run-*")} == {"run-000003"}
-    assert run(*growing.arguments).status == 0
-    shutil.copy(path("mock"), growing.folder / "mock.pcap")
-    settled(growing.folder.iterdir())
-    ran = run(*growing.arguments)
-    assert ran.status == 2
-    assert "the archive was finished before 1 capture came; --replace begins anew" in ran.err
-
-
-@pytest.mark.usefixtures("few_findings")
-@pytest.mark.parametrize(
-    "operations",
-    [["move"], pytest.param(["write_record", "move"], marks=pytest.mark.long)],
-    ids=str,
-)
-def test_runs_that_are_killed_add_and_lose_nothing(operations, run, growing, tmp_path, monkeypatch):
+def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monkeypatch):
     growing.add(0, 1, 2)
-    for operation in operations:
+    for operation in ("write_record", "move"):
         kill(monkeypatch, operation, 1 if operation == "move" else 0)
         with pytest.raises(Killed):
             run(*growing.arguments)
@@ -531,7 +519,7 @@ def begun(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Growing:
     base = tmp_path_factory.mktemp("begun")
     for name in ("aside", "folder"):
         (base / name).mkdir()
-    files = cut(path("mock"), base / "aside", 2)
+    files = cut(path("groups"), base / "aside", 4, seed=3)
     settled(files)
     growing = Growing(files, base / "folder", base / "out", base / "state")
     growing.add(0)
@@ -548,16 +536,69 @@ def archive(begun: Growing, tmp_path: Path) -> Growing:
     return begun._replace(out=out, state=state)
 
 
-def go_on(run: Any, archive: Growing, *more: object) -> Ran:
-    """Run it with one more capture than the first time."""
-    ran: Ran = run("--buckets", 2, archive.files[1], *archive.arguments, *more)
+def go_on(run: Any, archive: Growing, *more: object, upto: int = 2) -> Ran:
+    """Run it with more captures than the first time."""
+    ran: Ran = run("--buckets", 2, *archive.files[1:upto], *archive.arguments, *more)
     return ran
 
 
 @pytest.mark.usefixtures("few_findings")
-def test_a_file_that_has_changed_is_left_out_and_told_of_once(run, archive, tmp_path):
-    folder = tmp_path / "changed"
-    folder.mkdir()
+@pytest.mark.parametrize("is_killed", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_an_archive_that_grows_has_in_the_end_what_one_run_has(
+    is_killed, run, archive, tmp_path, monkeypatch
+):
+    """Also if a run is killed while it moves its files: the next one completes it, and goes on."""
+    first = rows(archive.out)
+    assert first
+    if is_killed:
+        kill(monkeypatch, "move", 1)
+        with pytest.raises(Killed):
+            go_on(run, archive, upto=3)
+        monkeypatch.undo()
+    else:
+        assert go_on(run, archive, upto=3).status == 0
+        assert not first - rows(archive.out)
+        before = everything(tmp_path)
+        ran = go_on(run, archive, "--json", "-", upto=3)
+        assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
+        assert json.loads(ran.out) == report(archive.out)
+        assert everything(tmp_path) == before
+    ran = go_on(run, archive, "--finish", upto=4)
+    assert ran.status == 0
+    assert ("run 2 had been interrupted, and is complete now" in ran.err) == is_killed
+    expected = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
+    for table, of_one in expected.tables.items():
+        assert rows(archive.out, table) == of_one
+    assert report(archive.out) == expected.report
+    assert {name.name for name in archive.state.glob("run-*")} == {"run-000003"}
+    numbers = {name.split("/run-")[1][:6] for name in names(archive.out)}
+    assert numbers == {"000001", "000002", "000003"}
+    before = everything(tmp_path)
+    ran = go_on(run, archive, "--json", "-", upto=4)
+    assert (ran.status, ran.err) == (0, "kanalyze: no new captures\n")
+    assert json.loads(ran.out) == report(archive.out)
+    assert everything(tmp_path) == before
+    mock = tmp_path / "mock.pcap"
+    shutil.copy(path("mock"), mock)
+    settled([mock])
+    ran = go_on(run, archive, mock, upto=4)
+    assert ran.status == 2
+    assert "the archive was finished before 1 capture came; --replace begins anew" in ran.err
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_changed_files_are_left_out_and_files_that_were_just_written_wait(run, archive, tmp_path):
+    fresh = tmp_path / "fresh.pcap"
+    shutil.copy(archive.files[1], fresh)
+    arguments = ["--buckets", 2, fresh, *archive.arguments]
+    # However long it takes until it is looked at.
+    os.utime(fresh, (time.time() + 3600, time.time() + 3600))
+    ran = run(*arguments)
+    assert ran.status == 0
+    assert f"may still be written: 1 capture, such as {fresh}\n" in ran.err
+    assert "no new captures" in ran.err
+    os.utime(fresh)
+
     (file,) = archive.folder.iterdir()
     # The same identity: what is there now is longer.
     data = file.read_bytes()
@@ -565,16 +606,17 @@ def test_a_file_that_has_changed_is_left_out_and_told_of_once(run, archive, tmp_
     try:
         file.write_bytes(data + bytes(40))
         settled([file])
-        ran = run("--buckets", 2, *archive.arguments)
+        ran = run(*arguments, "--settle", 0)
         assert ran.status == 0
         assert f"kanalyze: {file}: has changed since it was read: left out\n" in ran.err
-        assert rows(archive.out) == before
+        assert not before - rows(archive.out)
         (told,) = (row for row in rows(archive.out, "anomalies") if "has changed" in row)
         assert f"({len(data)} B then, {len(data) + 40} B now): left out" in told
-        quality = report(archive.out)["quality"]
-        assert quality["anomalies"]["capture_unreadable"]["count"] == 1
+        found = report(archive.out)
+        assert found["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
+        assert str(fresh) in found["capture"]["captures"]
         after = everything(archive.out)
-        assert run("--buckets", 2, *archive.arguments).err == "kanalyze: no new captures\n"
+        assert run(*arguments, "--settle", 0).err == "kanalyze: no new captures\n"
         assert everything(archive.out) == after
     finally:
         file.write_bytes(data)
@@ -592,22 +634,6 @@ def test_a_file_may_change_after_the_archive_was_finished(run, growing):
     assert rows(growing.out) == before
     assert len([row for row in rows(growing.out, "anomalies") if "text.pcap" in row]) == 2
     assert run(*growing.arguments).err == "kanalyze: no new captures\n"
-
-
-@pytest.mark.usefixtures("few_findings")
-def test_files_that_were_just_written_wait(run, archive, tmp_path):
-    fresh = tmp_path / "fresh.pcap"
-    shutil.copy(archive.files[1], fresh)
-    arguments = ["--buckets", 2, fresh, *archive.arguments]
-    # However long it takes until it is looked at.
-    os.utime(fresh, (time.time() + 3600, time.time() + 3600))
-    ran = run(*arguments)
-    assert ran.status == 0
-    assert f"may still be written: 1 capture, such as {fresh}\n" in ran.err
-    assert "no new captures" in ran.err
-    os.utime(fresh)
-    assert run(*arguments, "--settle", 0).status == 0
-    assert str(fresh) in report(archive.out)["capture"]["captures"]
 
 
 def test_a_damaged_checkpoint_is_one_line(run, archive):
@@ -755,21 +781,6 @@ def test_nothing_but_files_that_are_no_captures(run, tmp_path):
     assert "left out: 1 capture, such as" in ran.err
     assert len(rows(tmp_path / "out", "anomalies")) == 1
     assert report(tmp_path / "out")["totals"]["rows"] == 0
-
-
-@pytest.mark.usefixtures("few_findings")
-def test_filters_hold(run, tmp_path):
-    out = tmp_path / "out"
-    given = ["--api", "Heartbeat", "--client-ip", "127.0.0.0/8"]
-    assert run(path("groups"), "--out", out, *given).status == 0
-    found = [
-        row
-        for name in names(out)
-        if name.startswith("requests")
-        for row in pq.ParquetFile(out / name).read().to_pylist()
-    ]
-    assert found
-    assert {row["api_name"] for row in found} == {"Heartbeat"}
 
 
 @pytest.mark.long

@@ -28,7 +28,8 @@ from kanalyze.spark.source.readers import (
     partitions_of,
     read_partition,
 )
-from kanalyze.tables.records.rows import RECORD_COLUMNS, VALUE_COLUMNS, RecordReader, has_records
+from kanalyze.tables.records.row import columns_of_records
+from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.requests.topic_names import topic_id_text
 from tests.support import topic_ids as t
 from tests.support.captures import path
@@ -113,11 +114,10 @@ def test_records_are_those_of_the_command(values):
         for batch in reader.row_batches(pairs)
         for row in batch
     ]
-    names = [c.name for c in RECORD_COLUMNS if values or c.name not in VALUE_COLUMNS]
+    columns = columns_of_records(values=values, is_table=True)
     found = rows(capture, table="records", numPartitions="2", values=str(values))
     assert found
-    assert [list(row) for row in found[:1]] == [names]
-    columns = [c for c in RECORD_COLUMNS if c.name in names]
+    assert [list(row) for row in found[:1]] == [[column.name for column in columns]]
     assert counted(found) == counted(BatchMaker(columns).of_rows(expected).to_pylist())
 
 

@@ -46,10 +46,11 @@ def packets_of(name: str) -> tuple[Packet, ...]:
     return tuple(read_packets(path.read_bytes()))
 
 
-def altered(name: str, *transformations: str) -> Altered:
-    """Apply transformations, by their names, to a capture."""
+def altered(name: str, *transformations: str, round_number: int = 0) -> Altered:
+    """Apply transformations, by their names, to a capture: in another way in each round."""
     steps = [(step, (TRANSFORMATIONS | BEYOND)[step]) for step in transformations]
-    return apply(list(packets_of(name)), steps, name)
+    seed = Path(name).name + (f" {round_number}" if round_number else "")
+    return apply(list(packets_of(name)), steps, seed)
 
 
 def combination(name: str, round_number: int = 0) -> tuple[str, ...]:

@@ -57,8 +57,8 @@ def test_every_field_of_a_row_is_a_column() -> None:
     assert all(column.meaning for column in RECORD_COLUMNS)
 
 
-def test_produce_and_fetch_have_records() -> None:
-    assert [key for key in range(95) if has_records(key)] == [0, 1]
+def test_produce_fetch_and_share_fetch_have_records() -> None:
+    assert [key for key in range(95) if has_records(key)] == [0, 1, 78]
 
 
 def test_a_produced_record_is_where_the_response_says() -> None:
@@ -103,8 +103,50 @@ def test_a_produced_record_is_where_the_response_says() -> None:
         delete_horizon_ms=None,
         crc_ok=True,
         problem=None,
+        key_schema_id=None,
+        value_schema_id=None,
+        key_schema_guid=None,
+        value_schema_guid=None,
+        trace_id=None,
+        parent_span_id=None,
+        header_names=[],
+        is_aborted=None,
+        is_acquired=None,
+        delivery_count=None,
+        produced_time_ns=None,
+        delay_ns=None,
+        found_in=None,
     )
     assert [record.offset for record in found] == [500, 501, 502, 503, 504]
+
+
+@pytest.mark.parametrize("values_as", [None, "base64"])
+def test_schemas_and_traces_are_read_with_and_without_values(values_as) -> None:
+    trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = [("a", None), ("traceparent", trace), ("__key_schema_id", b"\1" + bytes(range(16)))]
+    items = [
+        (0, TIME_MS, b"\0\0\0\0\7k", b"\0\0\1\0\0v", []),
+        (1, TIME_MS, b"k", b"v", headers),
+        (2, TIME_MS, None, None, []),
+    ]
+    for made in (produced({PLACE: batch_of(items)}), fetched({PLACE: batch_of(items)})):
+        first, second, last = rows_of(made, values_as=values_as)
+        assert (first.key_schema_id, first.value_schema_id) == (7, 65536)
+        assert (first.trace_id, first.header_names) == (None, [])
+        assert second.trace_id == "0af7651916cd43dd8448eb211c80319c"
+        assert second.parent_span_id == "b7ad6b7169203331"
+        assert second.key_schema_guid == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+        assert (second.key_schema_id, second.value_schema_guid) == (None, None)
+        assert second.header_names == ["a", "traceparent", "__key_schema_id"]
+        assert (last.key_schema_id, last.value_schema_id, last.header_names) == (None, None, [])
+
+
+def test_names_of_many_headers_fill_a_block() -> None:
+    items = [(n, TIME_MS, None, None, [("h" * 9, None)] * 1000) for n in range(100)]
+    reader = RecordReader(CATALOG, DECODERS)
+    rows = list(reader.row_batches([fetched({PLACE: batch_of(items)})]))
+    assert len(rows) > 1
+    assert {len(row.header_names) for batch in rows for row in batch} == {1000}
 
 
 def test_without_an_assigned_offset_a_produced_record_has_none() -> None:
@@ -143,7 +185,7 @@ def test_only_records_of_the_selected_topics_are_given() -> None:
 
 
 def test_keys_and_values_are_left_out_unless_requested() -> None:
-    found = shown(b"secret", b"secret", [("secret", b"secret")], values_as=None)
+    found = shown(b"secret", b"secret", [("h", b"secret")], values_as=None)
     assert "secret" not in str(found)
     assert (found.key_bytes, found.value_bytes, found.header_count) == (6, 6, 1)
 

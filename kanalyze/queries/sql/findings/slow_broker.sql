@@ -7,21 +7,74 @@
 -- parameter least_ratio = 3: minimum ratio to the 99th percentile of the others
 -- parameter least_requests = 100: minimum number of requests of the API to it
 -- parameter least_latency_ms = 5: minimum of its 99th percentile in ms
-WITH of_brokers AS (
+-- Times are counted in bins, as in `quantiles`: a list of all times would be in memory at once.
+WITH times AS (
     SELECT
         api_name,
         broker_ip,
         broker_port,
-        count(*) AS requests,
-        percentile_disc(0.99) WITHIN GROUP (ORDER BY coalesce(broker_time_ns, work_latency_ns))
-            AS p99_ns,
+        coalesce(broker_time_ns, work_latency_ns) AS time_ns,
+        request_start_ns,
+        request_packet
+    FROM measured
+    WHERE work_latency_ns IS NOT NULL
+),
+binned AS (
+    SELECT
+        api_name,
+        broker_ip,
+        broker_port,
+        CAST(sign(time_ns) * floor(ln(abs(time_ns) + 1) * 252) AS INTEGER) AS bin,
+        count(*) AS many,
+        min(time_ns) AS lowest,
+        max(time_ns) AS highest,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
-    FROM measured
-    WHERE work_latency_ns IS NOT NULL
+    FROM times
+    GROUP BY
+        api_name,
+        broker_ip,
+        broker_port,
+        CAST(sign(time_ns) * floor(ln(abs(time_ns) + 1) * 252) AS INTEGER)
+),
+ranked AS (
+    SELECT
+        *,
+        CAST(sum(many) OVER up_to_bin AS BIGINT) AS up_to,
+        CAST(sum(many) OVER all_bins AS BIGINT) AS of_all
+    FROM binned
+    WINDOW
+        up_to_bin AS (
+            PARTITION BY api_name, broker_ip, broker_port
+            ORDER BY bin
+            ROWS UNBOUNDED PRECEDING
+        ),
+        all_bins AS (
+            PARTITION BY api_name, broker_ip, broker_port
+            ORDER BY bin
+            ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+        )
+),
+of_brokers AS (
+    SELECT
+        api_name,
+        broker_ip,
+        broker_port,
+        CAST(sum(many) AS BIGINT) AS requests,
+        max(
+            CASE
+                WHEN (of_all * 99 + 99) // 100 = up_to - many + 1 THEN lowest
+                WHEN (of_all * 99 + 99) // 100 = up_to THEN highest
+                ELSE lowest + (highest - lowest) // 2
+            END
+        ) FILTER (WHERE (of_all * 99 + 99) // 100 BETWEEN up_to - many + 1 AND up_to) AS p99_ns,
+        min(first_time_ns) AS first_time_ns,
+        max(last_time_ns) AS last_time_ns,
+        min(first_packet) AS first_packet
+    FROM ranked
     GROUP BY api_name, broker_ip, broker_port
-    HAVING count(*) >= $least_requests
+    HAVING sum(many) >= $least_requests
 ),
 compared AS (
     SELECT

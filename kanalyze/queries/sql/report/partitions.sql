@@ -4,10 +4,21 @@
 WITH sides AS (
     SELECT
         topic,
+        topic_id,
+        "partition",
+        is_produce,
+        requests,
+        0 AS records,
+        0 AS bytes,
+        CAST(NULL AS BIGINT) AS high_watermark
+    FROM partition_requests
+    UNION ALL
+    SELECT
+        topic,
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
         "partition",
         api_name IN ('Produce', 'MultiProduce') AS is_produce,
-        count(DISTINCT request_id) AS requests,
+        0 AS requests,
         coalesce(sum(record_count), 0) AS records,
         coalesce(sum(record_bytes), 0) AS bytes,
         max(high_watermark) AS high_watermark

@@ -4,7 +4,6 @@
 -- `..._known` is false if there were records whose number is unknown.
 WITH parts AS (
     SELECT
-        request_id,
         topic,
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
         api_name IN ('Produce', 'MultiProduce') AS is_produce,
@@ -17,15 +16,6 @@ WITH parts AS (
             AND (api_name IN ('Produce', 'MultiProduce') OR status <> 'unanswered') AS is_uncounted
     FROM partitions
     WHERE api_name IN ('Produce', 'MultiProduce', 'Fetch', 'MultiFetch', 'ShareFetch')
-),
-asked AS (
-    SELECT
-        topic,
-        topic_id,
-        is_produce,
-        count(DISTINCT request_id) AS requests
-    FROM parts
-    GROUP BY topic, topic_id, is_produce
 ),
 alike AS (
     SELECT
@@ -77,7 +67,7 @@ lines AS (
         0 AS unanswered_records,
         0 AS one_way_records,
         0 AS errors
-    FROM asked
+    FROM topic_requests
     UNION ALL
     SELECT
         topic,

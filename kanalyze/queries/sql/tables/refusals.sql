@@ -1,5 +1,7 @@
 -- Error codes in responses by code, API, client and topic: when, how often, in bursts.
 --
+-- kept: several findings read it.
+--
 -- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
 -- client; one response may have a code for several partitions. `refused_text` and `span_text` say
 -- the same in words, for findings.

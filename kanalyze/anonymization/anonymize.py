@@ -1,0 +1,254 @@
+"""Two passes over captures: what stands in place of each message, then the packets. Begin here.
+
+In: captures, a key. Out: a pcapng file that says nothing of whose traffic it was. This module must
+not know the command line.
+
+    captures -> exchanges -> pieces of streams;  captures -> PacketBatch -> pcapng
+
+Names and addresses become stand-ins of the same length (:mod:`.stand_ins`), records and secrets are
+blanked (:mod:`.messages`, :mod:`.rules`), headers of packets are written anew (:mod:`.packets`).
+What nobody read is blank: TLS, other protocols, bytes between messages. A byte that was sent again
+is the same again, for it is found by its place in the stream. Names of interfaces, comments, names
+of hosts and secrets beside the packets are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from kanalyze.anonymization.collection import Collection
+from kanalyze.anonymization.messages import MessageAnonymizer
+from kanalyze.anonymization.packets import PacketAnonymizer
+from kanalyze.anonymization.stand_ins import StandIns, new_key
+from kanalyze.anonymization.streams import StreamPieces, StreamPlaces, StreamRanges
+from kanalyze.capture.formats.pcapng_encoder import (
+    PacketBlocks,
+    interface_description,
+    numbered,
+    section_header,
+)
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.codec.projection import Projection
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
+from kanalyze.model.packets import PacketBatch
+from kanalyze.runtime.analysis_inputs import AnalysisInputs
+from kanalyze.runtime.settings import broker_side
+from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kanalyze.capture.merge import MergedCaptures
+    from kanalyze.export.files import OutputFile
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.runtime.analysis_inputs import CaptureInput
+
+__all__ = ["Anonymization", "Anonymized", "key_of"]
+
+_NOTHING: Final = Projection.of()
+_SALT: Final = b"kanalyze anonymize"
+_COST: Final = 1 << 14
+_KEY_BYTES: Final = 32
+
+
+class Anonymized(NamedTuple):
+    """What was written."""
+
+    packets: int
+    connections: int
+    """Connections of Kafka."""
+    messages: int
+    """Requests and responses."""
+    unread_messages: int
+    """Messages whose body could not be read: it is blank as a whole."""
+    unread_batches: int
+    """Batches of records, of messages that were read, that are blank as a whole."""
+
+
+def key_of(text: bytes | None) -> bytes:
+    """Return the key that a text stands for; a random one for None.
+
+    It takes a while, so that short texts are not guessed quickly. Raises UsageError for no text.
+    """
+    if text is None:
+        return new_key()
+    if not text.strip():
+        raise UsageError("the key is empty")
+    return hashlib.scrypt(text, salt=_SALT, n=_COST, r=8, p=1, dklen=_KEY_BYTES)
+
+
+class Anonymization:
+    """Makes captures anonymous: :meth:`run`, once."""
+
+    def __init__(
+        self,
+        captures: Sequence[CaptureInput],
+        key: bytes,
+        *,
+        strips_records: bool = False,
+        ports: Sequence[int] = (),
+        catalog: Catalog | None = None,
+        max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        leave_out: Callable[[Anomaly], object] | None = None,
+    ) -> None:
+        """Check the settings; nothing is opened yet.
+
+        Args:
+            captures: the inputs; several become one capture, in the order of their times.
+            key: 32 bytes; the same key gives the same stand-ins.
+            strips_records: leave out the records at the end of packets, as a snap length does.
+            ports: as in :class:`~kanalyze.runtime.pipeline.Analysis`, as the following.
+            catalog: see there.
+            max_memory_bytes: see there.
+            leave_out: see there.
+
+        Raises:
+            UsageError: a port or the memory is invalid.
+        """
+        self._inputs = AnalysisInputs(captures, None, leave_out)
+        self._catalog = Catalog() if catalog is None else catalog
+        self._stand_ins = StandIns(key)
+        self._strips_records = strips_records
+        self._is_broker = broker_side(ports, ())
+        self._memory = MemoryBounds.of(max_memory_bytes)
+        self._again: MergedCaptures | None = None
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all: each capture is read twice."""
+        done, total = self._inputs.progress
+        again = self._again  # read once: a progress bar calls this from another thread
+        if again is not None:
+            done += again.progress[0]
+        return done, None if total is None else 2 * total
+
+    def run(self, output: Callable[[], OutputFile]) -> Anonymized:
+        """Write the capture.
+
+        Args:
+            output: opens the file.
+
+        Raises:
+            UsageError: a capture can be read only once, such as standard input.
+            CaptureError: a capture is missing or cannot be read.
+            OSError: the file, or the temporary one beside it, cannot be written.
+        """
+        captures = self._inputs.open()
+        self._again = self._inputs.open_again()
+        if self._again is None:
+            raise UsageError("anonymize reads captures twice: save what comes through a pipe first")
+        with self._again, output() as file:
+            folder = None if file.partial is None else file.partial.parent
+            with TemporaryFile(dir=folder) as spilled:
+                pieces, places = StreamPieces(spilled), StreamPlaces()
+                records = StreamRanges()
+                messages = MessageAnonymizer(self._catalog, self._stand_ins)
+                found = Collection(messages, self._stand_ins, pieces, places, records)
+                for _, events in self._stages().run(captures):
+                    found.add(events)
+                for each in (pieces, places, records):
+                    each.sort()
+                payloads = _Payloads(pieces, places, records if self._strips_records else None)
+                packets = _write(self._again, payloads, self._stand_ins, file.file)
+                pieces.close()
+        return Anonymized(
+            packets=packets,
+            connections=found.connections,
+            messages=found.message_count,
+            unread_messages=found.unread_messages,
+            unread_batches=messages.records.blanked_batches,
+        )
+
+    def _stages(self) -> Stages:
+        reader = MessageReader(self._catalog, Decoders(self._catalog), lambda *_: _NOTHING)
+        return Stages(
+            reader,
+            self._catalog,
+            is_broker=self._is_broker,
+            keep=lambda _: True,
+            memory=self._memory,
+        )
+
+
+class _Payloads:
+    """What stands in place of the payload of each packet."""
+
+    def __init__(
+        self, pieces: StreamPieces, places: StreamPlaces, records: StreamRanges | None
+    ) -> None:
+        self._pieces = pieces
+        self._places = places
+        self._records = records
+        self.packet = 0
+        """Number of the packet that is asked about next."""
+        self.kept_bytes: int | None = None
+        """How much of the payload asked about last is not left out; None for all."""
+
+    def begin(self, packet: int) -> None:
+        """Go to the packet of a number."""
+        self.packet, self.kept_bytes = packet, None
+
+    def payload(
+        self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
+    ) -> bytes | None:
+        """See :class:`~kanalyze.anonymization.packets.Payloads`."""
+        place = self._places.find(source, destination, ports, sequence, self.packet)
+        if place is None:
+            return None
+        if self._records is not None:
+            self.kept_bytes = self._records.without_end(*place, length)
+        return self._pieces.read(*place, length)
+
+
+def _write(
+    captures: MergedCaptures, payloads: _Payloads, stand_ins: StandIns, file: BinaryIO
+) -> int:
+    """Write the packets of captures; return how many."""
+    anonymizer = PacketAnonymizer(stand_ins, payloads)
+    interfaces: dict[int, int] = {}
+    file.write(section_header())
+    written = 0
+    for batch in captures.batches():
+        made = _anonymous_batch(batch, anonymizer, payloads)
+        blocks = PacketBlocks(made, {})
+        new = [each for each in blocks.link_types if each not in interfaces]
+        file.writelines(interface_description(link_type) for link_type in new)
+        interfaces |= numbered(new, len(interfaces))
+        file.write(blocks.encoded(interfaces))
+        written += len(made)
+    return written
+
+
+def _anonymous_batch(
+    batch: PacketBatch, anonymizer: PacketAnonymizer, payloads: _Payloads
+) -> PacketBatch:
+    """Return the packets of a batch without names, addresses and contents."""
+    buffer = batch.buffer
+    packets: list[bytearray] = []
+    offsets, captured = array("q"), array("q")
+    at = 0
+    columns = batch.number, batch.offset, batch.captured_bytes, batch.wire_bytes, batch.link_type
+    for number, offset, size, wire_bytes, link_type in zip(*columns, strict=True):
+        payloads.begin(number)
+        made = anonymizer.packet(link_type, bytes(buffer[offset : offset + size]), wire_bytes)
+        if payloads.kept_bytes is not None:
+            del made[anonymizer.payload_at + payloads.kept_bytes :]
+        packets.append(made)
+        offsets.append(at)
+        captured.append(len(made))
+        at += len(made)
+    return PacketBatch(
+        memoryview(b"".join(packets)),
+        batch.number,
+        batch.time_ns,
+        offsets,
+        captured,
+        batch.wire_bytes,
+        batch.link_type,
+    )

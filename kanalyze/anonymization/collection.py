@@ -1,0 +1,226 @@
+"""From exchanges to the bytes that stand in their place.
+
+In: events of a pass over captures in which messages keep their bytes. Out: pieces of streams
+(:mod:`.streams`), and which connections they are of. This module must not know packets.
+
+A message of which bytes are missing is made anonymous up to where it cannot be read. Of one that
+was not kept at all, only what its exchange says is written: its size, and the header. SASL tokens
+that are no messages (Kafka before 1.0) are written anew, in the form of their mechanism.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.anonymization.tokens import raw_token
+
+if TYPE_CHECKING:
+    from kanalyze.anonymization.messages import AnonymousMessage, MessageAnonymizer
+    from kanalyze.anonymization.stand_ins import StandIns
+    from kanalyze.anonymization.streams import StreamPieces, StreamPlaces, StreamRanges
+    from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.model.streams import TokenBytes
+    from kanalyze.model.tcp import TcpConnection
+    from kanalyze.runtime.stages import BatchEvents
+
+__all__ = ["Collection"]
+
+_PREFIX_BYTES: Final = 4
+_SASL_HANDSHAKE: Final = 17
+_ENVELOPE: Final = 58
+_MOST_CLIENT_ID_BYTES: Final = 0x7FFF
+_size: Final = Struct(">i").pack
+_response_head: Final = Struct(">ii").pack
+_request_head: Final = Struct(">ihhi").pack
+_int16: Final = Struct(">h")
+
+
+class _KnownConnection:
+    """What is known of one connection until it closes."""
+
+    __slots__ = ("client_side", "mechanism", "tokens", "user")
+
+    def __init__(self, client_side: int | None) -> None:
+        self.client_side = client_side
+        self.mechanism: bytes | None = None
+        self.user: bytes | None = None
+        self.tokens: dict[tuple[int, int], tuple[int, int | None]] = {}
+        """By direction and offset: the begin and the end of frames that may be no messages."""
+
+
+class Collection:
+    """Collects what stands in place of messages while they come."""
+
+    def __init__(
+        self,
+        messages: MessageAnonymizer,
+        stand_ins: StandIns,
+        pieces: StreamPieces,
+        places: StreamPlaces,
+        records: StreamRanges,
+    ) -> None:
+        self._messages = messages
+        self._stand_ins = stand_ins
+        self._pieces = pieces
+        self._places = places
+        self._records = records
+        self._open: dict[int, _KnownConnection] = {}
+        self.message_count = 0
+        self.unread_messages = 0
+        """Messages whose body could not be read, so that all of it is blank."""
+        self.connections = 0
+
+    def add(self, events: BatchEvents) -> None:
+        """Add the events of a batch of packets."""
+        for token in events.token_bytes:
+            self._token(token)
+        for exchange in events.exchanges:
+            self._exchange(exchange)
+        for tcp in events.closed_connections:
+            self._close(tcp)
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def _exchange(self, exchange: Exchange) -> None:
+        peers = exchange.peers
+        tcp = peers.tcp
+        side = 0 if tcp.endpoints[0] == peers.client else 1
+        known = self._connection(tcp)
+        known.client_side = side
+        if exchange.wire != "kafka":
+            return
+        if peers.principal is not None and known.user is None:
+            known.user = self._stand_ins.name(peers.principal.encode("utf-8", "replace"))
+        request, response = exchange.request, exchange.response
+        forwarded = None
+        if request is not None:
+            data = request.data
+            if data is not None and exchange.api_key == _SASL_HANDSHAKE:
+                known.mechanism = _mechanism(data)
+            if data is not None and exchange.api_key == _ENVELOPE:
+                forwarded = self._messages.forwarded(data)
+            self._message(exchange, request, "request", 2 * tcp.serial + side, known)
+        if response is not None:
+            stream = 2 * tcp.serial + 1 - side
+            self._message(exchange, response, "response", stream, known, forwarded)
+
+    def _message(
+        self,
+        exchange: Exchange,
+        message: Message,
+        kind: Kind,
+        stream: int,
+        known: _KnownConnection,
+        forwarded: tuple[int, int] | None = None,
+    ) -> None:
+        offset = message.stream_offset
+        known.tokens.pop((stream & 1, offset), None)
+        self.message_count += 1
+        found = self._anonymous(exchange, message, kind, forwarded)
+        message.data = message.pieces = None
+        if found is None:
+            self.unread_messages += 1
+            self._pieces.add(stream, offset, _head_of(exchange, message, kind, self._stand_ins))
+            return
+        if not found.is_read:
+            self.unread_messages += 1
+        self._pieces.add(stream, offset, found.data)
+        for begin, end in found.records:
+            if begin < end:
+                self._records.add(stream, offset + begin, offset + end)
+
+    def _anonymous(
+        self, exchange: Exchange, message: Message, kind: Kind, forwarded: tuple[int, int] | None
+    ) -> AnonymousMessage | None:
+        """Return a message without names and contents; None if its bytes were not kept."""
+        ids = exchange.api_key, exchange.api_version
+        if message.data is not None:
+            return self._messages.message(message.data, *ids, kind, (), forwarded)
+        if message.pieces is None:
+            return None
+        data, holes = _with_holes(message.pieces, message.length)
+        if holes and holes[0][0] < _PREFIX_BYTES:
+            return None
+        return self._messages.message(data, *ids, kind, holes, forwarded)
+
+    # -- tokens -----------------------------------------------------------------------------------
+
+    def _token(self, found: TokenBytes) -> None:
+        known = self._connection(found.connection)
+        place = found.direction, found.stream_offset
+        if found.end is not None and found.end > found.begin:
+            known.tokens[place] = found.begin, found.end
+        else:
+            known.tokens.pop(place, None)
+
+    def _connection(self, tcp: TcpConnection) -> _KnownConnection:
+        known = self._open.get(tcp.serial)
+        if known is None:
+            known = self._open[tcp.serial] = _KnownConnection(None)
+        return known
+
+    def _close(self, tcp: TcpConnection) -> None:
+        known = self._open.pop(tcp.serial, None)
+        if known is None:
+            return
+        self.connections += 1
+        self._places.add(tcp)
+        counts = [0, 0]
+        for (direction, offset), (begin, end) in sorted(known.tokens.items()):
+            if end is None or begin - offset != _PREFIX_BYTES:
+                continue
+            size = end - begin
+            made = raw_token(
+                known.mechanism,
+                known.user,
+                counts[direction],
+                size,
+                is_clients=direction == known.client_side,
+            )
+            counts[direction] += 1
+            self._pieces.add(2 * tcp.serial + direction, offset, _size(size) + made)
+
+
+def _with_holes(
+    pieces: tuple[tuple[int, ...], tuple[bytes, ...]], length: int
+) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return a frame with zeros in place of what is missing, and where that is."""
+    made = bytearray(length)
+    holes = []
+    reached = 0
+    for at, piece in zip(*pieces, strict=True):
+        made[at : at + len(piece)] = piece
+        if at > reached:
+            holes.append((reached, at))
+        reached = max(reached, at + len(piece))
+    if reached < length:
+        holes.append((reached, length))
+    return bytes(made[:length]), holes
+
+
+def _head_of(exchange: Exchange, message: Message, kind: Kind, stand_ins: StandIns) -> bytes:
+    """Return the header of a message, as far as its exchange says what was in it."""
+    size = message.length - _PREFIX_BYTES
+    correlation_id = exchange.correlation_id or 0
+    if kind == "response":
+        return _response_head(size, correlation_id)[: message.length]
+    key, version = exchange.api_key or 0, exchange.api_version or 0
+    made = _request_head(size, key, version, correlation_id)
+    if exchange.client_id is None:
+        return (made + b"\xff\xff")[: message.length]
+    client_id = exchange.client_id.encode("utf-8", "replace")[:_MOST_CLIENT_ID_BYTES]
+    return (made + _int16.pack(len(client_id)) + stand_ins.name(client_id))[: message.length]
+
+
+def _mechanism(data: bytes) -> bytes | None:
+    """Return the mechanism in a SaslHandshake request: its last field, behind the client id."""
+    at = 12
+    for _ in range(2):
+        if at + 2 > len(data):
+            return None
+        size = max(_int16.unpack_from(data, at)[0], 0)
+        found = data[at + 2 : at + 2 + size]
+        at += 2 + size
+    return found

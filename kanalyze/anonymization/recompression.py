@@ -1,0 +1,297 @@
+"""Compressed bytes of an exact size.
+
+In: bytes, a codec, a size. Out: the bytes compressed to that size, or None where that is
+impossible. This module must not know records.
+
+What is blanked compresses better than what was there, so the result is filled up, within the
+format, so that every decoder reads it:
+
+- gzip: empty stored blocks of 5 bytes before the data, and, for the rest of one to four bytes, an
+  empty comment or an extra field in the header (RFC 1952, RFC 1951).
+- zstd: a skippable frame behind; for less than its 8 bytes, empty raw blocks of 3 bytes, and a
+  dictionary id of 0, which is none, of one or two bytes (RFC 8878).
+- lz4: a first part of the data is stored as it is, in blocks of its own.
+- snappy: a first part of the data is a literal, whose length may be written in one to five bytes.
+
+Sizes that this cannot reach are above what the codec needs by a few bytes; then there is no result.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.kafka.records.compression import lz4_header_checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["compressed_to"]
+
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+
+
+def compressed_to(
+    codec: int, data: bytes, original: bytes, *, wrong_lz4_checksum: bool = False
+) -> bytes | None:
+    """Compress data to the size of ``original``; None if that cannot be done.
+
+    ``original`` is compressed the same way: its header says the details. ``wrong_lz4_checksum`` is
+    as in :func:`kanalyze.kafka.records.compression.decompress`.
+    """
+    size = len(original)
+    if codec == _GZIP:
+        return _gzip(data, size)
+    if codec == _ZSTD:
+        return _zstd(data, size)
+    if codec == _SNAPPY:
+        return _snappy(data, original)
+    if codec == _LZ4:
+        return _lz4(data, size, wrong_checksum=wrong_lz4_checksum)
+    return None
+
+
+# -- gzip -----------------------------------------------------------------------------------------
+
+_EMPTY_STORED: Final = b"\0\0\0\xff\xff"
+_LEVELS: Final = (6, 9)
+_GZIP_OPTIONS: Final = (
+    (0x00, b""),
+    (0x10, b"\0"),  # an empty comment
+    (0x04, b"\0\0"),  # an extra field of 0, 1, 2 bytes
+    (0x04, b"\1\0\0"),
+    (0x04, b"\2\0\0\0"),
+)
+"""Flags and what they put into the header, by how many bytes that takes."""
+
+
+def _gzip(data: bytes, size: int) -> bytes | None:
+    trailer = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+    for level in _LEVELS:
+        packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+        body = packer.compress(data) + packer.flush()
+        empty, rest = divmod(size - len(body) - len(trailer) - 10, len(_EMPTY_STORED))
+        if empty >= 0:
+            flags, options = _GZIP_OPTIONS[rest]
+            header = b"\x1f\x8b\x08" + bytes((flags,)) + b"\0\0\0\0\0\xff" + options
+            return header + _EMPTY_STORED * empty + body + trailer
+    return None
+
+
+# -- zstd -----------------------------------------------------------------------------------------
+
+_SKIPPABLE: Final = 0x184D2A50
+_SKIPPABLE_BYTES: Final = 8
+_EMPTY_RAW: Final = b"\0\0\0"
+_HAS_CHECKSUM: Final = 0x04
+
+
+def _zstd(data: bytes, size: int) -> bytes | None:
+    if sys.version_info >= (3, 14):
+        from compression.zstd import CompressionParameter, ZstdCompressor
+    else:
+        from backports.zstd import CompressionParameter, ZstdCompressor
+
+    for level in (3, 9):
+        packer = ZstdCompressor(
+            options={
+                CompressionParameter.compression_level: level,
+                CompressionParameter.content_size_flag: 0,
+                CompressionParameter.checksum_flag: 0,
+            }
+        )
+        frame = packer.compress(data, ZstdCompressor.CONTINUE) + packer.flush()
+        room = size - len(frame)
+        if room < 0:
+            continue
+        if room >= _SKIPPABLE_BYTES:
+            rest = room - _SKIPPABLE_BYTES
+            return frame + struct.pack("<II", _SKIPPABLE, rest) + bytes(rest)
+        return _widened(frame, room)
+    return None
+
+
+def _widened(frame: bytes, room: int) -> bytes | None:
+    """Return a frame with a few bytes more."""
+    descriptor = frame[4]
+    if descriptor & ~_HAS_CHECKSUM:  # a size of the content, or a dictionary
+        return None
+    empty, id_bytes = divmod(room, len(_EMPTY_RAW))
+    head = frame[:4] + bytes((descriptor | id_bytes,)) + frame[5:6]
+    return head + bytes(id_bytes) + _EMPTY_RAW * empty + frame[6:]
+
+
+# -- lz4 and snappy: a part as it is, and the rest compressed -------------------------------------
+
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_INDEPENDENT: Final = 0x60
+_LZ4_CHECKSUM: Final = 0x04
+_LZ4_LARGEST: Final = 0x70
+_LZ4_FRAME_BYTES: Final = 11
+"""Magic, descriptor, its checksum, the mark of the end."""
+_PIECE: Final = 1 << 16
+_LZ4_STORED: Final = 1 << 31
+_MOST_STEPS: Final = 256
+
+
+def _split_at(least: int, most: int, wanted: int, size_of: Callable[[int], int]) -> int | None:
+    """Return the place up to which data is not compressed, so that the size is as wanted.
+
+    ``size_of`` rises by about 1 from place to place. None if no place was found.
+    """
+    low, high = least, most
+    while low < high:
+        middle = low + high >> 1
+        if size_of(middle) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    for step in range(_MOST_STEPS):
+        for place in (low - step, low + step):
+            if least <= place <= most and size_of(place) == wanted:
+                return place
+    return None
+
+
+class _Lz4Blocks:
+    """Data as blocks: the first so many bytes stored as they are, the others compressed."""
+
+    def __init__(self, data: bytes) -> None:
+        self._pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+        self._packed = [_lz4_block(piece) for piece in self._pieces]
+        behind = 0
+        self._behind = [0]
+        """Bytes of the last so many compressed pieces."""
+        for packed in reversed(self._packed):
+            behind += len(packed)
+            self._behind.append(behind)
+        self._sizes: dict[int, int] = {}
+
+    def size(self, plain: int) -> int:
+        """Return the size of all blocks when the first ``plain`` bytes are stored."""
+        if plain not in self._sizes:
+            whole, inside = divmod(plain, _PIECE)
+            size = whole * (_PIECE + 4)
+            if inside:
+                size += sum(map(len, self._divided(whole, inside)))
+                whole += 1
+            self._sizes[plain] = size + self._behind[max(len(self._pieces) - whole, 0)]
+        return self._sizes[plain]
+
+    def blocks(self, plain: int) -> list[bytes]:
+        """Return the blocks."""
+        whole, inside = divmod(plain, _PIECE)
+        made = [_lz4_stored(piece) for piece in self._pieces[:whole]]
+        if inside:
+            made += self._divided(whole, inside)
+            whole += 1
+        return made + self._packed[whole:]
+
+    def _divided(self, index: int, inside: int) -> list[bytes]:
+        piece = self._pieces[index]
+        rest = piece[inside:]
+        return [_lz4_stored(piece[:inside]), _lz4_block(rest) if rest else b""]
+
+
+def _lz4_block(part: bytes) -> bytes:
+    import lz4.block
+
+    packed: bytes = lz4.block.compress(part, store_size=False)
+    if len(packed) >= len(part):
+        return _lz4_stored(part)
+    return struct.pack("<I", len(packed)) + packed
+
+
+def _lz4_stored(part: bytes) -> bytes:
+    return struct.pack("<I", len(part) | _LZ4_STORED) + part
+
+
+def _lz4(data: bytes, size: int, *, wrong_checksum: bool) -> bytes | None:
+    blocks = _Lz4Blocks(data)
+    for flags in (0, _LZ4_CHECKSUM):
+        check = _xxhash32(data) if flags else b""
+        plain = _split_at(0, len(data), size - _LZ4_FRAME_BYTES - len(check), blocks.size)
+        if plain is not None:
+            descriptor = bytes((_LZ4_INDEPENDENT | flags, _LZ4_LARGEST))
+            counted = _LZ4_MAGIC + descriptor if wrong_checksum else descriptor
+            head = _LZ4_MAGIC + descriptor + bytes((lz4_header_checksum(counted),))
+            return head + b"".join(blocks.blocks(plain)) + bytes(4) + check
+    return None
+
+
+def _xxhash32(data: bytes) -> bytes:
+    """Return the checksum of a content, as LZ4's own library calculates it."""
+    import lz4.frame
+
+    whole: bytes = lz4.frame.compress(data, content_checksum=True)
+    return whole[-4:]
+
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16
+_WIDEST: Final = 4
+"""Bytes of the longest length of a literal."""
+
+
+def _snappy(data: bytes, original: bytes) -> bytes | None:
+    size = len(original)
+    if not original.startswith(_XERIAL_MAGIC):
+        return _raw_snappy(data, size)
+    if size < _XERIAL_HEADER_BYTES + 4:
+        return original if size == _XERIAL_HEADER_BYTES and not data else None
+    header = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+    inside = _raw_snappy(data, size - _XERIAL_HEADER_BYTES - 4)
+    return None if inside is None else header + struct.pack(">i", len(inside)) + inside
+
+
+def _raw_snappy(data: bytes, size: int) -> bytes | None:
+    import cramjam
+
+    length = _varint(len(data))
+
+    def packed(plain: int) -> bytes:
+        part = data[plain:]
+        if not part:
+            return b""
+        made = bytes(cramjam.snappy.compress_raw(part))
+        return made[len(_varint(len(part))) :]
+
+    known: dict[int, int] = {}
+
+    def size_of(plain: int) -> int:
+        if plain not in known:
+            literal = len(_literal(data[:plain], 0) or b"") if plain else 0
+            known[plain] = len(length) + literal + len(packed(plain))
+        return known[plain]
+
+    # The header of a literal takes up to four bytes more than it has to.
+    for spare in range(5):
+        plain = _split_at(1 if spare else 0, len(data), size - spare, size_of)
+        if plain is not None:
+            literal = _literal(data[:plain], spare) if plain else b""
+            if literal is not None:
+                return length + literal + packed(plain)
+    return None
+
+
+def _literal(part: bytes, spare: int) -> bytes | None:
+    """Return a literal whose header takes some bytes more than it has to; None if it cannot."""
+    number = len(part) - 1
+    least = 0 if number < 60 else number.bit_length() + 7 >> 3
+    width = least + spare
+    if width > _WIDEST or 0 < width < _WIDEST - len(part):
+        return None  # some readers take four bytes at once
+    if not width:
+        return bytes((number << 2,)) + part
+    return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + part
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)

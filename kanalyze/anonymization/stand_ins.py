@@ -1,0 +1,288 @@
+"""Stand-ins of names, ids and addresses: of the same length, and different where these differ.
+
+In: a key; a name, an id, an address. Out: its stand-in. This module must not know where names stand
+in messages or packets.
+
+A name keeps its length in bytes, and the kind of each of its characters: those that names of topics
+may have (letters, digits, ``.``, ``_``, ``-``), other printable ones, control characters, and those
+of two, three or four bytes in UTF-8. Together they are one number, which is permuted. So names stay
+valid wherever they were, and no two become the same.
+
+Addresses keep their common beginnings (Xu, Fan, Ammar and Moon, "Prefix-preserving IP address
+anonymization", 2002): two addresses have as many first bits in common as before. Kinds of addresses
+that say nothing of a network stay what they are: loopback, private, link-local, multicast.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from random import Random
+from typing import Final, TypeVar
+
+from kanalyze.anonymization.permutations import Permutation, random_bytes
+
+__all__ = ["INTERNAL_TOPICS", "StandIns", "new_key"]
+
+INTERNAL_TOPICS: Final = frozenset(
+    (
+        *(b"__consumer_offsets", b"__transaction_state", b"__share_group_state"),
+        *(b"__cluster_metadata", b"__remote_log_metadata"),
+    )
+)
+"""Names that Kafka itself gives; they stay."""
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+_MOST_KNOWN: Final = 1 << 18
+"""Stand-ins of each kind that are remembered; the others are calculated again."""
+_LONGEST_REMEMBERED: Final = 512
+
+_TOPIC_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+_PRINTABLE: Final = "".join(
+    chr(code) for code in range(0x20, 0x7F) if chr(code) not in _TOPIC_CHARACTERS
+)
+_CONTROL: Final = "".join(map(chr, (*range(0x20), 0x7F)))
+_SURROGATES: Final = range(0xD800, 0xE000)
+_KEPT_UUIDS: Final = 100
+"""The first ids stand for none, for lost directories, for the topic of the metadata (KIP-516)."""
+_KEPT_MACS: Final = frozenset((bytes(6), b"\xff" * 6))
+
+
+def new_key() -> bytes:
+    """Return a random key."""
+    return secrets.token_bytes(32)
+
+
+def _character_numbers() -> dict[str, tuple[int, int]]:
+    """Return the kind and the number of each character of ASCII."""
+    return {
+        character: (kind, number)
+        for kind, characters in enumerate((_TOPIC_CHARACTERS, _PRINTABLE, _CONTROL))
+        for number, character in enumerate(characters)
+    }
+
+
+_NUMBERS: Final = _character_numbers()
+_SIZES: Final = (
+    *(len(_TOPIC_CHARACTERS), len(_PRINTABLE), len(_CONTROL)),
+    *(0x800 - 0x80, 0x10000 - 0x800 - len(_SURROGATES), 0x110000 - 0x10000),
+)
+"""How many characters there are of each kind."""
+
+
+def _number_of(character: str) -> tuple[int, int]:
+    found = _NUMBERS.get(character)
+    if found is not None:
+        return found
+    code = ord(character)
+    if code < 0x800:
+        return 3, code - 0x80
+    if code >= 0x10000:
+        return 5, code - 0x10000
+    return 4, code - 0x800 - (len(_SURROGATES) if code >= _SURROGATES.stop else 0)
+
+
+def _character(kind: int, number: int) -> str:
+    if kind < 3:
+        return (_TOPIC_CHARACTERS, _PRINTABLE, _CONTROL)[kind][number]
+    if kind == 4:
+        code = number + 0x800
+        return chr(code + len(_SURROGATES) if code >= _SURROGATES.start else code)
+    return chr(number + (0x80 if kind == 3 else 0x10000))
+
+
+class StandIns:
+    """The stand-ins of one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._names: dict[bytes, bytes] = {}
+        self._permutations: dict[tuple[int, ...], Permutation] = {}
+        self._uuids: dict[bytes, bytes] = {}
+        self._uuid = Permutation(key, b"uuid", 1 << 128)
+        self._macs: dict[bytes, bytes] = {}
+        self._mac = Permutation(key, b"mac", 1 << 46)
+        self._addresses: dict[bytes, bytes] = {}
+        checksums = list(range(1 << 16))
+        Random(random_bytes(key, b"checksums", 32)).shuffle(checksums)  # noqa: S311 - seeded so
+        self.checksums = checksums
+        """By checksum: a stand-in for one that cannot be calculated, for bytes are missing."""
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def name(self, name: bytes) -> bytes:
+        """Return the stand-in of a name; internal topics and the empty name stay."""
+        known = self._names.get(name)
+        if known is None:
+            known = self.name_but(name, INTERNAL_TOPICS)
+            if len(name) <= _LONGEST_REMEMBERED:
+                _remember(self._names, name, known)
+        return known
+
+    def name_but(self, name: bytes, kept: frozenset[bytes]) -> bytes:
+        """Return the stand-in of a name; those in ``kept`` are their own, and of no other."""
+        if not name or name in kept:
+            return name
+        try:
+            text = name.decode()
+        except UnicodeDecodeError:
+            return self._no_text(name)
+        pairs = [_number_of(character) for character in text]
+        kinds = tuple([kind for kind, _ in pairs])
+        permutation = self._permutation(kinds)
+        number = 0
+        for kind, place in pairs:
+            number = number * _SIZES[kind] + place
+
+        def stays(number: int) -> bool:
+            return _text(number, kinds).encode() in kept
+
+        return _text(permutation.of(number, stays), kinds).encode()
+
+    def _permutation(self, kinds: tuple[int, ...]) -> Permutation:
+        found = self._permutations.get(kinds)
+        if found is None:
+            size = 1
+            for kind in kinds:
+                size *= _SIZES[kind]
+            label = b"name " + bytes(kinds)
+            found = Permutation(self._key, label, size)
+            if len(kinds) <= _LONGEST_REMEMBERED:
+                _remember(self._permutations, kinds, found)
+        return found
+
+    def _no_text(self, name: bytes) -> bytes:
+        """Return the stand-in of bytes that are no UTF-8: others that are none."""
+        permutation = Permutation(self._key, b"bytes", 256 ** len(name))
+        number = int.from_bytes(name)
+        while True:
+            number = permutation.of(number)
+            found = number.to_bytes(len(name))
+            if not _is_text(found):
+                return found
+
+    # -- ids --------------------------------------------------------------------------------------
+
+    def uuid(self, uuid: bytes) -> bytes:
+        """Return the stand-in of 16 bytes; the few ids that have a meaning in Kafka stay."""
+        known = self._uuids.get(uuid)
+        if known is None:
+            known = self._uuid.of(int.from_bytes(uuid), _is_kept_uuid).to_bytes(16)
+            _remember(self._uuids, uuid, known)
+        return known
+
+    def mac(self, mac: bytes) -> bytes:
+        """Return the stand-in of 6 bytes: of the same kind (multicast, administered locally).
+
+        None at all and broadcast stay.
+        """
+        if mac in _KEPT_MACS:
+            return mac
+        known = self._macs.get(mac)
+        if known is None:
+            known = self._new_mac(mac)
+            _remember(self._macs, mac, known)
+        return known
+
+    def _new_mac(self, mac: bytes) -> bytes:
+        bits, kind = mac[0] & 3, int.from_bytes(mac)
+
+        def value(number: int) -> bytes:
+            return (number >> 40 << 42 | bits << 40 | number & (1 << 40) - 1).to_bytes(6)
+
+        number = kind >> 42 << 40 | kind & (1 << 40) - 1
+        return value(self._mac.of(number, lambda each: value(each) in _KEPT_MACS))
+
+    # -- addresses --------------------------------------------------------------------------------
+
+    def address(self, address: bytes) -> bytes:
+        """Return the stand-in of an address of 4 or 16 bytes."""
+        known = self._addresses.get(address)
+        if known is None:
+            known = self._new_address(address)
+            _remember(self._addresses, address, known)
+        return known
+
+    def _new_address(self, address: bytes) -> bytes:
+        if len(address) == 16 and address.startswith(_MAPPED):
+            return _MAPPED + self.address(address[len(_MAPPED) :])
+        bits = 8 * len(address)
+        kept = _KEPT_PREFIXES[bits]
+        number = int.from_bytes(address)
+        flips = 0
+        for length in range(bits):
+            prefix = number >> (bits - length)
+            if (length, prefix) not in kept:
+                label = b"address %d %d %x" % (bits, length, prefix)
+                flips |= (random_bytes(self._key, label, 1)[0] & 1) << (bits - 1 - length)
+        return (number ^ flips).to_bytes(len(address))
+
+    def host(self, host: bytes) -> bytes:
+        """Return the stand-in of a host's name, or of an address as text.
+
+        That of an address is the text of the stand-in that it has in packets, if that is as long;
+        otherwise it is treated as any name. A slash before it stays (Java writes one).
+        """
+        if host.startswith(b"/"):
+            return b"/" + self.host(host[1:])
+        if host in _KEPT_HOSTS:
+            return host
+        try:
+            address = ipaddress.ip_address(host.decode("ascii"))
+        except (UnicodeDecodeError, ValueError):
+            return self.name(host)
+        found = str(ipaddress.ip_address(self.address(address.packed))).encode()
+        return found if len(found) == len(host) else self.name(host)
+
+
+_MAPPED: Final = bytes(10) + b"\xff\xff"
+"""The beginning of an address of IPv6 that has one of IPv4 inside."""
+_KEPT_HOSTS: Final = frozenset((b"localhost", b"127.0.0.1", b"::1", b"0.0.0.0", b"::"))
+_KEPT_NETWORKS: Final = {
+    32: (
+        *("0.0.0.0/32", "10.0.0.0/8", "127.0.0.1/32", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.168.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
+    ),
+    128: ("::/128", "::1/128", "::ffff:0:0/96", "fc00::/7", "fe80::/10", "ff00::/8"),
+}
+"""Beginnings that addresses keep, by the bits of an address."""
+
+
+def _kept_prefixes(bits: int) -> frozenset[tuple[int, int]]:
+    """Return the length and the value of each prefix behind which the next bit stays."""
+    found = set()
+    for text in _KEPT_NETWORKS[bits]:
+        network = ipaddress.ip_network(text)
+        number = int(network.network_address)
+        found |= {(length, number >> (bits - length)) for length in range(network.prefixlen)}
+    return frozenset(found)
+
+
+_KEPT_PREFIXES: Final = {bits: _kept_prefixes(bits) for bits in _KEPT_NETWORKS}
+
+
+def _text(number: int, kinds: tuple[int, ...]) -> str:
+    characters = []
+    for kind in reversed(kinds):
+        number, place = divmod(number, _SIZES[kind])
+        characters.append(_character(kind, place))
+    return "".join(reversed(characters))
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_kept_uuid(number: int) -> bool:
+    return number < _KEPT_UUIDS
+
+
+def _remember(known: dict[_K, _V], key: _K, value: _V) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = value

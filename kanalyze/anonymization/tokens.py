@@ -1,0 +1,100 @@
+"""SASL tokens without secrets: the user is a stand-in, and the form stays.
+
+In: a token. Out: one of the same length. This module must not know where tokens stand.
+
+The form stays so far that the same login is recognized in it: PLAIN (RFC 4616), SCRAM (RFC 5802),
+OAUTHBEARER (RFC 7628), and that GSSAPI begins (RFC 2743). What is no known form is blanked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kanalyze.kafka.session.sasl import looks_like_gssapi
+
+if TYPE_CHECKING:
+    from kanalyze.anonymization.stand_ins import StandIns
+
+__all__ = ["blank", "raw_token", "token"]
+
+_FILL: Final = b"x"
+_WRAPPED: Final = b"\x05\x04"
+_FIELD_ENDS: Final = b",="
+_NAMES: Final = (b"a", b"n")
+_FLAGS: Final = (b"", b"n", b"y")
+_SCRAM_STARTS: Final = (b"n,", b"y,", b"p=", b"c=", b"r=", b"v=", b"e=")
+_SHORTEST_FIRST: Final = 3
+
+
+def blank(size: int) -> bytes:
+    """Return what stands in place of so many bytes of content."""
+    return _FILL * size
+
+
+def token(content: bytes, stand_ins: StandIns) -> bytes:
+    """Return a token with a stand-in of its user, and nothing else of it."""
+    if content.count(b"\0") == 2:
+        authorized, user, password = content.split(b"\0")
+        names = stand_ins.name(authorized), stand_ins.name(user)
+        return b"\0".join((*names, blank(len(password))))
+    if content.startswith(_SCRAM_STARTS):
+        return b",".join(_attribute(part, stand_ins) for part in content.split(b","))
+    if content.startswith(b"{"):
+        return b"{" + blank(len(content) - 1)
+    if content == b"\x01":
+        return content
+    if content.startswith(_WRAPPED):
+        return _WRAPPED + blank(len(content) - len(_WRAPPED))
+    if looks_like_gssapi(content, len(content)):
+        return _gssapi(content)
+    return blank(len(content))
+
+
+def _attribute(part: bytes, stand_ins: StandIns) -> bytes:
+    """Return an attribute of SCRAM, such as ``n=user``."""
+    if part in _FLAGS:
+        return part
+    if part[1:2] != b"=" or not part[:1].isalpha():
+        return blank(len(part))
+    key, value = part[:1], part[2:]
+    if key in _NAMES:
+        found = stand_ins.name(value)
+        is_plain = not any(byte in _FIELD_ENDS for byte in value + found)
+        return key + b"=" + (found if is_plain else blank(len(value)))
+    if key == b"i" and value.isdigit():
+        return part
+    return key + b"=" + blank(len(value))
+
+
+def _gssapi(content: bytes) -> bytes:
+    """Keep the tag, the length, and which mechanism it is."""
+    length = content[1]
+    at = 2 + (length & 0x7F if length > 0x80 else 0)
+    end = at + 2 + content[at + 1]
+    return content[:end] + blank(len(content) - end)
+
+
+def raw_token(
+    mechanism: bytes | None, user: bytes | None, place: int, size: int, *, is_clients: bool
+) -> bytes:
+    """Return a token for one whose content is not known, in the form of its mechanism.
+
+    Args:
+        mechanism: as in SaslHandshake; None if unknown.
+        user: the stand-in of the user, as far as it is known.
+        place: how many tokens this end sent before.
+        size: bytes of the token.
+        is_clients: whether the client sent it.
+    """
+    made = b""
+    mechanism = mechanism or b""
+    if mechanism == b"PLAIN" and is_clients:
+        made = b"\0" + (user or b"") + b"\0"
+    elif mechanism.startswith(b"SCRAM-"):
+        first = b"n,,n=" + (user or b"") + b",r=" if is_clients else b"r="
+        made = first if place == 0 else (b"c=" if is_clients else b"v=")
+    elif mechanism == b"OAUTHBEARER":
+        made = (b"n,," if is_clients else b"{") if size > _SHORTEST_FIRST else b"\x01"
+    elif mechanism == b"GSSAPI":
+        made = _WRAPPED
+    return made + blank(size - len(made)) if len(made) <= size else blank(size)

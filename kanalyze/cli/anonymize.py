@@ -1,0 +1,69 @@
+"""``kanalyze anonymize``: a capture without names, addresses and contents."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kanalyze.anonymization.anonymize import Anonymization, key_of
+from kanalyze.cli.analyze import catalog_of, left_out_reporter, progress_bar
+from kanalyze.errors import UsageError
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kanalyze.anonymization.anonymize import Anonymized
+
+__all__ = ["anonymize"]
+
+_FILE = "@"
+
+
+def anonymize(arguments: argparse.Namespace) -> None:
+    """Write a capture that says nothing of whose it is; raises KanalyzeError and OSError."""
+    limits = {} if arguments.max_memory is None else {"max_memory_bytes": arguments.max_memory}
+    anonymization = Anonymization(
+        arguments.captures,
+        key_of(_key(arguments.key)),
+        strips_records=arguments.strip_records,
+        ports=arguments.port,
+        catalog=catalog_of(arguments),
+        leave_out=left_out_reporter(),
+        **limits,
+    )
+    # What is left may still tell something to those who know the network: the owner shares it.
+    output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
+    with progress_bar(anonymization, arguments.output):
+        done = anonymization.run(output)
+    if arguments.output != STANDARD_OUTPUT:
+        sys.stdout.write(f"{_text(done, arguments.output)}\n")
+
+
+def _key(text: str | None) -> bytes | None:
+    """Return the text of ``--key``, or what is in the file that it names."""
+    if text is None or not text.startswith(_FILE):
+        return None if text is None else text.encode("utf-8", "surrogateescape")
+    try:
+        return Path(text[1:]).read_bytes().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"--key: {text[1:]}: {reason}") from error
+
+
+def _text(done: Anonymized, destination: str) -> str:
+    messages, connections = done.messages, done.connections
+    text = (
+        f"{destination}: {done.packets:,} {'packet' if done.packets == 1 else 'packets'}, "
+        f"{messages:,} {'message' if messages == 1 else 'messages'} on "
+        f"{connections:,} {'connection' if connections == 1 else 'connections'} of Kafka"
+    )
+    if done.unread_messages:
+        text += (
+            f"; {done.unread_messages:,} could not be read to the end and are blanked from there"
+        )
+    if done.unread_batches:
+        text += f"; all records of {done.unread_batches:,} batches are blank as a whole"
+    return text

@@ -1,0 +1,89 @@
+"""What the headers of a record say in formats that are known.
+
+In: headers. Out: :class:`HeaderFacts`. This module must not know rows.
+
+Formats: W3C Trace Context, level 1 (``traceparent``); the headers of Confluent's
+``HeaderSchemaIdSerializer`` (``__key_schema_id``, ``__value_schema_id``): the byte 1 and the 16
+bytes of a GUID, then anything; or the byte 0 and an id of 4 bytes. If a name is repeated, the last
+header counts, as for the libraries that read them.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.records.cursor import schema_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kanalyze.kafka.records.types import Header
+
+__all__ = ["NO_HEADERS", "HeaderFacts", "facts_of"]
+
+_TRACE_PARENT = b"traceparent"
+_KEY_SCHEMA, _VALUE_SCHEMA = b"__key_schema_id", b"__value_schema_id"
+_KNOWN = frozenset({_TRACE_PARENT, _KEY_SCHEMA, _VALUE_SCHEMA})
+_traceparent = re.compile(
+    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
+)
+_FIRST_VERSION = b"00"
+_GUID_MAGIC = 1
+_GUID_END = 17
+
+
+class HeaderFacts(NamedTuple):
+    r"""What the headers of a record say.
+
+    Attributes:
+        names: the names of all headers, in order; bytes that are not UTF-8 as ``\\xNN``.
+        trace_id: of ``traceparent``, in hexadecimal digits.
+        parent_span_id: of ``traceparent``, in hexadecimal digits.
+        key_schema_id, value_schema_id: ids of 4 bytes; -1 for none.
+        key_schema_guid, value_schema_guid: GUIDs.
+    """
+
+    names: Sequence[str]
+    trace_id: str | None
+    parent_span_id: str | None
+    key_schema_id: int
+    value_schema_id: int
+    key_schema_guid: str | None
+    value_schema_guid: str | None
+
+
+NO_HEADERS = HeaderFacts((), None, None, -1, -1, None, None)
+
+
+def facts_of(headers: Sequence[Header]) -> HeaderFacts:
+    """Return what headers say."""
+    names = [str(key, "utf-8", "backslashreplace") for key, _ in headers]
+    known = {key: value for key, value in headers if value is not None and key in _KNOWN}
+    trace_id, parent_span_id = _trace(known.get(_TRACE_PARENT))
+    of_key, of_value = known.get(_KEY_SCHEMA), known.get(_VALUE_SCHEMA)
+    return HeaderFacts(
+        names,
+        trace_id,
+        parent_span_id,
+        schema_id(of_key),
+        schema_id(of_value),
+        _guid(of_key),
+        _guid(of_value),
+    )
+
+
+def _trace(value: bytes | None) -> tuple[str | None, str | None]:
+    found = None if value is None else _traceparent.fullmatch(value)
+    # A later version may have more fields; the first one has four.
+    if found is None or (found[1] == _FIRST_VERSION and found[4] is not None):
+        return None, None
+    return found[2].decode("ascii"), found[3].decode("ascii")
+
+
+def _guid(value: bytes | None) -> str | None:
+    if value is None or len(value) < _GUID_END or value[0] != _GUID_MAGIC:
+        return None
+    return str(uuid.UUID(bytes=value[1:_GUID_END]))

@@ -1,0 +1,167 @@
+"""Numbers by ranges of offsets: when records were produced, how often they were delivered.
+
+In: ranges of offsets, rows of Produce requests. Out: the number of an offset. This module must not
+know records.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.tables.columns.block import Lists, RowBlock
+from kanalyze.tables.row import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["LAST_OFFSET", "OffsetRanges", "ProducedOffsets"]
+
+LAST_OFFSET = (1 << 63) - 1
+_MOST_RANGES = 1 << 20
+_UNKNOWN = -1
+
+_Key: TypeAlias = "tuple[Any, ...]"
+
+
+class OffsetRanges:
+    """Ranges of offsets that do not overlap, each with a number that is not negative."""
+
+    __slots__ = ("_ends", "_firsts", "_numbers")
+
+    def __init__(self, ranges: Iterable[tuple[int, int, int]] = ()) -> None:
+        """Add ``ranges``; see :meth:`add`."""
+        self._firsts, self._ends, self._numbers = array("q"), array("q"), array("q")
+        for first, end, number in ranges:
+            self.add(first, end, number)
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def add(self, first: int, end: int, number: int) -> None:
+        """Add the offsets from ``first`` up to, but not including, ``end``.
+
+        If it overlaps others, their number becomes unknown, and the new range is left out: which
+        of them an offset belongs to is not known.
+        """
+        if not 0 <= first < end <= LAST_OFFSET:
+            return
+        at = bisect_right(self._firsts, first)
+        begin = at - 1 if at > 0 and self._ends[at - 1] > first else at
+        while at < len(self._firsts) and self._firsts[at] < end:
+            at += 1
+        if begin < at:
+            for index in range(begin, at):
+                self._numbers[index] = _UNKNOWN
+            return
+        self._firsts.insert(at, first)
+        self._ends.insert(at, end)
+        self._numbers.insert(at, number)
+
+    def around(self, offset: int) -> tuple[int, int, int]:
+        """Return the first offset of the range with ``offset``, its end, and its number.
+
+        Between ranges, these are the bounds of the gap, and -1.
+        """
+        at = bisect_right(self._firsts, offset)
+        if at > 0 and offset < self._ends[at - 1]:
+            return self._firsts[at - 1], self._ends[at - 1], self._numbers[at - 1]
+        first = self._ends[at - 1] if at > 0 else -LAST_OFFSET
+        end = self._firsts[at] if at < len(self._firsts) else LAST_OFFSET
+        return first, end, _UNKNOWN
+
+    def forget_half(self) -> int:
+        """Remove the lower half of the ranges, at least one; return how many these were."""
+        count = (len(self._firsts) + 1) // 2
+        for column in (self._firsts, self._ends, self._numbers):
+            del column[:count]
+        return count
+
+
+_ROW_COLUMNS = ("broker_ip", "wire", "api_name", "request_start_ns")
+_ITEM_COLUMNS = ("topic", "topic_id", "partition", "record_count", "base_offset", "error_code")
+_OF_ROWS = [column for column in COLUMNS if column.name in _ROW_COLUMNS]
+_OF_ITEMS = [
+    field
+    for column in COLUMNS
+    if column.name == "partitions"
+    for field in column.fields
+    if field.name in _ITEM_COLUMNS
+]
+
+
+class ProducedOffsets:
+    """When records were produced, by topic, partition and offset.
+
+    A topic is known by its id. Where only one of producer and consumer has the id, or neither, it
+    is known by its name and the broker's IP address: other clusters have topics with the same name.
+    """
+
+    def __init__(self, most_ranges: int = _MOST_RANGES) -> None:
+        """Remember at most ``most_ranges`` ranges; then the lower half of each topic's goes."""
+        self._most = most_ranges
+        self._count = 0
+        self._by_key: dict[_Key, OffsetRanges] = {}
+
+    def note(self, block: RowBlock) -> None:
+        """Remember what the Produce requests in a block of requests appended."""
+        lists = block.columns["partitions"]
+        assert isinstance(lists, Lists)
+        rows = {c.name: v for c, v in zip(_OF_ROWS, block.values(_OF_ROWS), strict=True)}
+        wanted = [
+            at
+            for at, name in enumerate(rows["api_name"])
+            if name == "Produce" and rows["wire"][at] == "kafka"
+        ]
+        if not wanted:
+            return
+        items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_OF_ITEMS)
+        columns = {c.name: v for c, v in zip(_OF_ITEMS, items, strict=True)}
+        for at in wanted:
+            sent_ns = rows["request_start_ns"][at]
+            if sent_ns is None:
+                continue
+            for n in range(lists.offsets[at], lists.offsets[at + 1]):
+                first, count = columns["base_offset"][n], columns["record_count"][n]
+                if first is None or count is None or columns["error_code"][n]:
+                    continue
+                place = (columns["topic_id"][n], columns["topic"][n], columns["partition"][n])
+                for key in _keys_to_write(rows["broker_ip"][at], *place):
+                    self._add(key, first, first + count, sent_ns)
+
+    def find(
+        self, broker_ip: str, topic_id: str | None, topic: str | None, partition: int | None
+    ) -> list[OffsetRanges]:
+        """Return what is known of a partition; the first that has an offset counts."""
+        keys = _keys_to_read(broker_ip, topic_id, topic, partition)
+        return [found for key in keys if (found := self._by_key.get(key)) is not None]
+
+    def _add(self, key: _Key, first: int, end: int, sent_ns: int) -> None:
+        ranges = self._by_key.get(key)
+        if ranges is None:
+            ranges = self._by_key[key] = OffsetRanges()
+        self._count -= len(ranges)
+        ranges.add(first, end, sent_ns)
+        self._count += len(ranges)
+        if self._count > self._most:
+            self._forget()
+
+    def _forget(self) -> None:
+        for ranges in self._by_key.values():
+            self._count -= ranges.forget_half()
+        self._by_key = {key: ranges for key, ranges in self._by_key.items() if len(ranges)}
+
+
+def _keys_to_write(ip: str, topic_id: str | None, topic: str | None, partition: int) -> list[_Key]:
+    if topic_id is None:
+        return [(ip, topic, partition)]
+    return [(topic_id, partition), (ip, topic, partition, "with an id")]
+
+
+def _keys_to_read(
+    ip: str, topic_id: str | None, topic: str | None, partition: int | None
+) -> list[_Key]:
+    if topic_id is None:
+        return [(ip, topic, partition), (ip, topic, partition, "with an id")]
+    return [(topic_id, partition), (ip, topic, partition)]

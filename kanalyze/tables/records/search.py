@@ -1,0 +1,78 @@
+"""Searches the bytes of records.
+
+In: records. Out: where the bytes were found. This module must not know what is secret.
+"""
+
+from __future__ import annotations
+
+import binascii
+from typing import TYPE_CHECKING
+
+from kanalyze.common.argument_values import parsed, shown
+from kanalyze.errors import UsageError
+
+if TYPE_CHECKING:
+    from kanalyze.kafka.records.types import Record
+
+__all__ = ["RecordSearch", "parse_search", "search_of"]
+
+_HEX = "hex:"
+_MOST_PLACES = 20
+
+
+class RecordSearch:
+    """Finds bytes in keys, values and headers' values."""
+
+    def __init__(self, wanted: bytes) -> None:
+        """Search ``wanted``, which is not empty."""
+        self._wanted = wanted
+
+    def places(self, record: Record, *, with_value: bool = True) -> str | None:
+        """Return where the bytes first occur in each part; None if they do not occur.
+
+        ``with_value``: whether the value is searched too.
+        """
+        places: list[str] = []
+        if record.key is not None:
+            self._add(places, "key", record.key)
+        if record.value is not None and with_value:
+            self._add(places, "value", record.value)
+        for name, value in record.headers:
+            if value is not None and len(places) < _MOST_PLACES:
+                self._add(places, f"header {str(name, 'utf-8', 'backslashreplace')}", value)
+        return ", ".join(places) or None
+
+    def _add(self, places: list[str], part: str, data: bytes) -> None:
+        at = data.find(self._wanted)
+        if at >= 0:
+            places.append(f"{part}@{at}")
+
+
+def parse_search(given: str | bytes) -> RecordSearch:
+    """Return the search for bytes, a text, or ``hex:`` with hexadecimal digits.
+
+    Raises UsageError if it is empty or the digits are invalid.
+    """
+    wanted = given if isinstance(given, bytes) else _bytes_of(given)
+    if not wanted:
+        raise UsageError("nothing to search: give a text, or hex: and hexadecimal digits")
+    return RecordSearch(wanted)
+
+
+def search_of(name: str, given: object) -> RecordSearch | None:
+    """Return the search that the argument ``name`` asks for; None for None. Raises UsageError."""
+    if given is None:
+        return None
+    if not isinstance(given, str | bytes):
+        raise UsageError(f"{name}: not a text or bytes: {shown(given)}")
+    return parsed(name, parse_search, given)
+
+
+def _bytes_of(text: str) -> bytes:
+    if not text.startswith(_HEX):
+        # What the terminal passed and is not UTF-8 is searched as it is.
+        return text.encode("utf-8", "surrogateescape")
+    try:
+        return binascii.unhexlify("".join(text[len(_HEX) :].split()))
+    except ValueError:
+        raise UsageError(f"not hexadecimal digits after hex: {text[:60]!r}") from None

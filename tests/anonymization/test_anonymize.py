@@ -1,0 +1,274 @@
+"""An anonymous capture gives the same rows and report but for names, and has none of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.anonymization.anonymize import Anonymization, key_of
+from kanalyze.cli.main import main
+from kanalyze.decoding.secrets import HIDDEN
+from kanalyze.errors import UsageError
+from kanalyze.export.files import OutputFile
+from tests.support.anonymous import (
+    KEY,
+    TABLES,
+    anonymous,
+    counted,
+    is_stand_in,
+    needles,
+    rows_of,
+)
+from tests.support.captures import CHOSEN, NAMES, often, path
+from tests.support.disorder import altered
+from tests.support.packets import Blocks, Packet, names_block, secrets_block, segment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KAFKA = [name for name in NAMES if name != "tls"]
+OFTEN = ("any", "basics", "codecs", "groups", "ipv6", "old-0-8-2-2", "sasl", "snaplen")
+OF_FILES = ("capture",)
+OF_SNAPPED = (
+    *("anomalies", "pipeline_wait_ns", "broker_time_ns", "waited", "client_snapped_bytes"),
+    "broker_snapped_bytes",
+)
+"""What rows say of packets that are cut short."""
+CHECKSUMS = (
+    *("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "ip.checksum.status"),
+    *("tcp.checksum.status", "udp.checksum.status", "tcp.seq_raw", "tcp.srcport", "tcp.flags"),
+)
+
+
+OF_CONTENTS = (
+    *("key_schema_id", "value_schema_id", "key_schema_guid", "value_schema_guid", "trace_id"),
+    "parent_span_id",
+)
+"""What rows say of the contents of records, which are blank."""
+BESIDE = frozenset(("capture", "captures", "interfaces", "dropped_packets"))
+"""What a report says of files, and of what stands beside the packets."""
+
+
+def assert_same(before: Path, after: Path, table: str, but: tuple[str, ...] = ()) -> int:
+    expected, found = rows_of(before, table), rows_of(after, table)
+    assert len(found) == len(expected)
+    for one, other in zip(expected, found, strict=True):
+        for column in type(one).__slots__ if not hasattr(one, "_fields") else one._fields:
+            if column not in OF_FILES and column not in but:
+                was, now = getattr(one, column), getattr(other, column)
+                assert is_stand_in(was, now), (table, column, was, now)
+    return len(found)
+
+
+@pytest.mark.parametrize("name", often(KAFKA, OFTEN))
+def test_rows_are_the_same_but_for_names(tmp_path: Path, name: str) -> None:
+    made = anonymous(tmp_path, path(name))
+    assert sum(assert_same(path(name), made, table, OF_CONTENTS) for table in TABLES)
+
+
+@pytest.mark.parametrize("name", often(KAFKA, ("errors",)))
+def test_the_report_is_the_same_but_for_names(tmp_path: Path, name: str) -> None:
+    before, after = (
+        kanalyze.report(each) for each in (path(name), anonymous(tmp_path, path(name)))
+    )
+    assert before.keys() == after.keys()
+    for part in before.keys() - {"capture", "findings"}:
+        was, now = before[part], after[part]
+        if isinstance(was, list):
+            # Lines with the same figure are in the order of their names.
+            assert len(now) == len(was), part
+            assert [_numbers(each) for each in _in_order(was)] == [
+                _numbers(each) for each in _in_order(now)
+            ], part
+        else:
+            assert _numbers(was) == _numbers(now), part
+    found, expected = ([each["name"] for each in of["findings"]] for of in (after, before))
+    assert found == expected
+
+
+def _in_order(lines: list[Any]) -> list[Any]:
+    return sorted(lines, key=lambda line: repr(_numbers(line)))
+
+
+def _numbers(value: Any) -> Any:
+    """Return a part of a report without texts, which may be names."""
+    if isinstance(value, dict):
+        return {key: _numbers(inner) for key, inner in value.items() if key not in BESIDE}
+    if isinstance(value, list):
+        return sorted((_numbers(inner) for inner in value), key=repr)
+    return len(value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
+def test_no_name_address_or_content_is_left(tmp_path: Path, name: str) -> None:
+    known = needles(path(name))
+    assert known or name == "tls"
+    for strips in (False, True):
+        made = anonymous(tmp_path, path(name), strips=strips)
+        content = made.read_bytes()
+        assert [each for each in known if each in content] == []
+        for record in kanalyze.records(made, values=True):
+            texts = [record.value, *(each.value for each in record.headers or ())]
+            if not record.is_control:
+                assert all(set(each) == {"x"} or each == HIDDEN for each in texts if each)
+
+
+@pytest.mark.parametrize("name", often(KAFKA, ("basics", "old-0-8-2-2")))
+def test_without_records_the_rows_are_the_same(tmp_path: Path, name: str) -> None:
+    made = anonymous(tmp_path, path(name), strips=True)
+    for table in ("requests", "connections", "groups", "metadata"):
+        assert_same(path(name), made, table, OF_SNAPPED)
+
+
+def test_without_records_a_capture_is_a_fraction(tmp_path: Path) -> None:
+    made = anonymous(tmp_path, path("large"), strips=True)
+    assert made.stat().st_size < path("large").stat().st_size / 5
+    sizes = fields(path("large"), "frame.len"), fields(made, "frame.len")
+    assert sizes[0] == sizes[1]
+
+
+def fields(capture: Path, *names: str) -> list[str]:
+    """What tshark says of each packet."""
+    checks = [f"-o{each}.check_checksum:TRUE" for each in ("ip", "tcp", "udp")]
+    words = [word for name in names for word in ("-e", name)]
+    done = subprocess.run(
+        ["tshark", "-r", str(capture), *checks, "-T", "fields", *words],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", often(NAMES, ("ipv6", "transactions")))
+def test_tshark_finds_the_same_checksums_right(tmp_path: Path, name: str) -> None:
+    made = anonymous(tmp_path, path(name))
+    assert fields(made, *CHECKSUMS) == fields(path(name), *CHECKSUMS)
+
+
+DISORDERS = (
+    *("every packet twice", "sent again", "sent again with other bytes", "extended backwards"),
+    *("cut at random", "joined", "sequence numbers wrap", "VLAN in VLAN", "Linux cooked 1"),
+    *("Linux cooked 2", "null, big-endian", "raw IP", "in IPv4", "padded", "other IP version"),
+    *("pcap, big-endian", "pcapng of several interfaces", "IP options", "on several links"),
+)
+
+
+@pytest.mark.parametrize(
+    "label", often(DISORDERS, ("sent again with other bytes", "cut at random", "in IPv4"))
+)
+def test_other_packets_of_the_same_streams_give_the_same_rows(tmp_path: Path, label: str) -> None:
+    before = tmp_path / "disorder.capture"
+    (content,) = altered("mock", label).files
+    before.write_bytes(content)
+    made = anonymous(tmp_path, before)
+    assert assert_same(before, made, "requests")
+    assert assert_same(before, made, "connections")
+
+
+def test_two_captures_with_one_key_agree(tmp_path: Path) -> None:
+    for each in ("a", "b"):
+        (tmp_path / each).mkdir()
+    first, again = (anonymous(tmp_path / each, path("any")) for each in ("a", "b"))
+    assert first.read_bytes() == again.read_bytes()
+    other = tmp_path / "other.pcapng"
+    kanalyze.anonymize(path("any"), output=other)
+    assert other.read_bytes() != first.read_bytes()
+    assert len(rows_of(other, "requests")) == len(rows_of(first, "requests"))
+
+
+def test_several_captures_become_one(tmp_path: Path) -> None:
+    target = tmp_path / "both.pcapng"
+    found = counted(target, path("any"), path("ipv6"))
+    together = kanalyze.requests(path("any"), path("ipv6"))
+    assert len(rows_of(target, "requests")) == sum(1 for _ in together)
+    assert found.packets == len(fields(target, "frame.number"))
+    assert found.messages > found.unread_messages == 0
+
+
+def test_what_stands_beside_the_packets_is_left_out(tmp_path: Path) -> None:
+    blocks = Blocks()
+    packet = Packet(segment(payload=b"GET / HTTP/1.1\r\nHost: intranet.example\r\n\r\n"))
+    comment = blocks.option(1, b"the comment of a colleague")
+    parts = [
+        *(blocks.section(), blocks.interface(options=blocks.option(2, b"secret-interface"))),
+        names_block(blocks, [("192.0.2.1", ["host.example"])]),
+        secrets_block(blocks, b"CLIENT_RANDOM 00 11"),
+        blocks.enhanced(packet, packet.time_ns)[:-4] + b"",
+    ]
+    parts[-1] = blocks.enhanced(packet, packet.time_ns)
+    parts.append(blocks.statistics(0, comment))
+    before = tmp_path / "beside.pcapng"
+    before.write_bytes(b"".join(parts))
+    content = anonymous(tmp_path, before).read_bytes()
+    for secret in (
+        b"secret-interface",
+        b"host.example",
+        b"CLIENT_RANDOM",
+        b"colleague",
+        b"intranet",
+    ):
+        assert secret in before.read_bytes()
+        assert secret not in content
+
+
+def test_the_file_is_the_owners_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    made = anonymous(tmp_path, path("any"))
+    assert stat.S_IMODE(made.stat().st_mode) & 0o077 == 0
+    assert [each.name for each in tmp_path.iterdir()] == [made.name]
+
+
+def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    try:
+        target = tmp_path / "out.pcapng"
+        assert main(["anonymize", "-o", str(target), str(pipe)]) == 2
+    finally:
+        os.close(reader)
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "twice" in told
+    assert not target.exists()
+
+
+def test_progress_counts_both_passes(tmp_path: Path) -> None:
+    made = Anonymization([path("any")], KEY)
+    made.run(partial(OutputFile, str(tmp_path / "out.pcapng")))
+    done, total = made.progress
+    assert done == total == 2 * path("any").stat().st_size
+
+
+def test_a_key_is_a_text_that_takes_a_while() -> None:
+    assert key_of(b"one") == key_of(b"one") != key_of(b"other")
+    assert key_of(None) != key_of(None)
+    assert len(key_of(b"one")) == len(key_of(None)) == 32
+    with pytest.raises(UsageError, match="empty"):
+        key_of(b" ")
+
+
+def test_the_library_checks_its_arguments(tmp_path: Path) -> None:
+    target = tmp_path / "out.pcapng"
+    wrong: list[tuple[type[Exception], dict[str, Any]]] = [
+        (UsageError, {"key": 5}),
+        (UsageError, {"key": ""}),
+        (UsageError, {"force": 1}),
+        (UsageError, {"strip_records": None}),
+        (TypeError, {"api": "Fetch"}),
+    ]
+    for error, options in wrong:
+        with pytest.raises(error):
+            kanalyze.anonymize(path("any"), output=target, **options)
+    found = kanalyze.anonymize(path("any"), output=target, key="k", port=9092)
+    assert found.messages == 57
+    with pytest.raises(UsageError, match="is a capture"):
+        kanalyze.anonymize(path("any"), output=target, key="k")
+    again = kanalyze.anonymize(path("any"), output=target, key=b"k", port=9092, force=True)
+    assert again == found

@@ -1,0 +1,67 @@
+"""Tokens keep their form and lose their secrets."""
+
+from __future__ import annotations
+
+from kanalyze.anonymization.stand_ins import StandIns
+from kanalyze.anonymization.tokens import raw_token, token
+from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
+from tests.support.cases import for_each
+
+STAND_INS = StandIns(b"k" * 32)
+USER = STAND_INS.name(b"alice")
+
+
+def test_the_user_of_plain_is_a_stand_in() -> None:
+    found = token(b"\0alice\0secret!", STAND_INS)
+    assert found == b"\0" + USER + b"\0xxxxxxx"
+    assert principal_of("PLAIN", found) == USER.decode()
+
+
+def test_the_user_of_scram_is_a_stand_in() -> None:
+    found = token(b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL", STAND_INS)
+    assert found == b"n,,n=" + USER + b",r=" + b"x" * 24
+    assert principal_of("SCRAM-SHA-256", found) == USER.decode()
+    server = token(b"r=fyko3rfcN,s=QSXCR+Q6sek8bf92,i=4096", STAND_INS)
+    assert server == b"r=xxxxxxxxx,s=xxxxxxxxxxxxxxxx,i=4096"
+
+
+@for_each(
+    "content",
+    [
+        b"n,a=alice,\x01auth=Bearer eyJhbGciOiJub25l\x01\x01",
+        b'{"status":"invalid_token"}',
+        b"\x05\x04\x04\xff secret wrapped",
+        b"some other token entirely",
+        b"n,,n=ali=2Cce,r=abc",
+        b"n,,n=alice",
+        b"",
+    ],
+)
+def test_nothing_else_of_a_token_stays(content: bytes) -> None:
+    found = token(content, STAND_INS)
+    assert len(found) == len(content)
+    for word in (b"alice", b"ali=", b"Bearer", b"eyJ", b"status", b"invalid", b"secret", b"token"):
+        assert word not in found
+    assert found.count(b"x") >= len(content) // 2 or len(content) < 12
+
+
+def test_gssapi_is_still_recognized() -> None:
+    inside = b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02" + b"ticket of alice@EXAMPLE.COM"
+    content = b"\x60" + bytes((len(inside),)) + inside
+    found = token(content, STAND_INS)
+    assert looks_like_gssapi(found, len(found))
+    assert b"alice" not in found
+
+
+def test_tokens_that_nobody_kept_have_the_form_of_their_mechanism() -> None:
+    made = raw_token(b"PLAIN", USER, 0, 20, is_clients=True)
+    assert principal_of("PLAIN", made) == USER.decode()
+    assert len(made) == 20
+    made = raw_token(b"SCRAM-SHA-512", USER, 0, 40, is_clients=True)
+    assert principal_of("SCRAM-SHA-512", made) == USER.decode()
+    assert raw_token(b"SCRAM-SHA-512", USER, 1, 8, is_clients=True) == b"c=xxxxxx"
+    assert raw_token(b"SCRAM-SHA-512", USER, 0, 8, is_clients=False) == b"r=xxxxxx"
+    assert raw_token(b"OAUTHBEARER", None, 1, 1, is_clients=True) == b"\x01"
+    assert raw_token(b"GSSAPI", None, 0, 4, is_clients=True) == b"\x05\x04xx"
+    assert raw_token(None, None, 0, 4, is_clients=False) == b"xxxx"
+    assert raw_token(b"PLAIN", USER, 0, 3, is_clients=True) == b"xxx"

@@ -1,0 +1,61 @@
+"""``kanalyze anonymize``: what it says, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_was_written_is_said_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.pcapng"
+    assert main(["anonymize", "-o", str(target), str(path("any"))]) == 0
+    expected = f"{target}: 151 packets, 57 messages on 9 connections of Kafka\n"
+    assert capsys.readouterr().out == expected
+    assert main(["anonymize", "--force", "-o", str(target), str(path("snaplen"))]) == 0
+    assert "30 could not be read to the end" in capsys.readouterr().out
+
+
+def test_a_key_may_be_in_a_file(tmp_path: Path) -> None:
+    key, made = tmp_path / "key.txt", []
+    key.write_text("a secret\n")
+    for number, word in enumerate(("a secret", f"@{key}", "another secret")):
+        target = tmp_path / f"{number}.pcapng"
+        assert main(["anonymize", "--key", word, "-o", str(target), str(path("any"))]) == 0
+        made.append(target.read_bytes())
+    assert made[0] == made[1] != made[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--key", ""], "the key is empty"),
+        (["--key", "@/no/such/file"], "/no/such/file: No such file"),
+        (["--max-memory", "1M"], "too little memory"),
+        (["/no/such/capture"], "/no/such/capture"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    target = tmp_path / "out.pcapng"
+    assert main(["anonymize", "-o", str(target), str(path("any")), *words]) == 2
+    found = capsys.readouterr().err
+    assert found.count("\n") == 1
+    assert told in found
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("option", ["--keep-values", "--api", "--keylog"])
+def test_there_is_no_option_that_has_no_effect(tmp_path: Path, option: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["anonymize", "-o", str(tmp_path / "x"), str(path("any")), option, "1"])
+    assert ended.value.code == 2
