@@ -262,7 +262,10 @@ def test_nothing_found_is_said_as_of_the_capture(saved, told):
     assert "no requests match --client-id nobody" in expected.err
     assert told(*words, str(saved("basics"))) == expected
     expected = told("requests", str(path("tls")))
-    assert "no Kafka requests found; TLS is not decrypted" in expected.err
+    assert (
+        "no Kafka requests found; TLS is not decrypted: give a key log (--keylog FILE)"
+        in expected.err
+    )
     file = str(saved("tls"))
     assert told("requests", file) == expected
 
