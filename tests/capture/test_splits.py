@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("scan")
 LARGE = pytest.mark.parametrize(
     "scan", often(["compiled", "uncompiled"], ["compiled"]), indirect=True, scope="module"
 )
-"""Of megabytes, for which the uncompiled scan takes seconds; it has the same rules on small ones."""
+"""Of megabytes: uncompiled, the scan takes seconds, and small files try the same rules."""
 
 PACKETS = [Packet(bytes([i]) * (1 + i * 7 % 30), START_NS + i * 10**9, 100 + i) for i in range(14)]
 FORMS = {
