@@ -11,8 +11,6 @@ import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 

@@ -17,8 +17,6 @@ from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 BASICS = ROOT / "captures" / "basics.pcap"
