@@ -229,14 +229,13 @@ def _anonymous_batch(
     batch: PacketBatch, anonymizer: PacketAnonymizer, payloads: _Payloads
 ) -> PacketBatch:
     """Return the packets of a batch without names, addresses and contents."""
-    buffer = batch.buffer
     packets: list[bytearray] = []
     offsets, captured = array("q"), array("q")
     at = 0
-    columns = batch.number, batch.offset, batch.captured_bytes, batch.wire_bytes, batch.link_type
-    for number, offset, size, wire_bytes, link_type in zip(*columns, strict=True):
+    anonymizer.begin(batch)
+    for row, number in enumerate(batch.number):
         payloads.begin(number)
-        made = anonymizer.packet(link_type, bytes(buffer[offset : offset + size]), wire_bytes)
+        made = anonymizer.packet(row)
         if payloads.kept_bytes is not None:
             del made[anonymizer.payload_at + payloads.kept_bytes :]
         packets.append(made)
