@@ -375,14 +375,14 @@ class _Walk:
                 self._at += max(count, 0) * step[2]
                 if self._at > len(self._data):
                     raise IndexError
-            elif code == ID:
-                self._content(16, Rule.UUID)
+            elif code == TAGS:
+                self._tags(step[1])
             else:
                 self._rare(code, step)
 
     def _rare(self, code: int, step: Step) -> None:
-        if code == TAGS:
-            self._tags(step[1])
+        if code == ID:
+            self._content(16, Rule.UUID)
         elif code != NULLABLE or self._marker():
             self._walk(step[1])
 
@@ -402,6 +402,9 @@ class _Walk:
 
     def _tags(self, known: dict[int, Steps]) -> None:
         """Walk a section of tagged fields; those that nobody knows are blanked."""
+        if self._at < self._first_hole and not self._data[self._at]:
+            self._at += 1  # most sections are empty
+            return
         for _ in range(self._unsigned()):
             tag = self._unsigned()
             size = self._unsigned()

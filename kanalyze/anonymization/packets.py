@@ -39,6 +39,7 @@ _COPIED_LINKS: Final = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 228, 229)
 _MOST_HEADERS: Final = 24
 _LLC_BYTES: Final = 3
 _ICMP, _TCP, _UDP, _GRE, _ICMP_6 = 1, 6, 17, 47, 58
+_IPV4_BYTES: Final = 20
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _PROTOCOL: Final = 0xFF
 _FRAGMENT_BITS: Final = 0x3FFF
@@ -48,7 +49,6 @@ _GRE_CHECKSUM: Final = 0x8000
 _ERSPAN_3: Final = 0x22EB
 _MOST_ERSPAN_BYTES: Final = 20
 """GRE with a sequence number, and ERSPAN without what a platform adds."""
-_MAY_HAVE_NONE: Final = (0, _TCP, _UDP)
 _SYN: Final = 2
 _KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
 """Segment size, window scale, selective acknowledgments, timestamps."""
@@ -57,6 +57,8 @@ _TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
 _TIMESTAMPS_BYTES: Final = 12
 """What most packets have: two of no meaning, and timestamps."""
 _ONES: Final = 0xFFFF
+_MOST_KNOWN: Final = 1 << 16
+"""Pairs of addresses that are remembered."""
 
 _u16 = Struct(">H").unpack_from
 _put16 = Struct(">H").pack_into
@@ -96,6 +98,8 @@ class PacketAnonymizer:
         self._begin = 0
         """Index of the packet where the cursor's are of the batch."""
         self._sums: list[_Sum] = []
+        self._known: dict[bytes, _Addresses] = {}
+        self._known_macs: dict[bytes, bytes] = {}
 
     def begin(self, batch: PacketBatch) -> None:
         """Go to the packets of a batch."""
@@ -148,19 +152,22 @@ class PacketAnonymizer:
     def _ethernet(self, at: int, behind: int) -> None:
         if behind < at + 14:
             return
-        self._copy(at, behind)
-        self._mac(at)
-        self._mac(at + 6)
-
-    def _mac(self, at: int) -> None:
-        self._made[at : at + 6] = self._stand_ins.mac(self._data[at : at + 6])
+        self._copy(at + 12, behind)
+        both = self._data[at : at + 12]
+        known = self._known_macs.get(both)
+        if known is None:
+            if len(self._known_macs) >= _MOST_KNOWN:
+                self._known_macs.clear()
+            known = self._stand_ins.mac(both[:6]) + self._stand_ins.mac(both[6:])
+            self._known_macs[both] = known
+        self._made[at : at + 12] = known
 
     def _cooked_address(self, at: int, end: int, behind: int, *, is_mac: bool) -> None:
         if behind < end:
             return
         self._made[at:end] = bytes(end - at)
         if is_mac:
-            self._mac(at)
+            self._made[at : at + 6] = self._stand_ins.mac(self._data[at : at + 6])
 
     def _header(self, kind: int) -> int:
         """Write a header; return the kind of the next one, or one below 0."""
@@ -188,7 +195,12 @@ class PacketAnonymizer:
         behind = cursor.at - self._begin
         made[at : at + 10] = data[at : at + 10]
         addresses = self._addresses(at + 12, 4)
-        self._add_sum(at, behind, 10, None, 0)
+        was = _u16(data, at + 10)[0]
+        if was and behind == at + _IPV4_BYTES:
+            # Only the addresses are others (RFC 1624).
+            _put16(made, at + 10, _right(addresses.new_sum - addresses.sum - was, was))
+        else:
+            self._add_sum(at, behind, 10, None, 0)
         if _u16(data, at + 6)[0] & _FRAGMENT_BITS:
             return DROPPED
         return self._inside(kind, addresses)
@@ -217,10 +229,14 @@ class PacketAnonymizer:
 
     def _addresses(self, at: int, size: int) -> _Addresses:
         """Write the two addresses of a size at a place."""
-        source, destination = self._data[at : at + size], self._data[at + size : at + 2 * size]
-        new = self._stand_ins.address(source) + self._stand_ins.address(destination)
-        self._made[at : at + 2 * size] = new
-        return _Addresses(source, destination, _sum(source + destination), _sum(new))
+        both = self._data[at : at + 2 * size]
+        known = self._known.get(both)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[both] = _Addresses(both, self._stand_ins)
+        self._made[at : at + 2 * size] = known.new
+        return known
 
     def _inside(self, kind: int, addresses: _Addresses) -> int:
         """Write what IP carries; return the kind of what a tunnel carries."""
@@ -308,33 +324,36 @@ class PacketAnonymizer:
         at, end, place, pseudo, protocol = each
         data, made = self._data, self._made
         was = _u16(data, at + place)[0]
-        is_none = was == 0 and protocol in _MAY_HAVE_NONE
-        if is_none:
-            return
+        if not was and (protocol == _UDP or end > len(data)):
+            return  # there is none
         if end > len(data):
             _put16(made, at + place, self._stand_ins.checksums[was])
             return
         partial = new_partial = 0
         if pseudo is not None:
             more = protocol + end - at
-            partial, new_partial = (pseudo.old + more) % _ONES, (pseudo.new + more) % _ONES
+            partial, new_partial = (pseudo.sum + more) % _ONES, (pseudo.new_sum + more) % _ONES
             if was and was % _ONES == partial:
                 _put16(made, at + place, new_partial or _ONES)
                 return
         old, new = partial + _sum(data[at:end]), new_partial + _sum(made[at:end])
+        if not was and old % _ONES:
+            return  # left out, or as wrong as any
         value = _checksum(was, old, new)
         _put16(made, at + place, value or (_ONES if protocol == _UDP else 0))
 
 
 class _Addresses:
-    """The addresses of a packet, and the sums of the old and of the new ones."""
+    """The two addresses of a packet, what stands in their place, and the sums of both."""
 
-    __slots__ = ("ends", "new", "old")
+    __slots__ = ("ends", "new", "new_sum", "sum")
 
-    def __init__(self, source: bytes, destination: bytes, old: int, new: int) -> None:
-        self.ends = source, destination
-        self.old = old
-        self.new = new
+    def __init__(self, both: bytes, stand_ins: StandIns) -> None:
+        half = len(both) // 2
+        self.ends = both[:half], both[half:]
+        self.new = b"".join(map(stand_ins.address, self.ends))
+        self.sum = _sum(both)
+        self.new_sum = _sum(self.new)
 
 
 def _sum(data: bytes | bytearray) -> int:
@@ -352,10 +371,14 @@ def _checksum(was: int, old: int, new: int) -> int:
         old: the sum of all old bytes, the checksum included: 0 if it was right.
         new: the sum of all new bytes, without the checksum.
     """
-    right = _ONES - new % _ONES
-    if right == _ONES and was != _ONES:
-        right = 0
+    right = _right(new, was)
     return right if old % _ONES == 0 else right ^ 0x5555
+
+
+def _right(total: int, was: int) -> int:
+    """Return the checksum of bytes of a sum; of the two forms of none, that which it had."""
+    right = _ONES - total % _ONES
+    return 0 if right == _ONES and was != _ONES else right
 
 
 def _options(options: bytes) -> bytes:

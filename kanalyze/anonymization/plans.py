@@ -47,7 +47,9 @@ def steps_of(layout: Layout, struct: Struct) -> Steps:
     """Return the steps of a struct."""
     made: list[Step] = []
     for field in layout.untagged(struct):
-        _add(made, _field(layout, struct.name, field))
+        step = _field(layout, struct.name, field)
+        for each in step[1] if step[0] == STRUCT else (step,):
+            _add(made, each)
     if layout.flexible:
         tagged = {
             field.tag: (_field(layout, struct.name, field),) for field in layout.tagged(struct)
