@@ -7,9 +7,9 @@ not know the command line.
 
 Names and addresses become stand-ins of the same length (:mod:`.stand_ins`), records and secrets are
 blanked (:mod:`.messages`, :mod:`.rules`), headers of packets are written anew (:mod:`.packets`).
-What nobody read is blank: TLS, other protocols, bytes between messages. A byte that was sent again
-is the same again, for it is found by its place in the stream. Names of interfaces, comments, names
-of hosts and secrets beside the packets are left out.
+What nobody read is blank: TLS, messages of Kafka 0.7, other protocols, fragments of IP, bytes
+between messages. A byte that was sent again is the same again, for it is found by its place in the
+stream. Names of interfaces, comments, names of hosts and secrets beside the packets are left out.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ In: definitions. Out: :data:`Steps`. This module must not see any bytes.
 
 A step is a code and its operands: ``FIXED`` bytes of numbers; ``SIZED`` content, by the form of its
 length and its rule; an ``ARRAY``, by the form of its count and the steps of an element; a
-``FIXED_ARRAY`` of numbers, by the form and the size of an element; the steps of a ``STRUCT``, of a
-``NULLABLE`` one; ``TAGS``, with the steps of each; an ``ID`` of 16 bytes.
+``FIXED_ARRAY`` of numbers, by the form and the size of an element; the steps of a ``NULLABLE``
+struct, while those of another ``STRUCT`` are among the steps around it; ``TAGS``, with the steps of
+each; an ``ID`` of 16 bytes.
 """
 
 from __future__ import annotations
