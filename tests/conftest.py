@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import settings
 
 from kanalyze.queries.files import built_in
 from tests.support import broker, netns, rights
+from tests.support.few_findings import FEW_FINDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 settings.register_profile("everyone", deadline=None)
 settings.register_profile("landing", deadline=None, derandomize=True)
 settings.load_profile("landing" if os.environ.get("CI") else "everyone")
+
+TESTS = Path(__file__).parent
 
 # What who runs the tests prefers to see, and how he reaches others, is not what is tested; programs
 # that tests start would inherit it.
@@ -81,9 +85,6 @@ MISSING_FIXTURES = frozenset(
 """Tests that ask for one of these are not selected."""
 
 
-FEW = ("late_heartbeats", "too_large", "unanswered")
-
-
 @pytest.fixture
 def namespace() -> Iterator[netns.Namespace]:
     """A network namespace with nothing in it but loopback."""
@@ -113,9 +114,24 @@ def few_findings(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def some(kind: str) -> dict[str, Query]:
         found = built_in(kind)
-        return {name: found[name] for name in FEW} if kind == "findings" else found
+        return {name: found[name] for name in FEW_FINDINGS} if kind == "findings" else found
 
     monkeypatch.setattr("kanalyze.queries.findings.built_in", some)
+
+
+@pytest.fixture
+def all_findings() -> None:
+    """Let reports look for all built-in findings, where they look for few (see below)."""
+
+
+@pytest.fixture(autouse=True)
+def _findings_that_are_looked_for(request: pytest.FixtureRequest) -> None:
+    """Let reports look for few findings in the folders whose tests are of something else."""
+    is_of_others = request.path.is_relative_to(TESTS) and (
+        request.path.relative_to(TESTS).parts[0] in ("api", "cli", "render")
+    )
+    if is_of_others and "all_findings" not in request.fixturenames:
+        request.getfixturevalue("few_findings")
 
 
 @pytest.hookimpl(wrapper=True)

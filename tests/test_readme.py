@@ -98,7 +98,7 @@ def test_the_commands_have_the_filters_that_the_readme_names() -> None:
         assert not options_of(name) >= FILTERS, name
     for name in none:
         assert FILTERS - options_of(name) == {"since", "until"}, name
-    assert {*everything, *some, *none} == COMMANDS - {"protocol", "anonymize"}
+    assert {*everything, *some, *none} == COMMANDS - {"protocol", "anonymize", "completion"}
 
 
 def test_the_last_line_on_standard_error_says_what_is_wrong(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kanalyze.api.filters import api_names, keeps_bytes
 from kanalyze.api.key_logs import read_key_logs
+from kanalyze.api.outputs import check_output
 from kanalyze.api.topic_ids import read_topic_ids
 from kanalyze.common.argument_values import (
     count,
@@ -384,12 +385,13 @@ def save(
         CaptureError: an input is missing or is not a capture.
         DefinitionError: see :func:`requests`.
         KanalyzeError: the file cannot be written.
-        UsageError: see :func:`requests`; or ``output`` is a capture or a stream.
+        UsageError: see :func:`requests`; or ``output`` is an input, a capture or a stream.
     """
     from kanalyze.api.options import MessageOptions
     from kanalyze.api.saving import save_tables  # imported late: it imports DuckDB
 
     arguments = _arguments("save", captures, options, MessageOptions.__optional_keys__)
+    check_output(output, arguments["captures"])
     limits = {}
     if "max_memory_bytes" in arguments:
         limits["max_memory_bytes"] = arguments["max_memory_bytes"]
@@ -431,8 +433,8 @@ def extract(
     Raises:
         CaptureError: an input is missing or is not a capture.
         DefinitionError: see :func:`requests`.
-        UsageError: see :func:`requests`; or ``output`` is a capture, or an input can be read only
-            once.
+        UsageError: see :func:`requests`; or ``output`` is an input or a capture, or an input can be
+            read only once.
         OSError: the file cannot be written.
     """
     from kanalyze.api.options import ExtractOptions, duration_ns
@@ -442,6 +444,7 @@ def extract(
 
     known = ExtractOptions.__optional_keys__
     arguments = _arguments("extract", captures, options, known)
+    check_output(output, arguments["captures"])
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
     selected = Selected([arguments.pop("row_filter")])
     flags = ("with_handshake", "whole_connections", "with_secrets", "force")
@@ -479,8 +482,8 @@ def anonymize(
     Raises:
         CaptureError: an input is missing or is not a capture.
         DefinitionError: see :func:`requests`.
-        UsageError: an option is invalid; or ``output`` is a capture, or an input can be read only
-            once.
+        UsageError: an option is invalid; or ``output`` is an input or a capture, or an input can be
+            read only once.
         OSError: the file cannot be written.
     """
     from kanalyze.anonymization.anonymize import Anonymization, key_of
@@ -488,6 +491,7 @@ def anonymize(
     from kanalyze.export.files import OutputFile
 
     arguments = _arguments("anonymize", captures, options, AnonymizeOptions.__optional_keys__)
+    check_output(output, arguments["captures"])
     key = options.get("key")
     if not (key is None or isinstance(key, str | bytes)):
         raise UsageError(f"key: not a text: {shown(key)}")

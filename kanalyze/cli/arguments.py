@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import kanalyze
 from kanalyze.cli.hints import HelpFormatter, HintingParser, LazyCommand
@@ -189,6 +190,13 @@ the order in which they were made, and continues the open connections of the las
 run; --finish closes them. Only one run at a time.
 """
 
+_COMPLETION_EPILOG = """\
+examples:
+  eval "$(kanalyze completion bash)"        in ~/.bashrc
+  kanalyze completion zsh > ~/.zfunc/_kanalyze        with fpath+=~/.zfunc before compinit
+  kanalyze completion fish > ~/.config/fish/completions/kanalyze.fish
+"""
+
 _PROGRAM = "kanalyze"
 _MAX_JOBS = 256
 _MAX_COUNT = 65536
@@ -209,9 +217,12 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    kind = "compiled" if is_compiled() else "not compiled"
-    version = f"kanalyze {kanalyze.__version__} ({kind})"
-    made.add_argument("--version", action="version", version=version)
+    made.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="show the version, whether it is compiled, Python and the platform, and exit",
+    )
     commands = made.add_subparsers(
         dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LazyCommand
     )
@@ -225,6 +236,20 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         ).fill = fill
     return made
+
+
+class _Version(argparse.Action):
+    """Shows the version of the program and what it runs on."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        """Write one line to standard output and exit."""
+        import platform  # imported late: it is slow
+
+        kind = "compiled" if is_compiled() else "not compiled"
+        python = f"{platform.python_implementation()} {platform.python_version()}"
+        text = f"kanalyze {kanalyze.__version__} ({kind}), {python}, {platform.platform()}\n"
+        sys.stdout.write(text)
+        sys.exit(0)
 
 
 def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]]:
@@ -279,6 +304,11 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
             "write tables and a report of many captures, with Spark",
             _BATCH_EPILOG,
             _add_batch,
+        ),
+        "completion": (
+            "write the script that completes commands and options in a shell",
+            _COMPLETION_EPILOG,
+            _add_completion,
         ),
     }
 
@@ -743,6 +773,10 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="keep the newest N files (default: 8)",
     )
+
+
+def _add_completion(made: argparse.ArgumentParser) -> None:
+    made.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="your shell")
 
 
 def _add_batch(made: argparse.ArgumentParser) -> None:

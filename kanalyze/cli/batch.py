@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.cli.analyze import filters_of
+from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.console import print_message
 from kanalyze.cli.report import check_order, most_slowest, show_report, write_report
 from kanalyze.errors import UsageError
@@ -47,10 +47,12 @@ def _run(
     arguments: argparse.Namespace, plan: ReadPlan, settings: Settings, options: ReportOptions
 ) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
+    from kanalyze.spark.task_counts import task_counts
 
-    _report_phase("starting Spark")
-    with _session(arguments) as spark:
-        functions = {"warn": print_message, "report_phase": _report_phase}
+    progress = BatchProgress()
+    progress.begin("starting Spark")
+    with _session(arguments) as spark, progress.shown(partial(task_counts, spark)):
+        functions = {"warn": print_message, "report_phase": progress.begin}
         return run_batch(spark, plan, settings, **functions, options=options)
 
 
@@ -163,8 +165,3 @@ def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
     finally:
         if not is_there:
             spark.stop()
-
-
-def _report_phase(text: str) -> None:
-    if sys.stderr.isatty():
-        print_message(text)

@@ -93,6 +93,12 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
     for name in sorted(wanted.difference(known)):
         raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
     kinds = [kind for kind in kinds if kind.query.name in wanted]
+    for kind in kinds:
+        if kind.command == "anomalies":
+            raise UsageError(
+                f"finding {kind.query.name!r} is about what the capture lacks, which has no "
+                "packets; kanalyze anomalies shows where it is missing"
+            )
     analysis = analysis_of(arguments)
     with opened_tables(
         analysis,

@@ -20,7 +20,7 @@ def no_kafka_text(
     hints = {
         "there are no packets": not packets and not connections,
         "there is no TCP connection": packets and not connections,
-        "TLS is not decrypted": tls_connections,
+        "TLS is not decrypted: give a key log (--keylog FILE)": tls_connections,
         "packets were cut short: capture whole ones (tcpdump -s 0)": snapped_bytes,
         "if a broker listens on port N, use --port N": other_connections,
     }

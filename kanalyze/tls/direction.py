@@ -237,7 +237,8 @@ class TlsDirection:
 
     def _read_sealed(self, record: TlsRecord) -> None:
         if not self._opened and not self._unopened:
-            self._negotiation.note_sealed(self._side, record)
+            is_gapless = not self._lost_bytes
+            self._negotiation.note_sealed(self._side, record, is_gapless=is_gapless)
         opened = self._protection.open(record)
         if opened is None:
             self._unopened += 1

@@ -142,11 +142,6 @@ class MessageAssembler:
         """Bytes held."""
         return len(self._buffer)
 
-    @property
-    def is_between(self) -> bool:
-        """Whether no message is incomplete."""
-        return not self._buffer and not self._skip
-
     def lose(self) -> None:
         """Forget the message that bytes are missing of."""
         self._buffer.clear()

@@ -197,6 +197,8 @@ class Negotiation:
         elif kind == handshake.CERTIFICATE_REQUEST:
             facts.certificate_requested = True
         elif kind == handshake.SERVER_HELLO_DONE:
+            if facts.resumed is None and _offers_ticket(self):
+                facts.resumed = False
             # The server's side may be read before the ClientHello.
             if self.handshakes <= 1 and origin.is_gapless and not facts.certificate_requested:
                 facts.certificate_requested = facts.mutual = False
@@ -206,8 +208,11 @@ class Negotiation:
             return self._sealed_13(kind, body, origin)
         return None
 
-    def note_sealed(self, side: int, record: TlsRecord) -> None:
+    def note_sealed(self, side: int, record: TlsRecord, *, is_gapless: bool) -> None:
         """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
+
+        A server that sends it right behind its hello resumes a session: by a ticket, where it gives
+        another session id than the client, or none (RFC 5077 section 3.4).
 
         Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better. It may
         have an alert instead.
@@ -217,6 +222,8 @@ class Negotiation:
             is_client = self.end_of(side) == 0
             if is_alert or not is_client or self.may_have_early_data:
                 return
+        elif self.facts.resumed is None and is_gapless and self.end_of(side) == 1:
+            self.facts.resumed = _offers_ticket(self) or None
         self._finish(side, record)
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
@@ -267,6 +274,9 @@ class Negotiation:
                 if client is not None:
                     same = client.session_id == hello.session_id
                     facts.resumed = bool(hello.session_id) and same
+                    is_known = facts.resumed or facts.server_certificate is not None
+                    if client.has_ticket and not is_known:
+                        facts.resumed = None  # what the server sends next says it
         agreed = None if self.client_random is None else self.handshake_12(self.client_random)
         if agreed is None:
             return
@@ -342,3 +352,9 @@ def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
         facts.certificate_requested = bool(facts.certificate_requested)
     elif facts.mutual is None:
         facts.mutual = False
+
+
+def _offers_ticket(negotiation: Negotiation) -> bool:
+    """Tell whether the client of the first handshake has a ticket of TLS 1.2 to resume with."""
+    hello = negotiation.client_hello
+    return negotiation.handshakes == 1 and hello is not None and hello.has_ticket

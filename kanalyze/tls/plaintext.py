@@ -13,6 +13,7 @@ Compiled by Cython, with the types in ``plaintext.pxd``; uncompiled it does the 
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.plain_values import fields
@@ -29,13 +30,20 @@ __all__ = ["UNKNOWN_GAP_BYTES", "PlaintextWriter"]
 UNKNOWN_GAP_BYTES: Final = 1 << 30
 """The length of a gap of which nobody knows it: larger than any message, so that none goes on
 behind it."""
+_FIRST_ROOM = 16
+"""Of segments; a connection keeps no more from one chunk to the next."""
 
 
 class PlaintextWriter:
-    """Writes the plaintext stream of one direction."""
+    """Writes the plaintext stream of one direction.
+
+    Attributes:
+        starts, lengths, times, packets: of the segments since the last chunk, with free space.
+    """
 
     _LEFT_OUT = (
-        *("_chunk_offset", "_data", "_items", "_lengths", "_packets", "_starts", "_times"),
+        *("_chunk_offset", "_columns", "_count", "_data", "_items", "_room", "lengths", "packets"),
+        *("starts", "times"),
     )
 
     def __init__(self) -> None:
@@ -44,10 +52,9 @@ class PlaintextWriter:
         self._chunk_offset = 0
         self._data = bytearray()
         """The contents since the last chunk."""
-        self._starts: list[int] = []
-        self._lengths: list[int] = []
-        self._times: list[int] = []
-        self._packets: list[int] = []
+        self._room = 0
+        """How many segments the columns have room for."""
+        self._count = 0
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes, after :meth:`take`."""
@@ -91,19 +98,33 @@ class PlaintextWriter:
         return taken
 
     def _segment(self, start: int, size: int, time_ns: int, packet: int) -> None:
-        self._starts.append(start)
-        self._lengths.append(size)
-        self._times.append(time_ns)
-        self._packets.append(packet)
+        at = self._count
+        if at == self._room:
+            self._make_room()
+        self.starts[at], self.lengths[at] = start, size
+        self.times[at], self.packets[at] = time_ns, packet
+        self._count = at + 1
         self._offset += size
 
+    def _make_room(self) -> None:
+        """Make the columns twice as long: an array cannot grow while there is a view of it."""
+        more = array("q", bytes(8 * max(self._room, _FIRST_ROOM)))
+        if not self._room:
+            self._columns = [array("q") for _ in range(4)]
+        self._columns = [column + more for column in self._columns]
+        self.starts, self.lengths, self.times, self.packets = self._columns
+        self._room += len(more)
+
     def _end_chunk(self) -> None:
-        if not self._lengths:
+        count = self._count
+        if not count:
             return
         buffer = memoryview(self._data).toreadonly()
-        lengths = self._lengths
-        segments = Segments(buffer, self._starts, lengths, lengths, self._times, self._packets)
-        self._items.append(Chunk(self._chunk_offset, segments, 0, len(lengths)))
+        starts, lengths, times, packets = (column[:count] for column in self._columns)
+        segments = Segments(buffer, starts, lengths, lengths, times, packets)
+        self._items.append(Chunk(self._chunk_offset, segments, 0, count))
         self._chunk_offset = self._offset
-        self._data = bytearray()
-        self._starts, self._lengths, self._times, self._packets = [], [], [], []
+        self._data, self._count = bytearray(), 0
+        if self._room > _FIRST_ROOM:
+            self._room = 0
+            self._make_room()

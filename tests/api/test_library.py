@@ -148,7 +148,7 @@ def test_filters_are_those_of_the_commands(given, words, written):
 
 
 @pytest.mark.parametrize(("given", "words"), FILTERS)
-def test_filters_of_a_report_are_those_of_the_command(given, words, written, few_findings):
+def test_filters_of_a_report_are_those_of_the_command(given, words, written):
     capture = str(path("basics"))
     told = summary(written("report", "--json", "-", *words, capture))
     assert as_json(kanalyze.report(capture, **given)) == told

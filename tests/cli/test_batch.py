@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import sys
+import threading
 
 import pytest
 
@@ -8,10 +10,12 @@ from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
 from kanalyze.cli import batch
 from kanalyze.cli.arguments import parser
+from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.main import main
 from kanalyze.queries.findings import finding_kinds
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path
+from tests.support.waiting import LONG_S
 
 GIVEN = ["batch", "captures/", "--out", "archive"]
 
@@ -133,6 +137,52 @@ def test_without_spark_it_says_how_to_get_it(capsys, monkeypatch):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_phases_are_told_to_terminals_alone(is_terminal, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    batch._report_phase("reading 2 captures in 1 tasks")
+    BatchProgress().begin("reading 2 captures in 1 tasks")
     told = "kanalyze: reading 2 captures in 1 tasks\n" if is_terminal else ""
     assert capsys.readouterr().err == told
+
+
+def test_without_a_terminal_the_tasks_are_a_line_now_and_then(capsys):
+    times = iter([100.0, 110.0, 120.0, 130.0])
+    progress = BatchProgress(line_s=0.001, clock=lambda: next(times))
+    counts = [(10, 40), None, (35, 40), (5, 8), (7, 8)]
+    all_shown = threading.Event()
+
+    def tasks_done():
+        if not counts:
+            all_shown.set()
+            return None
+        return counts.pop(0)
+
+    progress.begin("reading 2 captures in 40 tasks")
+    with progress.shown(tasks_done):
+        assert all_shown.wait(LONG_S)
+    assert capsys.readouterr().err.splitlines()[:5] == [
+        "kanalyze: reading 2 captures in 40 tasks: 10 of 40 tasks",
+        "kanalyze: reading 2 captures in 40 tasks",
+        "kanalyze: reading 2 captures in 40 tasks: 35 of 40 tasks, 2.5 tasks/s",
+        "kanalyze: reading 2 captures in 40 tasks: 5 of 8 tasks",
+        "kanalyze: reading 2 captures in 40 tasks: 7 of 8 tasks, 0.2 tasks/s",
+    ]
+
+
+def test_on_a_terminal_the_tasks_are_a_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    all_shown = threading.Event()
+    asked = []
+
+    def tasks_done():
+        asked.append(None)
+        if len(asked) > 3:
+            all_shown.set()
+        return 12, 40
+
+    progress = BatchProgress(refresh_s=0.001)
+    progress.begin("writing rows")
+    with progress.shown(tasks_done):
+        assert all_shown.wait(LONG_S)
+    err = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert err.startswith("kanalyze: writing rows\n")
+    assert "12/40 tasks" in err

@@ -14,7 +14,6 @@ from tests.support.captures import ROOT, path
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
 
 BASICS, WAITS = str(path("basics")), str(path("waits"))
 REPORTS = [str(ROOT / "reports" / f"{name}.json") for name in ("basics", "waits")]

@@ -15,8 +15,6 @@ from kanalyze.runtime import workers
 from kanalyze.tls import installed
 from tests.support import tls_captures
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 NAME = "tls13-aes128gcm"
 CAPTURE = str(tls_captures.path(NAME))
 KEYS = str(tls_captures.keylog(NAME))

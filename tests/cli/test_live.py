@@ -26,6 +26,7 @@ from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from tests.support.captures import path
 from tests.support.compare import nameless
+from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.scraping import count_read, served_at
 from tests.support.waiting import LONG_S, wait_until
 
@@ -33,13 +34,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
+COMMAND = "from kanalyze.cli.main import run; run()"
+KANALYZE = [sys.executable, "-c", WITH_FEW_FINDINGS + COMMAND]
 
 
-def run_live(*argv: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run_live(
+    *argv: str, data: bytes = b"", before: str = WITH_FEW_FINDINGS
+) -> subprocess.CompletedProcess[bytes]:
     """Give data to the command through a pipe, to the end of both."""
     return subprocess.run(
-        [*KANALYZE, "live", *argv], input=data, capture_output=True, timeout=LONG_S, check=False
+        [sys.executable, "-c", before + COMMAND, "live", *argv],
+        input=data,
+        capture_output=True,
+        timeout=LONG_S,
+        check=False,
     )
 
 
@@ -349,7 +357,7 @@ HAVING count(*) >= $least
 """
 
 
-def test_findings_are_those_of_the_report_with_the_same_options(tmp_path):
+def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tmp_path):
     """Those over groups and metadata too; a query that fails is said, and no more than that."""
     (tmp_path / "mine.sql").write_text(MINE)
     options = ("--queries", str(tmp_path), "--threshold", "mine.least=2")
@@ -358,7 +366,7 @@ def test_findings_are_those_of_the_report_with_the_same_options(tmp_path):
     capture = path("groups")
     assert main(["report", str(capture), "--json", str(wanted), *options]) == 0
     (tmp_path / "worse.sql").write_text(MINE.replace("FROM requests", "FROM no_such_table"))
-    done = run_live("-", "--json", str(made), *options, data=capture.read_bytes())
+    done = run_live("-", "--json", str(made), *options, data=capture.read_bytes(), before="")
     assert done.returncode == 0
     told = done.stderr.decode()
     assert told.count("\n") == 1

@@ -181,7 +181,6 @@ def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
         ("errors", ("--errors", "--broker", "127.0.0.1")),
     ],
 )
-@pytest.mark.usefixtures("few_findings")
 def test_requests_are_filtered_as_by_every_command(name, argv, run, tmp_path: Path):
     expected = rows_in(run("requests", "--format", "jsonl", *argv, str(path(name))))
     report, rows = tmp_path / "report.json", tmp_path / "rows"

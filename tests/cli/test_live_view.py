@@ -18,6 +18,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.support.captures import path
+from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.pseudo_terminal import ALTERNATE, PseudoTerminal
 from tests.support.waiting import LONG_S, wait_until
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-RUN = ("-c", "from kanalyze.cli.main import run; run()", "live", "-")
+COMMAND = "from kanalyze.cli.main import run; run()"
+RUN = ("-c", WITH_FEW_FINDINGS + COMMAND, "live", "-")
 
 
 class Live(PseudoTerminal):
@@ -240,10 +242,11 @@ def test_who_interrupts_twice_does_not_wait_for_the_end():
     with started("--format", "view", width=300, height=80) as live:
         live.give(parts("groups", 1)[0])
         live.see("groups-classic")
-        # Whoever does not read what it shows keeps it from its end.
-        live.wait_until_blocked()
+        # A terminal that takes nothing keeps it from its end.
+        live.hold_output()
         live.interrupt()
         live.process.send_signal(signal.SIGINT)
+        live.release_output()
         assert live.end() == 130
         assert live.is_as_before()
         assert "Traceback" not in live.text_behind()

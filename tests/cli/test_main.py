@@ -11,8 +11,6 @@ import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 
@@ -32,11 +30,15 @@ def test_help_imports_nothing_slow():
     assert b"usage: kanalyze" in done.stdout
 
 
-def test_the_version_is_the_package_s(capsys):
+def test_the_version_says_what_it_runs_on(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out == f"kanalyze {kanalyze.__version__} (compiled)\n"
+    python = f"CPython {'.'.join(map(str, sys.version_info[:3]))}"
+    text = capsys.readouterr().out
+    assert text.startswith(f"kanalyze {kanalyze.__version__} (compiled), {python}")
+    assert os.uname().machine in text
+    assert text.count("\n") == 1
 
 
 def test_the_package_itself_can_be_run():

@@ -66,7 +66,7 @@ def test_where_there_are_rows_nothing_is_told(command, capsys):
 @pytest.mark.parametrize("command", ["requests --errors", "records", "decode"])
 def test_a_capture_without_kafka_is_told_with_what_to_try(command, capsys):
     assert said(capsys, *command.split(), str(path("tls"))) == (
-        f"kanalyze: {NO_KAFKA}; TLS is not decrypted\n"
+        f"kanalyze: {NO_KAFKA}; TLS is not decrypted: give a key log (--keylog FILE)\n"
     )
 
 
@@ -90,6 +90,6 @@ def test_a_file_of_no_rows_is_written_all_the_same(tmp_path, capsys):
     out = tmp_path / "rows.csv"
     shutil.copy(path("tls"), tmp_path / "a.pcap")
     assert said(capsys, "requests", "-o", str(out), str(tmp_path / "a.pcap")) == (
-        f"kanalyze: {NO_KAFKA}; TLS is not decrypted\n"
+        f"kanalyze: {NO_KAFKA}; TLS is not decrypted: give a key log (--keylog FILE)\n"
     )
     assert out.read_text().count("\n") == 1

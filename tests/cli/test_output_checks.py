@@ -17,14 +17,14 @@ from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 BASICS = ROOT / "captures" / "basics.pcap"
 
 WRITE = {
     "report --json": ["report", "--json", "{out}", "{capture}"],
+    "report --html": ["report", "--html", "{out}", "{capture}"],
+    "sql -o": ["sql", "--format", "csv", "-o", "{out}", "{capture}", "FROM range(99)"],
     "report -o": ["report", "--format", "md", "-o", "{out}", "{capture}"],
     "compare --json": ["compare", "--json", "{out}", "{capture}", "{capture}"],
     "requests -o": ["requests", "--format", "csv", "-o", "{out}", "{capture}"],
@@ -263,8 +263,9 @@ NO_FILES = {
     "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
     "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
     "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
-    "save_files", "save_size", "save_slower_than", "search", "settle", "since", "slower_than",
-    "sort", "split_size", "status", "strip_records", "tables", "threshold", "topic", "until",
+    "save_files", "save_size", "save_slower_than", "search", "settle", "shell", "since",
+    "slower_than", "sort", "split_size", "status", "strip_records", "tables", "threshold",
+    "topic", "until",
     "values",
     "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
     "write_files", "write_size",

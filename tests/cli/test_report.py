@@ -9,8 +9,6 @@ from kanalyze.cli.main import main
 from kanalyze.render.report_tables import SORTS
 from tests.support.captures import path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 
 def test_the_report_goes_to_the_terminal(fake, capsys):
     assert main(["report", "x.pcap"]) == 0

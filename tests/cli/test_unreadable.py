@@ -15,8 +15,6 @@ from tests.support.captures import path
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 
 @pytest.fixture
 def folder(tmp_path) -> Path:

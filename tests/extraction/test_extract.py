@@ -296,6 +296,14 @@ def test_a_finding_that_there_is_not(tmp_path: Path, capsys) -> None:
     assert "no requests match --finding unanswered" in capsys.readouterr().err
 
 
+def test_a_finding_about_missing_packets_has_none(tmp_path: Path, capsys) -> None:
+    target = tmp_path / "x.pcapng"
+    arguments = ["-o", str(target), "--finding", "capture_lost_packets", str(path("basics"))]
+    assert main(["extract", *arguments]) == 2
+    assert "what the capture lacks, which has no packets" in capsys.readouterr().err
+    assert not target.exists()
+
+
 def without_numbers(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     return sorted((key(row), *(getattr(row, name) for name in OF_ITS_OWN)) for row in rows)
 

@@ -54,6 +54,7 @@ TARGETS = {
     "framing": Target(streams.cut_frames, seeds.connections, shapes.TURNS, 8 * _KIB, 10),
     "connection": Target(streams.follow_connection, seeds.connections, shapes.TURNS, 8 * _KIB, 5),
     "tls": Target(tls.read_tls, tls.tls_turns, shapes.TURNS, 8 * _KIB, 10),
+    "tlswatch": Target(tls.watch_tls, tls.tls_turns, shapes.TURNS, 8 * _KIB, 5),
     "keylog": Target(tls.read_key_log, tls.key_logs, shapes.BYTES, 4 * _KIB, 5),
     "headers": Target(messages.parse_headers, seeds.request_frames, shapes.BYTES, 2 * _KIB, 25),
     "decode": Target(messages.decode_body, _bodies, shapes.BYTES, 4 * _KIB, 20),

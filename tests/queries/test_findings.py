@@ -20,8 +20,8 @@ from kanalyze.tables.connections import ConnectionRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from tests.support import rows as made
-from tests.support.captures import ROOT, TROUBLED, WHOLE, path, truth
-from tests.support.findings import findings_in, kinds_of, sample_reports
+from tests.support.captures import CHOSEN, ROOT, TROUBLED, WHOLE, often, path, truth
+from tests.support.findings import all_findings_in, findings_in, kinds_of, sample_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,19 +116,30 @@ def names(found: Sequence[Finding]) -> set[str]:
     return {each.name for each in found}
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", often(WHOLE, CHOSEN))
 def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
-    found = findings_in(name)
+    check_findings(name, all_findings_in(name))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_wrong_with_a_capture_is_found(name: str) -> None:
+    check_findings(name, findings_in(name))
+
+
+def check_findings(name: str, found: Sequence[Finding]) -> None:
     fault = truth(name).get("fault")
     assert names(found) == EXPECTED.get(name, {fault} - {None})
     assert fault is None or found[0].name == fault
 
 
-def test_the_page_of_findings_says_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "find", [findings_in, pytest.param(all_findings_in, marks=pytest.mark.long)]
+)
+def test_the_page_of_findings_says_what_is_found(
+    find: Callable[[str], list[Finding]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = sample_reports()
-    monkeypatch.setattr(
-        tool, "findings_in", lambda capture, _: findings_in(name_of(Path(capture).name))
-    )
+    monkeypatch.setattr(tool, "findings_in", lambda capture, _: find(name_of(Path(capture).name)))
     written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     assert written == tool.findings_page(), "run tools/sample_reports.py and read the diff"
 

@@ -5,6 +5,7 @@ import pytest
 from kanalyze.render.nothing import no_kafka_text
 
 FORCE = "if a broker listens on port N, use --port N"
+KEYS = "TLS is not decrypted: give a key log (--keylog FILE)"
 WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
 
 
@@ -13,7 +14,7 @@ WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
     [
         ({}, ["there are no packets"]),
         ({"packets": 3}, ["there is no TCP connection"]),
-        ({"packets": 3, "connections": 1, "tls_connections": 1}, ["TLS is not decrypted"]),
+        ({"packets": 3, "connections": 1, "tls_connections": 1}, [KEYS]),
         ({"packets": 3, "connections": 1, "other_connections": 1}, [FORCE]),
         (
             {"packets": 3, "connections": 2, "other_connections": 2, "snapped_bytes": 10},
@@ -21,7 +22,7 @@ WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
         ),
         (
             {"packets": 3, "connections": 2, "tls_connections": 1, "other_connections": 1},
-            ["TLS is not decrypted", FORCE],
+            [KEYS, FORCE],
         ),
         ({"packets": 3, "connections": 1, "kafka_connections": 1}, []),
     ],

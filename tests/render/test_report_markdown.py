@@ -15,8 +15,6 @@ from tests.support.captures import path
 from tests.support.rows import failed, row
 from tests.support.summaries import summary_of
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 HOSTILE = "a|b`c`\n# *x* <script>[l](u)\x1b[31m"
 
 

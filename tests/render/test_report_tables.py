@@ -15,8 +15,6 @@ from tests.support.captures import path
 from tests.support.rows import failed, fetch, partition, row, unanswered
 from tests.support.summaries import summary_of
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 _Lines: TypeAlias = list[dict[str, str]]
 
 CAPTURES = ("basics", "errors", "groups", "codecs", "waits", "fault-network")

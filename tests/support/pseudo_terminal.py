@@ -140,15 +140,13 @@ class PseudoTerminal:
         is_pending = int(told["SigPnd"], 16) | int(told["ShdPnd"], 16)
         return told["State"].split()[0] == "S" and not is_pending
 
-    def wait_until_blocked(self) -> None:
-        """Wait, reading nothing, until the command can write no more."""
-        end, size, since = time.monotonic() + LONG_S, 0, time.monotonic()
-        while time.monotonic() - since < 1.2:
-            assert time.monotonic() < end
-            now = struct.unpack("i", fcntl.ioctl(self.fd, termios.FIONREAD, b"\0" * 4))[0]
-            if now != size or not now:
-                size, since = now, time.monotonic()
-            time.sleep(0.02)
+    def hold_output(self) -> None:
+        """Let whatever the command writes from now on wait until :meth:`release_output`."""
+        termios.tcflow(self._slave, termios.TCOOFF)
+
+    def release_output(self) -> None:
+        """Let the command write again."""
+        termios.tcflow(self._slave, termios.TCOON)
 
     def end(self) -> int:
         """Wait for the end, read what is left, and return the exit status."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import NamedTuple
 
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from kanalyze.tls.cipher_suites import cipher_suite
@@ -14,7 +17,7 @@ SESSION_ID = bytes(range(64, 96))
 MASTER = bytes(range(48))
 TRAFFIC = (bytes(range(100, 132)), bytes(range(132, 164)))
 HANDSHAKE = (bytes(range(164, 196)), bytes(range(196, 228)))
-SUITE_13, SUITE_12 = 0x1301, 0xC02F
+SUITE_13, SUITE_12, SUITE_CBC = 0x1301, 0xC02F, 0xC013
 CHANGE = b"\x14\x03\x03\x00\x01\x01"
 FINISHED = b"\x14\x00\x00\x0cfinished    "
 
@@ -35,18 +38,20 @@ def extension(kind: int, data: bytes) -> bytes:
     return kind.to_bytes(2, "big") + vector(2, data)
 
 
-def client_hello() -> bytes:
+def client_hello(more: bytes = b"") -> bytes:
     names = extension(0, vector(2, b"\0" + vector(2, b"broker.example")))
     versions = extension(43, vector(1, b"\x7a\x7a\x03\x04\x03\x03"))
     protocols = extension(16, vector(2, vector(1, b"kafka")))
     suites = b"\x3a\x3a" + SUITE_13.to_bytes(2, "big") + SUITE_12.to_bytes(2, "big")
     body = b"\x03\x03" + CLIENT_RANDOM + vector(1, SESSION_ID) + vector(2, suites) + b"\x01\0"
-    return record(22, message(1, body + vector(2, names + versions + protocols)))
+    return record(22, message(1, body + vector(2, names + versions + protocols + more)))
 
 
-def server_hello(suite: int) -> bytes:
+def server_hello(suite: int, encrypt_then_mac: bool = False) -> bytes:
     is_13 = suite == SUITE_13
     chosen = extension(43, b"\x03\x04") if is_13 else b""
+    if encrypt_then_mac:
+        chosen += extension(22, b"")
     given = SESSION_ID if is_13 else SESSION_ID[::-1]
     body = b"\x03\x03" + SERVER_RANDOM + vector(1, given) + suite.to_bytes(2, "big") + b"\0"
     return record(22, message(2, body + vector(2, chosen)))
@@ -71,6 +76,32 @@ class Sealer:
         return header + self._aead.encrypt(nonce, inner, header)
 
 
+class CbcSealer:
+    """Encrypts records of AES-CBC, the MAC inside or behind (RFC 7366), as one end would."""
+
+    def __init__(self, keys: DirectionKeys, *, mac_last: bool) -> None:
+        self._keys, self._mac_last, self.number = keys, mac_last, 0
+
+    def seal(self, kind: int, content: bytes) -> bytes:
+        number, self.number = self.number, self.number + 1
+        iv = hashlib.sha256(number.to_bytes(8, "big")).digest()[:16]
+        if self._mac_last:
+            sealed = iv + self._encrypted(iv, content)
+            return record(kind, sealed + self._mac(number, kind, sealed))
+        inner = content + self._mac(number, kind, content)
+        return record(kind, iv + self._encrypted(iv, inner))
+
+    def _mac(self, number: int, kind: int, data: bytes) -> bytes:
+        protected = number.to_bytes(8, "big") + record(kind, data)
+        return hmac.digest(self._keys.mac_key, protected, "sha1")
+
+    def _encrypted(self, iv: bytes, data: bytes) -> bytes:
+        padding = 15 - len(data) % 16 + 16 * (len(data) % 3)  # some more than it takes
+        padded = data + bytes((padding,)) * (padding + 1)
+        maker = Cipher(algorithms.AES(self._keys.key), modes.CBC(iv)).encryptor()
+        return maker.update(padded) + maker.finalize()
+
+
 class Made(NamedTuple):
     """A conversation as records, one a part."""
 
@@ -81,10 +112,13 @@ class Made(NamedTuple):
     """Application data by side, one a record."""
 
 
-def conversation(suite_number: int, contents: list[tuple[int, bytes]]) -> Made:
+def conversation(
+    suite_number: int, contents: list[tuple[int, bytes]], *, encrypt_then_mac: bool = False
+) -> Made:
     suite = cipher_suite(suite_number)
     assert suite is not None
-    parts = [(0, client_hello()), (1, server_hello(suite_number))]
+    sealers: list[Sealer | CbcSealer]
+    parts = [(0, client_hello()), (1, server_hello(suite_number, encrypt_then_mac))]
     if suite_number == SUITE_13:
         for end in (1, 0):
             sealer = Sealer(keys_13(suite, HANDSHAKE[end]), is_13=True)
@@ -93,7 +127,12 @@ def conversation(suite_number: int, contents: list[tuple[int, bytes]]) -> Made:
         sealers = [Sealer(keys_13(suite, TRAFFIC[end]), is_13=True) for end in (0, 1)]
     else:
         both = keys_12(suite, MASTER, SERVER_RANDOM, CLIENT_RANDOM)
-        sealers = [Sealer(keys, is_13=False) for keys in both]
+        sealers = [
+            CbcSealer(keys, mac_last=encrypt_then_mac)
+            if suite.mode == "cbc"
+            else Sealer(keys, is_13=False)
+            for keys in both
+        ]
         parts.append((1, record(22, message(14, b""))))
         for end in (0, 1):
             parts += [(end, CHANGE), (end, sealers[end].seal(22, FINISHED))]

@@ -65,9 +65,10 @@ cdef class RecordColumns:
     cdef WordBuffer _parent_span_id
     cdef WordBuffer _name
     cdef IntBuffer _name_ends
+    cdef dict _name_codes
     cdef Py_ssize_t _names_written
     cdef Py_ssize_t _name_room
-    cdef OffsetColumns _by_offset
+    cdef readonly OffsetColumns by_offset
     cdef WordBuffer _found_in
     cdef Py_ssize_t _rows
     cdef Py_ssize_t _room
@@ -90,13 +91,14 @@ cdef class RecordColumns:
     ) except -1
     @cython.locals(at=cython.Py_ssize_t)
     cpdef add(self, long long index, record, control_type, tuple shown, found_in=*)
-    cpdef match(self, long long fetched_ns, list produced, acquired)
     cpdef add_none(self)
     cpdef drain(self)
     @cython.locals(sequence=cython.longlong)
     cdef int _put_numbers(self, Py_ssize_t at, long long index, long long offset) except -1
     cdef int _put_schema_ids(self, Py_ssize_t at, long long of_key, long long of_value) except -1
+    @cython.locals(is_known=cython.bint)
     cdef _put_header_facts(self, Py_ssize_t at, tuple headers)
+    cdef _put_known_headers(self, Py_ssize_t at, tuple headers)
     cdef int _put_ends(self, Py_ssize_t at) except -1
     cdef long long _assigned_offset(self, long long index) except? -7
     cdef int _put_sizes(

@@ -22,7 +22,7 @@ from kanalyze.tables.columns.buffers import (
     ints_of,
     words_of,
 )
-from kanalyze.tables.records.header_facts import facts_of
+from kanalyze.tables.records.header_facts import KNOWN_HEADERS, facts_of
 
 try:
     import cython
@@ -145,8 +145,10 @@ class RecordColumns:
         self._parent_span_id: WordBuffer = words_of(buffers, "parent_span_id")
         self._name: WordBuffer = words_of(buffers, "header_names")
         self._name_ends: IntBuffer = IntBuffer()
+        self._name_codes: dict[bytes, int] = {}
         self._names_written = self._name_room = 0
-        self._by_offset = OffsetColumns(buffers)
+        self.by_offset = OffsetColumns(buffers)
+        """Takes what is known of fetched records, until the next :meth:`begin`."""
         self._found_in: WordBuffer = words_of(buffers, "found_in")
         self._rows = self._room = self._headers = self._header_room = 0
         self._first = 0
@@ -187,13 +189,7 @@ class RecordColumns:
         self._is_assigned = is_assigned
         self._has_offset = not is_assigned or assigned is not None
         self._assigned = 0 if assigned is None else assigned
-        self._by_offset.match(0, [], None)
-
-    def match(
-        self, fetched_ns: int, produced: list[OffsetRanges], acquired: OffsetRanges | None
-    ) -> None:
-        """Fill columns by the offsets of records; see :meth:`OffsetColumns.match`."""
-        self._by_offset.match(fetched_ns, produced, acquired)
+        self.by_offset.match(0, [], None)
 
     def add_all(self, cursor: RecordCursor, index: int, most: int) -> int:
         """Write the next records until the block is full; return the number written.
@@ -210,7 +206,7 @@ class RecordColumns:
             if cursor.timestamp_ms != -1:
                 self._timestamp.put(at, cursor.timestamp_ms)
             self._put_sizes(at, cursor.key_bytes, cursor.value_bytes, cursor.header_count)
-            self._by_offset.put(at, cursor.offset)
+            self.by_offset.put(at, cursor.offset)
             self._put_schema_ids(at, cursor.key_schema_id(), cursor.value_schema_id())
             if cursor.header_count > 0:
                 self._put_header_facts(at, cursor.headers())
@@ -245,7 +241,7 @@ class RecordColumns:
             -1 if value is None else len(value),
             len(record.headers),
         )
-        self._by_offset.put(at, record.offset)
+        self.by_offset.put(at, record.offset)
         self._control_type.put(at, control_type)
         if control_type is None:
             self._put_schema_ids(at, schema_id(key), schema_id(value))
@@ -284,6 +280,7 @@ class RecordColumns:
                 buffer.forget()
         self._rows = self._room = self._headers = self._header_room = self._first = 0
         self._names_written = self._name_room = 0
+        self._name_codes.clear()
         self._bytes = 0
         return RowBlock(rows, made)
 
@@ -308,19 +305,32 @@ class RecordColumns:
 
     def _put_header_facts(self, at: int, headers: tuple[Header, ...]) -> None:
         """Write the headers' names, and what headers of known formats say."""
+        is_known = False
+        for header in headers:
+            key = header[0]
+            code = self._name_codes.get(key)
+            if code is None:
+                name = str(key, "utf-8", "backslashreplace")
+                code = self._name_codes[key] = self._name.code(name)
+                self._bytes += len(name)
+            if key in KNOWN_HEADERS:
+                is_known = True
+            if self._names_written == self._name_room:
+                self._name_room = max(LEAST_ROOM, 2 * self._name_room)
+                self._name.make_room(self._name_room)
+            self._name.put_code(self._names_written, code)
+            self._names_written += 1
+        self._bytes += HEADER_BYTES * len(headers)
+        if is_known:
+            self._put_known_headers(at, headers)
+
+    def _put_known_headers(self, at: int, headers: tuple[Header, ...]) -> None:
         facts = facts_of(headers)
         self._put_schema_ids(at, facts.key_schema_id, facts.value_schema_id)
         self._key_schema_guid.put(at, facts.key_schema_guid)
         self._value_schema_guid.put(at, facts.value_schema_guid)
         self._trace_id.put(at, facts.trace_id)
         self._parent_span_id.put(at, facts.parent_span_id)
-        for name in facts.names:
-            if self._names_written == self._name_room:
-                self._name_room = max(LEAST_ROOM, 2 * self._name_room)
-                self._name.make_room(self._name_room)
-            self._name.put(self._names_written, name)
-            self._names_written += 1
-            self._bytes += HEADER_BYTES + len(name)
 
     def _put_ends(self, at: int) -> None:
         """Write where the lists of a row end."""

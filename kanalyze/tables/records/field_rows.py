@@ -41,7 +41,7 @@ class FetchedField:
 
     Attributes:
         transactions: which batches are of aborted transactions; None if it is not known.
-        fetched_ns, produced, acquired: see ``RecordColumns.match``.
+        fetched_ns, produced, acquired: see ``OffsetColumns.match``.
     """
 
     __slots__ = ("acquired", "fetched_ns", "produced", "transactions")
@@ -135,7 +135,7 @@ class RecordFieldRows:
         )
         if self._fetched is not None:
             fetched = self._fetched
-            made.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
+            made.by_offset.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
         self._cursor = None
         if self._shown is None and self._search is None and not batch.is_control:
             self._cursor = batch.cursor()

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.records.types import Header
 
-__all__ = ["NO_HEADERS", "HeaderFacts", "facts_of"]
+__all__ = ["KNOWN_HEADERS", "NO_FACTS", "HeaderFacts", "facts_of"]
 
 _TRACE_PARENT = b"traceparent"
 _KEY_SCHEMA, _VALUE_SCHEMA = b"__key_schema_id", b"__value_schema_id"
-_KNOWN = frozenset({_TRACE_PARENT, _KEY_SCHEMA, _VALUE_SCHEMA})
+KNOWN_HEADERS = frozenset({_TRACE_PARENT, _KEY_SCHEMA, _VALUE_SCHEMA})
+"""Names of the headers whose formats are known."""
 _traceparent = re.compile(
     rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
 )
@@ -36,17 +37,15 @@ _GUID_END = 17
 
 
 class HeaderFacts(NamedTuple):
-    r"""What the headers of a record say.
+    """What the headers of a record say.
 
     Attributes:
-        names: the names of all headers, in order; bytes that are not UTF-8 as ``\\xNN``.
         trace_id: of ``traceparent``, in hexadecimal digits.
         parent_span_id: of ``traceparent``, in hexadecimal digits.
         key_schema_id, value_schema_id: ids of 4 bytes; -1 for none.
         key_schema_guid, value_schema_guid: GUIDs.
     """
 
-    names: Sequence[str]
     trace_id: str | None
     parent_span_id: str | None
     key_schema_id: int
@@ -55,17 +54,15 @@ class HeaderFacts(NamedTuple):
     value_schema_guid: str | None
 
 
-NO_HEADERS = HeaderFacts((), None, None, -1, -1, None, None)
+NO_FACTS = HeaderFacts(None, None, -1, -1, None, None)
 
 
 def facts_of(headers: Sequence[Header]) -> HeaderFacts:
     """Return what headers say."""
-    names = [str(key, "utf-8", "backslashreplace") for key, _ in headers]
-    known = {key: value for key, value in headers if value is not None and key in _KNOWN}
+    known = {key: value for key, value in headers if value is not None and key in KNOWN_HEADERS}
     trace_id, parent_span_id = _trace(known.get(_TRACE_PARENT))
     of_key, of_value = known.get(_KEY_SCHEMA), known.get(_VALUE_SCHEMA)
     return HeaderFacts(
-        names,
         trace_id,
         parent_span_id,
         schema_id(of_key),

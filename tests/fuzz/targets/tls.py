@@ -5,10 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kanalyze.model.streams import Gap
+from kanalyze.model.streams import Gap, StreamUpdate
+from kanalyze.model.tcp import Endpoint, TcpConnection
+from kanalyze.model.tls import TlsConnection
+from kanalyze.model.tls_record import HEADER_BYTES
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.session import TlsSession
+from kanalyze.tls.watcher import TlsWatcher
 from tests.fuzz.invariant import holds
 from tests.fuzz.turns import items_of, turns_in, turns_of
 from tests.support import tls_made as made
@@ -16,7 +20,7 @@ from tests.support import tls_made as made
 if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["key_logs", "read_key_log", "read_tls", "tls_turns"]
+__all__ = ["key_logs", "read_key_log", "read_tls", "tls_turns", "watch_tls"]
 
 _CONTENTS = [(0, b"request " * 9), (1, b"response " * 40), (0, b"x"), (1, bytes(700)), (0, b"end")]
 _MOST_HELD_BYTES = 1 << 20
@@ -25,7 +29,12 @@ _MOST_TRIALS = 4096
 
 @functools.cache
 def _conversations() -> tuple[made.Made, ...]:
-    return tuple(made.conversation(suite, _CONTENTS) for suite in (made.SUITE_13, made.SUITE_12))
+    aead = [made.conversation(suite, _CONTENTS) for suite in (made.SUITE_13, made.SUITE_12)]
+    cbc = [
+        made.conversation(made.SUITE_CBC, _CONTENTS, encrypt_then_mac=is_behind)
+        for is_behind in (False, True)
+    ]
+    return (*aead, *cbc)
 
 
 def tls_turns() -> list[bytes]:
@@ -81,6 +90,33 @@ def _check(
                 found = [content for content in said if rest.startswith(content)]
                 holds(found, "plaintext that nobody sent")
                 rest = rest[max(map(len, found)) :]
+
+
+def watch_tls(data: bytes) -> None:
+    """Watch a connection without keys; what is known of it goes on from any state."""
+    turns = turns_in(data)
+    tcp = TcpConnection(1, (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093)), 1, 0, 0, 0)
+    tcp.start_seen = [data[:1] != b"\x01"] * 2
+    watcher = TlsWatcher(_MOST_HELD_BYTES)
+    for number, (side, item) in enumerate(items_of(turns, data[:4])):
+        both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
+        both[side].append(item)
+        watcher.feed([StreamUpdate(tcp, both, closed=False)])
+        holds(watcher.held_bytes < 2 * _MOST_HELD_BYTES, "more held than is allowed")
+        if number % 3 == 1:
+            state, watcher = watcher.state(), TlsWatcher(_MOST_HELD_BYTES)
+            watcher.load_state(state, {tcp.serial: tcp})
+            holds(watcher.state() == state, "another state than was taken up")
+    watcher.feed([StreamUpdate(tcp, ([], []), closed=True)])
+    holds(not watcher.held_bytes, "something held of a connection that is closed")
+    if tcp.tls is None:
+        return
+    tls = TlsConnection.from_state(tcp.tls.state())
+    holds(tls.state() == tcp.tls.state(), "facts that their state does not have")
+    for side in (0, 1):
+        sent = sum(len(turn.data) for turn in turns if turn.side == side and not turn.is_lost)
+        holds(tls.records[side] * HEADER_BYTES <= sent, "more records than there is room for")
+    holds((tls.estimated_requests or 0) <= sum(tls.records), "more requests than records")
 
 
 def key_logs() -> list[bytes]:

@@ -15,7 +15,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark.archive.tasks import OPEN_CONNECTIONS
 from kanalyze.tables.registry import TABLES
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt
-from tests.support.captures import CHOSEN, NAMES, analysis, in_turn
+from tests.support.captures import CHOSEN, NAMES, analysis, in_turn, often
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
 
@@ -63,6 +63,7 @@ def test_anomalies_are_those_of_one_process(name: str, tmp_path: Path) -> None:
 
 
 OF_REQUESTS = ("groups", "metadata")
+IN_A_ROW = ("basics", "cluster", "groups", "large", "sasl", "tls", "waits")
 
 
 def joined(
@@ -99,7 +100,7 @@ def test_other_tables_are_those_of_one_process(name: str, count: int, tmp_path: 
     )
 
 
-@pytest.mark.parametrize("name", ["basics", "cluster", "groups", "large", "sasl", "tls", "waits"])
+@pytest.mark.parametrize("name", often(IN_A_ROW, ("groups", "sasl", "tls", "waits")))
 def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     whole = rebuilt(a_job(), files)

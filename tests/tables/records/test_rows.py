@@ -141,6 +141,13 @@ def test_schemas_and_traces_are_read_with_and_without_values(values_as) -> None:
         assert (last.key_schema_id, last.value_schema_id, last.header_names) == (None, None, [])
 
 
+def test_names_of_headers_that_are_not_utf_8_are_escaped() -> None:
+    data = batch_of([(0, TIME_MS, None, None, [("name", b"1"), ("name", None)])])
+    wrong = changed(data.replace(b"name", b"\xffame"), ">i", 12, 0)
+    (found,) = rows_of(fetched({PLACE: wrong}))
+    assert found.header_names == ["\\xffame", "\\xffame"]
+
+
 def test_names_of_many_headers_fill_a_block() -> None:
     items = [(n, TIME_MS, None, None, [("h" * 9, None)] * 1000) for n in range(100)]
     reader = RecordReader(CATALOG, DECODERS)

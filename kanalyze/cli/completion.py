@@ -1,0 +1,254 @@
+"""``kanalyze completion``: the script that completes arguments in a shell.
+
+In: the parser of the program. Out: a script for bash, zsh or fish. This module must not know which
+commands and options there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from kanalyze.cli.arguments import parser
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["completion", "script_for"]
+
+_FILES = ("FILE", "DIR", "PATH", "CAPTURE", "A", "B")
+"""How the names of values begin that are files or folders."""
+_LONGEST_HELP = 70
+_not_plain = re.compile(r"[^A-Za-z0-9 .,;()/_+=<>-]+")
+"""What may mean something to a shell; left out of help texts."""
+
+
+class _Option(NamedTuple):
+    """An option, or a positional argument, which has no names."""
+
+    names: Sequence[str]
+    text: str
+    """Its help, in plain characters."""
+    value: str | None
+    """Name of its value; None if it has none."""
+    choices: Sequence[str]
+    takes_files: bool
+
+
+class _Command(NamedTuple):
+    """A command, with its options and positional arguments."""
+
+    name: str
+    text: str
+    options: Sequence[_Option]
+    positionals: Sequence[_Option]
+
+    @property
+    def takes_files(self) -> bool:
+        """True if a positional argument is a file."""
+        return any(each.takes_files for each in self.positionals)
+
+    @property
+    def words(self) -> list[str]:
+        """The values that positional arguments may have, if these are few."""
+        return [word for each in self.positionals for word in each.choices]
+
+
+def completion(arguments: argparse.Namespace) -> None:
+    """Write the script for a shell to standard output."""
+    sys.stdout.write(script_for(arguments.shell))
+
+
+def script_for(shell: str) -> str:
+    """Return the script for ``bash``, ``zsh`` or ``fish``."""
+    commands = _commands()
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](commands)
+
+
+def _commands() -> list[_Command]:
+    """Return all commands of the program."""
+    [found] = [
+        action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
+    ]
+    texts = {action.dest: action.help or "" for action in found._choices_actions}
+    commands = []
+    for name, command in found.choices.items():
+        made = [_option(action) for action in command.parser._actions]
+        options = [each for each in made if each.names]
+        positionals = [each for each in made if not each.names]
+        commands.append(_Command(name, _plain(texts[name]), options, positionals))
+    return commands
+
+
+def _option(action: argparse.Action) -> _Option:
+    value = None
+    if action.nargs != 0:
+        value = str(action.metavar or action.dest.upper())
+    takes_files = value is not None and not action.choices and _is_file(value)
+    choices = [str(choice) for choice in action.choices or ()]
+    return _Option(action.option_strings, _plain(action.help or ""), value, choices, takes_files)
+
+
+def _is_file(value: str) -> bool:
+    return re.split(r"[^A-Z]", value)[0] in _FILES
+
+
+def _plain(text: str) -> str:
+    """Return the beginning of a help text in characters that no shell interprets."""
+    plain = " ".join(_not_plain.sub(" ", text).split())
+    return plain if len(plain) <= _LONGEST_HELP else plain[:_LONGEST_HELP].rpartition(" ")[0]
+
+
+def _names(options: Iterable[_Option]) -> list[str]:
+    return [name for option in options for name in option.names]
+
+
+# -- bash -----------------------------------------------------------------------------------------
+
+
+def _bash(commands: Sequence[_Command]) -> str:
+    # Bash 3.2, which macOS has, knows neither compopt nor mapfile.
+    names = [command.name for command in commands]
+    words = [
+        f"        {command.name}) words='{' '.join([*_names(command.options), *command.words])}' ;;"
+        for command in commands
+    ]
+    files = "|".join(command.name for command in commands if command.takes_files)
+    return f"""\
+# bash completion of kanalyze
+_kanalyze() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+    local command='' words='' index
+    # --format=csv is three words.
+    if [[ $word == '=' ]]; then word=''; fi
+    if [[ $before == '=' && $COMP_CWORD -gt 1 ]]; then before=${{COMP_WORDS[COMP_CWORD-2]}}; fi
+    for ((index = 1; index < COMP_CWORD; index++)); do
+        case ${{COMP_WORDS[index]}} in
+        {"|".join(names)}) command=${{COMP_WORDS[index]}}; break ;;
+        esac
+    done
+    local IFS=$' \\t\\n'
+    case "$command $before" in
+{_bash_values(commands)}
+    esac
+    case $command in
+        '') words='--help --version {" ".join(names)}' ;;
+{chr(10).join(words)}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    case $command in
+        {files})
+            if [[ $word != -* ]]; then
+                IFS=$'\\n'
+                COMPREPLY=($(compgen -f -- "$word"))
+            fi ;;
+    esac
+}}
+complete -o filenames -F _kanalyze kanalyze
+"""
+
+
+def _bash_values(commands: Sequence[_Command]) -> str:
+    """Return the cases of options with a value."""
+    lines = []
+    files, others = [], []
+    for command in commands:
+        for option in command.options:
+            places = [f'"{command.name} {name}"' for name in option.names]
+            if option.choices:
+                words = f"compgen -W '{' '.join(option.choices)}' -- \"$word\""
+                lines.append(f"        {'|'.join(places)}) COMPREPLY=($({words})); return ;;")
+            elif option.takes_files:
+                files += places
+            elif option.value is not None:
+                others += places
+    lines.append(f"        {'|'.join(files)}) IFS=$'\\n'")
+    lines.append('            COMPREPLY=($(compgen -f -- "$word")); return ;;')
+    lines.append(f"        {'|'.join(others)}) COMPREPLY=(); return ;;")
+    return "\n".join(lines)
+
+
+# -- zsh ------------------------------------------------------------------------------------------
+
+
+def _zsh(commands: Sequence[_Command]) -> str:
+    described = "\n".join(f"            '{command.name}:{command.text}'" for command in commands)
+    cases = "\n".join(_zsh_command(command) for command in commands)
+    return f"""\
+#compdef kanalyze
+_kanalyze() {{
+    local curcontext="$curcontext" state line
+    local -a commands
+    _arguments -C '(- *)'{{-h,--help}}'[show help]' '(- *)--version[show the version]' \\
+        '1:command:->command' '*::argument:->argument'
+    case $state in
+    command)
+        commands=(
+{described}
+        )
+        _describe command commands ;;
+    argument)
+        case $line[1] in
+{cases}
+        esac ;;
+    esac
+}}
+if [ "$funcstack[1]" = _kanalyze ]; then
+    _kanalyze "$@"
+else
+    compdef _kanalyze kanalyze
+fi
+"""
+
+
+def _zsh_command(command: _Command) -> str:
+    specs = [f"'*{name}[{o.text}]{_zsh_value(o)}'" for o in command.options for name in o.names]
+    if command.takes_files:
+        specs.append("'*:file:_files'")
+    elif command.words:
+        specs.append(f"'*:word:({' '.join(command.words)})'")
+    lines = " \\\n                ".join(["_arguments", *specs])
+    return f"        {command.name})\n            {lines} ;;"
+
+
+def _zsh_value(option: _Option) -> str:
+    if option.value is None:
+        return ""
+    if option.choices:
+        return f":value:({' '.join(option.choices)})"
+    return ":file:_files" if option.takes_files else ":value: "
+
+
+# -- fish -----------------------------------------------------------------------------------------
+
+
+def _fish(commands: Sequence[_Command]) -> str:
+    lines = ["# fish completion of kanalyze", "complete -c kanalyze -f"]
+    at_first = "complete -c kanalyze -n __fish_use_subcommand"
+    lines += [f"{at_first} -l help -s h", f"{at_first} -l version"]
+    for command in commands:
+        lines.append(f"{at_first} -a {command.name} -d '{command.text}'")
+    for command in commands:
+        of_command = f"complete -c kanalyze -n '__fish_seen_subcommand_from {command.name}'"
+        if command.takes_files:
+            lines.append(f"{of_command} -F")
+        elif command.words:
+            lines.append(f"{of_command} -a '{' '.join(command.words)}'")
+        for option in command.options:
+            names = " ".join(
+                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+                for name in option.names
+            )
+            lines.append(f"{of_command} {names}{_fish_value(option)} -d '{option.text}'")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_value(option: _Option) -> str:
+    if option.value is None:
+        return ""
+    if option.choices:
+        return f" -x -a '{' '.join(option.choices)}'"
+    return " -r -F" if option.takes_files else " -x"
