@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
 # unrelated change.
-settings.register_profile("everyone", deadline=None)
-settings.register_profile("landing", deadline=None, derandomize=True)
-settings.load_profile("landing" if os.environ.get("CI") else "everyone")
+IS_LANDING = bool(os.environ.get("CI"))
+settings.register_profile("often", deadline=None, derandomize=IS_LANDING, max_examples=30)
+settings.register_profile("long", deadline=None, derandomize=IS_LANDING)
+settings.load_profile("long")
 
 TESTS = Path(__file__).parent
 
@@ -83,6 +84,12 @@ MISSING_FIXTURES = frozenset(
     if not is_there
 )
 """Tests that ask for one of these are not selected."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples where long tests are not selected; tests may have their own number."""
+    if "not long" in config.option.markexpr:
+        settings.load_profile("often")
 
 
 @pytest.fixture

@@ -411,7 +411,7 @@ def test_names_of_topics(told: str, is_file: bool, tmp_path: Path) -> None:
 BATCHES = st.sampled_from([(MOST_AT_ONCE,), (1, 3, 10), (1, 3, 20, 100, 300)])
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.randoms(use_true_random=False), BATCHES)
 def test_calm_conversations_in_any_batches(dice: Random, sizes: tuple[int, ...]) -> None:
     data = conversations(dice, is_calm=True)
@@ -419,7 +419,7 @@ def test_calm_conversations_in_any_batches(dice: Random, sizes: tuple[int, ...])
     assert_same(fast, reference(streams_of(data)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.randoms(use_true_random=False), BATCHES)
 def test_wild_conversations_are_the_same_each_time(dice: Random, sizes: tuple[int, ...]) -> None:
     data = conversations(dice, is_calm=False)

@@ -9,12 +9,14 @@ Without tshark this file is not collected (see conftest.py, which says so).
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections import Counter, defaultdict
+from typing import NamedTuple
 
 import pytest
 
-from tests.support.captures import NAMES, analysis, path, truth
+from tests.support.captures import CHOSEN, NAMES, analysis, often, path, truth
 
 CLEAR = [name for name in NAMES if name != "tls"]
 # Of the requests of this one none is answered.
@@ -23,16 +25,29 @@ ANSWERED = [name for name in CLEAR if name != "fault-plaintext-to-tls"]
 WHOLE = [name for name in CLEAR if name != "snaplen"]
 
 
-def tshark(name: str, *arguments: str) -> list[list[str]]:
-    """The fields of the packets of a capture, one list a packet."""
-    done = subprocess.run(
-        ["tshark", "-r", str(path(name)), *arguments], capture_output=True, check=True, text=True
-    )
-    return [line.split("\t") for line in done.stdout.splitlines()]
+class TsharkPacket(NamedTuple):
+    """What tshark says of a TCP packet; of several messages in it the parts are at commas."""
+
+    number: str
+    stream: str
+    source_port: str
+    api_keys: str
+    api_versions: str
+    correlation_ids: str
+    request_packets: str
 
 
-def fields(*names: str) -> list[str]:
-    return ["-T", "fields", *(part for name in names for part in ("-e", name))]
+FIELDS = ("frame.number", "tcp.stream", "tcp.srcport", "kafka.request_key")
+FIELDS += ("kafka.request.version", "kafka.correlation_id", "kafka.request_frame")
+
+
+@functools.cache
+def tshark(name: str) -> list[TsharkPacket]:
+    """The TCP packets of a capture; tshark is started once, whatever is asked of them."""
+    shown = [part for field in FIELDS for part in ("-e", field)]
+    command = ["tshark", "-r", str(path(name)), *as_kafka(name), "-Y", "tcp", "-T", "fields"]
+    done = subprocess.run([*command, *shown], capture_output=True, check=True, text=True)
+    return [TsharkPacket(*line.split("\t")) for line in done.stdout.splitlines()]
 
 
 def ports(name: str) -> list[int]:
@@ -43,30 +58,24 @@ def as_kafka(name: str) -> list[str]:
     return [part for port in ports(name) for part in ("-d", f"tcp.port=={port},kafka")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets(name: str) -> None:
-    streams = tshark(name, "-Y", "tcp", *fields("tcp.stream"))
-    assert analysis(name)[1].tcp_packets == len(streams)
-    assert analysis(name)[1].connections == len({stream for (stream,) in streams})
+    packets = tshark(name)
+    assert analysis(name)[1].tcp_packets == len(packets)
+    assert analysis(name)[1].connections == len({packet.stream for packet in packets})
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", often(WHOLE, CHOSEN))
 def test_every_request_that_tshark_shows_is_ours_in_its_order(name: str) -> None:
-    shown = fields("tcp.stream", "tcp.srcport", "kafka.request_key", "kafka.request.version")
-    lines = tshark(
-        name,
-        *as_kafka(name),
-        "-Y",
-        "kafka.request_key",
-        *shown,
-        *fields("kafka.correlation_id")[2:],
-    )
     theirs: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
-    for _, port, keys, versions, ids in lines:
-        parts = (keys.split(","), versions.split(","), ids.split(","))
+    for packet in tshark(name):
+        if not packet.api_keys:
+            continue
+        shown = (packet.api_keys, packet.api_versions, packet.correlation_ids)
+        parts = [values.split(",") for values in shown]
         if len({len(part) for part in parts}) != 1:
             continue  # a packet with a response to no request in it has more ids than keys
-        theirs[int(port)].extend(zip(*parts, strict=True))
+        theirs[int(packet.source_port)].extend(zip(*parts, strict=True))
     ours: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
     for row in sorted(analysis(name)[0], key=lambda row: row.request_packet or 0):
         if row.request_packet is not None:
@@ -82,20 +91,14 @@ def is_subsequence(part: list[tuple[str, str, str]], whole: list[tuple[str, str,
     return all(message in rest for message in part)
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", often(ANSWERED, CHOSEN))
 def test_tshark_pairs_the_same_packets(name: str) -> None:
     """Where tshark pairs two packets (it leaves out many), ours are the same two."""
-    lines = tshark(
-        name,
-        *as_kafka(name),
-        "-Y",
-        "kafka.request_frame",
-        *fields("frame.number", "kafka.request_frame", "kafka.correlation_id"),
-    )
     theirs = {
-        (int(request), int(number), int(correlation_id))
-        for number, request, correlation_id in lines
-        if "," not in request + correlation_id
+        (int(packet.request_packets), int(packet.number), int(packet.correlation_ids))
+        for packet in tshark(name)
+        if packet.request_packets
+        if "," not in packet.request_packets + packet.correlation_ids
     }
     # tshark gives the packet that completed a message; ours is the one with its first byte.
     ends: dict[tuple[int, int], set[int]] = defaultdict(set)

@@ -147,7 +147,14 @@ def test_filters_are_those_of_the_commands(given, words, written):
     assert [as_told(row, rows.columns) for row in rows] == told
 
 
-@pytest.mark.parametrize(("given", "words"), FILTERS)
+# Each is tried with rows above: a few show that reports take them too.
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param(*each, marks=() if number % 4 == 0 else pytest.mark.long)
+        for number, each in enumerate(FILTERS)
+    ],
+)
 def test_filters_of_a_report_are_those_of_the_command(given, words, written):
     capture = str(path("basics"))
     told = summary(written("report", "--json", "-", *words, capture))

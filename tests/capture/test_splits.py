@@ -25,6 +25,7 @@ from kanalyze.capture.splits import (
 )
 from kanalyze.errors import CaptureError, UsageError
 from kanalyze.model.anomalies import AnomalyKind
+from tests.support.captures import often
 from tests.support.packets import (
     START_NS,
     Packet,
@@ -36,6 +37,11 @@ from tests.support.packets import (
 )
 
 pytestmark = pytest.mark.usefixtures("scan")
+
+LARGE = pytest.mark.parametrize(
+    "scan", often(["compiled", "uncompiled"], ["compiled"]), indirect=True, scope="module"
+)
+"""Of megabytes: uncompiled, the scan takes seconds, and small files try the same rules."""
 
 PACKETS = [Packet(bytes([i]) * (1 + i * 7 % 30), START_NS + i * 10**9, 100 + i) for i in range(14)]
 FORMS = {
@@ -251,6 +257,7 @@ def test_a_file_that_ends_within_its_first_header_is_said_to(tmp_path):
     assert [anomaly.length for anomaly in run.anomalies] == [13]
 
 
+@LARGE
 def test_a_record_may_span_splits_which_own_nothing_then(tmp_path):
     packets = [Packet(b"before"), Packet(bytes(3_000_000)), *[Packet(b"after")] * 3]
     path = tmp_path / "x.pcap"
@@ -280,6 +287,7 @@ def large(tmp_path_factory):
     return path, offsets_of(packets)
 
 
+@LARGE
 @pytest.mark.parametrize("buffer_bytes", [64, 1 << 20, 8 << 20])
 def test_where_records_begin_is_found_in_a_large_file(large, buffer_bytes):
     path, offsets = large
@@ -299,6 +307,7 @@ def test_what_belongs_to_others_is_hardly_read(large):
         assert reader.bytes_read <= offsets[2000] - offsets[1000] + 2 * 65536
 
 
+@LARGE
 def test_a_split_without_any_beginning_of_a_record_reads_no_further_than_it_must(tmp_path):
     path = tmp_path / "x.pcap"
     size = 6 << 20
@@ -315,6 +324,7 @@ def inner_capture(rng, start_ns=START_NS):
     return pcap_file([Packet(rng.randbytes(100), start_ns + i) for i in range(517)])
 
 
+@LARGE
 def test_a_capture_within_a_packet_leads_a_split_astray_and_the_check_finds_out(tmp_path):
     packets = large_packets(inner_capture, 60)
     path = tmp_path / "x.pcap"
@@ -329,6 +339,7 @@ def test_a_capture_within_a_packet_leads_a_split_astray_and_the_check_finds_out(
     assert len(run.packets) == 60
 
 
+@LARGE
 @pytest.mark.parametrize(
     "make",
     [
@@ -345,6 +356,7 @@ def test_a_capture_that_something_follows_or_of_another_time_leads_nothing_astra
     assert run.read_again == []
 
 
+@LARGE
 def test_a_file_whose_records_are_never_likely_is_read_all_the_same(tmp_path):
     packets = large_packets(lambda rng: rng.randbytes(2000), 1600)
     for packet in packets:
@@ -427,6 +439,7 @@ def test_splits_of_less_than_a_mebibyte_are_refused():
         plan_splits(FoundCapture("x"), Stores(), MIN_SPLIT_BYTES - 1)
 
 
+@LARGE
 @pytest.mark.parametrize(
     "url", ["memory://large.pcap", pytest.param("file://{path}", marks=pytest.mark.long)]
 )

@@ -13,6 +13,7 @@ import pytest
 from kanalyze.capture.inputs import find_inputs
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.capture.reader import open_capture
+from tests.support.captures import in_turn
 from tests.support.packets import (
     START_NS,
     Blocks,
@@ -81,40 +82,34 @@ def several_interfaces(order: str) -> bytes:
     return data
 
 
-FILES = {
-    f"{name} {order}": build(order)
-    for order in ("<", ">")
-    for name, build in {
-        "pcap in ns": lambda o: pcap_file(SNAPPED, order=o),
-        "pcap in us": lambda o: pcap_file(SNAPPED, order=o, nanoseconds=False),
-        "modified pcap": lambda o: modified_pcap_file(PACKETS, o),
-        "lcap of hardware": lambda o: lcap_file(PACKETS, o),
-        "lcap of software": lambda o: lcap_file(PACKETS, o, nanoseconds=False),
-        "pcap with check sequences": lambda o: pcap_file(
-            PACKETS, order=o, link_type=0x2400_0000 | 1
-        ),
-        "pcap 2.2": lambda o: variant_pcap_file(
-            SNAPPED, 0xA1B2C3D4, order=o, version=(2, 2), lengths_swapped=True
-        ),
-        "pcap of AIX": lambda o: variant_pcap_file(
-            SNAPPED,
-            0xA1B2C3D4,
-            order=o,
-            version=(2, 2),
-            link_type=6,
-            nanoseconds=True,
-            lengths_swapped=True,
-        ),
-        "pcapng": lambda o: pcapng_file(SNAPPED, o),
-        "pcapng of several interfaces": several_interfaces,
-    }.items()
+FORMS = {
+    "pcap in ns": lambda o: pcap_file(SNAPPED, order=o),
+    "pcap in us": lambda o: pcap_file(SNAPPED, order=o, nanoseconds=False),
+    "modified pcap": lambda o: modified_pcap_file(PACKETS, o),
+    "lcap of hardware": lambda o: lcap_file(PACKETS, o),
+    "lcap of software": lambda o: lcap_file(PACKETS, o, nanoseconds=False),
+    "pcap with check sequences": lambda o: pcap_file(PACKETS, order=o, link_type=0x2400_0000 | 1),
+    "pcap 2.2": lambda o: variant_pcap_file(
+        SNAPPED, 0xA1B2C3D4, order=o, version=(2, 2), lengths_swapped=True
+    ),
+    "pcap of AIX": lambda o: variant_pcap_file(
+        SNAPPED,
+        0xA1B2C3D4,
+        order=o,
+        version=(2, 2),
+        link_type=6,
+        nanoseconds=True,
+        lengths_swapped=True,
+    ),
+    "pcapng": lambda o: pcapng_file(SNAPPED, o),
+    "pcapng of several interfaces": several_interfaces,
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_wireshark_reads_the_same_packets(name, tmp_path):
+@pytest.mark.parametrize(("name", "order"), in_turn(FORMS, "<>"))
+def test_wireshark_reads_the_same_packets(name, order, tmp_path):
     path = tmp_path / "x.cap"
-    path.write_bytes(FILES[name])
+    path.write_bytes(FORMS[name](order))
     theirs, ours = by_tshark(path), by_us(path)
     # tshark 4.0 takes the nanoseconds of lcap for microseconds; later versions know better.
     first = 1 if name.startswith("lcap of hardware") else 0

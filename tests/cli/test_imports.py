@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -54,7 +55,8 @@ run()
 """
 
 
-def modules_after(code: str, *argv: str, **environment: str) -> set[str]:
+@functools.cache
+def modules_after(code: str, *argv: str, **environment: str) -> frozenset[str]:
     """Run code and return the names of all modules that the process has in the end."""
     kept = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
     done = subprocess.run(
@@ -64,10 +66,10 @@ def modules_after(code: str, *argv: str, **environment: str) -> set[str]:
         cwd=ROOT,
         env={**kept, **environment},
     )
-    return set(done.stderr.decode().splitlines()[-1].split(" "))
+    return frozenset(done.stderr.decode().splitlines()[-1].split(" "))
 
 
-def imported(*argv: str, **environment: str) -> set[str]:
+def imported(*argv: str, **environment: str) -> frozenset[str]:
     """Run a command and return the names of all modules that the process has in the end."""
     return modules_after(COMMAND, *argv, **environment)
 

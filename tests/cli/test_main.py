@@ -10,6 +10,7 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import CaptureError
+from tests.support.few_findings import WITH_FEW_FINDINGS
 
 ROOT = Path(__file__).parent.parent.parent
 RUN = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
@@ -126,6 +127,7 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
         "    def table_rows(self, tables):\n"
         "        for block in self.batches(): yield TableRows([block], [], [])\n"
         "analyze.Analysis = Fake\n"
+        f"{WITH_FEW_FINDINGS}"
         "from kanalyze.cli.main import run\n"
         "run()\n"
     )

@@ -155,7 +155,7 @@ def test_a_broker_is_a_filter_of_rows_or_said_not_to_be_one(name, command, saved
 @pytest.mark.parametrize("words", [[], ["--api", "JoinGroup"]])
 def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
     tables = ("requests", "partitions", "errors", "connections", "anomalies")
-    for table in tables[2:] if words else tables:
+    for table in ("errors",) if words else tables:
         sql = f"SELECT * FROM {table}"
         found = told("sql", *words, "-o", "{out}", "--format", "csv", str(saved("groups")), sql)
         expected = told("sql", *words, "-o", "{out}", "--format", "csv", str(path("groups")), sql)

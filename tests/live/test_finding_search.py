@@ -13,6 +13,7 @@ from kanalyze.queries.files import Query
 from kanalyze.queries.findings import MOST_OF_A_KIND, FindingKind, kind_of_finding
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
+from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import kinds_of
 from tests.support.rows import row
 from tests.support.waiting import LONG_S
@@ -47,7 +48,8 @@ class Searched:
 
     def __init__(self, *kinds: FindingKind) -> None:
         self.lines: list[str] = []
-        self._search = FindingSearch([*kinds, *kinds_of()], self.lines.append)
+        others = kinds_of("throttled", *FEW_FINDINGS)
+        self._search = FindingSearch([*kinds, *others], self.lines.append)
         self._parts = parts()
 
     def search(self, longest_s: float = LONG_S):

@@ -52,7 +52,7 @@ def throttled(count: int) -> TableRows:
 
 
 def kept_rows() -> KeptRows:
-    return KeptRows(FindingSearch(kinds_of(), pytest.fail))
+    return KeptRows(FindingSearch(kinds_of("throttled", "capture_lost_packets"), pytest.fail))
 
 
 def begun() -> tuple[FindingsWatch, Executor, KeptRows]:

@@ -20,6 +20,7 @@ from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.quality_facts import quality_facts
 from tests.support.captures import NAMES, often, path
+from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import findings_in, kinds_of
 from tests.support.rows import START_NS, orphan, row
 
@@ -32,17 +33,17 @@ HOUR_NS = 3600 * SECOND
 
 
 def kept_rows(**limits: int) -> KeptRows:
-    return KeptRows(FindingSearch(kinds_of(), pytest.fail), **limits)
+    return KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail), **limits)
 
 
 def kept_of(analysis: Analysis) -> KeptRows:
-    kept = kept_rows()
+    kept = KeptRows(FindingSearch(kinds_of(), pytest.fail))
     for rows in analysis.table_rows(kept.tables_of_requests):
         kept.add(rows)
     return kept
 
 
-OFTEN = ("groups", "errors", "fault-too-large", "fault-lag", "fault-wrong-listener")
+OFTEN = ("groups", "fault-too-large", "fault-lag")
 
 
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))

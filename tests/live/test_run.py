@@ -22,6 +22,7 @@ from kanalyze.runtime.pipeline import Analysis
 from tests.support import kafka as k
 from tests.support.captures import NAMES, in_turn, path
 from tests.support.compare import in_any_order, nameless
+from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import kinds_of
 from tests.support.packets import ACK, RST, START_NS, SYN, Packet, make_batch, segment
 from tests.support.traffic import Line
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Row
+
+pytestmark = pytest.mark.usefixtures("few_findings")
 
 MS = 1_000_000
 SOME = ("basics", "errors", "ipv6", "loopback", "tls")
@@ -137,7 +140,7 @@ def run_of(
         is_over=is_over,
         wants_roll=wants_roll,
         now_ns=START_NS,
-        kept=KeptRows(FindingSearch(kinds_of(), pytest.fail)),
+        kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
     )
     return run.run(Analysis((), source=run.source))
 

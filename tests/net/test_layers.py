@@ -111,7 +111,7 @@ def test_any_byte_may_be_wrong(name):
     one = WRAPPED[name]
     changed = []
     for at in range(len(one.data) - len(PAYLOAD)):
-        for value in (0x00, 0x40, 0x60, 0xFF, one.data[at] ^ 1, one.data[at] ^ 0x80):
+        for value in (0x00, 0xFF, one.data[at] ^ 1):
             data = bytearray(one.data)
             data[at] = value
             changed.append(Packet(bytes(data), link_type=one.link_type))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import PartitionItem, Row
 
 MS = 1_000_000
-MANY = 20_000
+MANY = 6_000
 FAR, FAR_ROWS = "client_network_ns", "client_network_rows"
 CHOSEN = (
     *("basics", "errors", "waits", "transactions", "cluster", "old-0-8-2-2"),

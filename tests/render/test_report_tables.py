@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 import pytest
@@ -21,9 +22,14 @@ CAPTURES = ("basics", "errors", "groups", "codecs", "waits", "fault-network")
 ALL = TableOrder(limit=10_000)
 
 
-@pytest.fixture(scope="module", params=CAPTURES)
+@functools.cache
+def report(name: str) -> dict[str, Any]:
+    return kanalyze.report(path(name))
+
+
+@pytest.fixture(params=CAPTURES)
 def summary(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return kanalyze.report(path(request.param))
+    return report(request.param)
 
 
 def tables(summary: dict[str, Any], order: TableOrder = ALL) -> dict[str, _Lines]:
@@ -232,6 +238,7 @@ def test_the_worst_times_by_errors_have_errors() -> None:
 # -- order ----------------------------------------------------------------------------------------
 
 
+@functools.cache
 def crowd() -> dict[str, Any]:
     """Return the report on three clients, each the first by something else."""
     return summary_of(

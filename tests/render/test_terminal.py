@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import io
 import re
 from pathlib import Path
@@ -47,6 +48,7 @@ def summary_of(rows, quality: CaptureQuality | None = None, key_limit: int = 100
     return report_on(list(rows), quality or CaptureQuality(["x.pcap"]), key_limit)
 
 
+@functools.cache
 def usual() -> dict:
     quality = capture_quality(
         captures=["broker-1.pcapng"],
@@ -73,6 +75,7 @@ def usual() -> dict:
     return summary_of(rows, quality)
 
 
+@functools.cache
 def hostile() -> dict:
     rows = [
         failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id=HOSTILE, principal=HOSTILE),

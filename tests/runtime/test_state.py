@@ -16,7 +16,7 @@ from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError, load_state
 from tests.support import kafka as k
 from tests.support import kafka07 as old
-from tests.support.captures import CHOSEN, NAMES, in_turn, path
+from tests.support.captures import CHOSEN, NAMES, in_turn, often, path
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
 from tests.support.packets import SYN, pcap_file, segment, timed
@@ -81,8 +81,7 @@ def test_so_it_does_wherever_it_was(name: str, settings: str, seed: int) -> None
     assert_same_when_broken(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("settings", "name"), in_turn(SETTINGS, SMALL))
 def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> None:
     chosen = SETTINGS[settings]
     broken = run(str(path(name)), most_packets=lambda: 1, breaks=lambda: True, **chosen)
@@ -95,7 +94,7 @@ def test_what_is_held_back_and_put_together_goes_on(change: str) -> None:
     assert_same_when_broken(lambda: io.BytesIO(data), 5, connections=True)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", often(range(8), range(4)))
 def test_odd_conversations_go_on(seed: int) -> None:
     data = conversations(Random(seed), is_calm=seed % 2 == 0)
     assert_same_when_broken(lambda: io.BytesIO(data), seed)

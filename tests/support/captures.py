@@ -81,7 +81,7 @@ def request_log(name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def often(names: Iterable[str], chosen: Collection[str]) -> list[Any]:
+def often(names: Iterable[Any], chosen: Collection[Any]) -> list[Any]:
     """Return parameters: the names, ``long`` but for those chosen."""
     return [pytest.param(name, marks=() if name in chosen else pytest.mark.long) for name in names]
 

@@ -229,10 +229,15 @@ class Blocks:
 
 
 def pcapng_file(packets: Iterable[Packet], order: str = "<") -> bytes:
-    """One section and interface, times in nanoseconds."""
+    """One section, an interface for each link type, times in nanoseconds."""
     blocks = Blocks(order)
-    parts = [blocks.section(), blocks.interface(options=blocks.option(9, b"\x09"))]
-    parts += [blocks.enhanced(packet, packet.time_ns) for packet in packets]
+    parts = [blocks.section()]
+    interfaces: dict[int, int] = {}
+    for packet in packets:
+        if packet.link_type not in interfaces:
+            interfaces[packet.link_type] = len(interfaces)
+            parts.append(blocks.interface(packet.link_type, options=blocks.option(9, b"\x09")))
+        parts.append(blocks.enhanced(packet, packet.time_ns, interfaces[packet.link_type]))
     return b"".join(parts)
 
 

@@ -15,7 +15,7 @@ from kanalyze.runtime.state import StateError
 from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.keylog import KeyLog
 from tests.support import tls_captures
-from tests.support.captures import in_turn
+from tests.support.captures import in_turn, often
 from tests.support.saved_state import Run, opened, run
 from tests.test_states import CHANGES, PLAIN, STATEFUL, changed, parts_of, places
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FEW = [
-    *("tls12-aes256cbc-sha1", "tls12-lost", "tls12-resumed", "tls13-chacha20", "tls13-key-update"),
-    *("tls13-late", "tls13-lost", "tls13-no-certificate", "tls13-sasl"),
+    *("tls12-aes256cbc-sha1", "tls12-resumed", "tls13-key-update", "tls13-late", "tls13-lost"),
+    "tls13-no-certificate",
 ]
 ALL = [*tls_captures.RECORDED, *tls_captures.LATE, *tls_captures.LOST]
 WITH_KEYS = [name for name in ALL if name not in tls_captures.WITH_SECRETS]
@@ -160,8 +160,8 @@ def connections_without_keys(outcome: Any) -> list[Any]:
     return [each[-3] for each in outcome.anomalies if each[0] == "keys_missing"]
 
 
-@pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-sasl"])
-@pytest.mark.parametrize("part", [3, 2])
+@pytest.mark.parametrize("name", ["tls12-aes256cbc-sha1", "tls13-sasl"])
+@pytest.mark.parametrize("part", often([3, 2], [3]))
 def test_a_connection_whose_secret_is_gone_is_read_no_further_and_that_is_said(
     name: str, part: int
 ) -> None:

@@ -16,6 +16,7 @@ from kanalyze.live.run import LiveRun
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import path
 from tests.support.cut_captures import packets_of
+from tests.support.few_findings import FEW_FINDINGS
 from tests.support.findings import kinds_of
 from tests.support.packets import START_NS, Packet, make_batch, segment
 
@@ -186,7 +187,7 @@ def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespac
             is_over=lambda: False,
             wants_roll=lambda: False,
             now_ns=time.time_ns(),
-            kept=KeptRows(FindingSearch(kinds_of(), pytest.fail)),
+            kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
         )
         report = run.run(Analysis((), source=run.source))
     assert seen == [1]

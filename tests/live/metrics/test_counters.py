@@ -285,8 +285,8 @@ def test_a_limit_of_0_names_nobody() -> None:
     assert by(found, "topic_bytes_total", "topic") == {("other",): 100}
 
 
-@settings(max_examples=40)
-@given(st.lists(made.rows(), max_size=30))
+@settings(max_examples=20)
+@given(st.lists(made.rows(), max_size=20))
 def test_any_rows_can_be_scraped_and_nothing_ever_falls(rows: list[Row]) -> None:
     metrics = Metrics(max_clients=2)
     before: Samples = {}
