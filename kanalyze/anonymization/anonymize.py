@@ -7,9 +7,9 @@ not know the command line.
 
 Names and addresses become stand-ins of the same length (:mod:`.stand_ins`), records and secrets are
 blanked (:mod:`.messages`, :mod:`.rules`), headers of packets are written anew (:mod:`.packets`).
-What nobody read is blank: TLS, other protocols, bytes between messages. A byte that was sent again
-is the same again, for it is found by its place in the stream. Names of interfaces, comments, names
-of hosts and secrets beside the packets are left out.
+What nobody read is blank: TLS, messages of Kafka 0.7, other protocols, fragments of IP, bytes
+between messages. A byte that was sent again is the same again, for it is found by its place in the
+stream. Names of interfaces, comments, names of hosts and secrets beside the packets are left out.
 """
 
 from __future__ import annotations
@@ -229,14 +229,13 @@ def _anonymous_batch(
     batch: PacketBatch, anonymizer: PacketAnonymizer, payloads: _Payloads
 ) -> PacketBatch:
     """Return the packets of a batch without names, addresses and contents."""
-    buffer = batch.buffer
     packets: list[bytearray] = []
     offsets, captured = array("q"), array("q")
     at = 0
-    columns = batch.number, batch.offset, batch.captured_bytes, batch.wire_bytes, batch.link_type
-    for number, offset, size, wire_bytes, link_type in zip(*columns, strict=True):
+    anonymizer.begin(batch)
+    for row, number in enumerate(batch.number):
         payloads.begin(number)
-        made = anonymizer.packet(link_type, bytes(buffer[offset : offset + size]), wire_bytes)
+        made = anonymizer.packet(row)
         if payloads.kept_bytes is not None:
             del made[anonymizer.payload_at + payloads.kept_bytes :]
         packets.append(made)

@@ -1,37 +1,54 @@
 """Packets without addresses and contents: headers are read, and written anew.
 
-In: a packet, and who knows the payload of TCP. Out: bytes of the same length. This module must not
+In: packets, and who knows the payload of TCP. Out: bytes of the same length. This module must not
 know Kafka, nor how streams are put together.
 
-Everything is blank that is not written on purpose. Ethernet, its VLAN tags, Linux's cooked headers,
-BSD's loopback and raw IP are read; IPv4, IPv6 and IP in IP; TCP, UDP, ICMP. All else keeps its
-length alone: other protocols, fragments of IP, options of IP, options of TCP but those of RFC 9293,
-7323 and 2018.
+Everything is blank that is not written on purpose. Headers are those that :mod:`kanalyze.net`
+reads, one in another, tunnels too; TCP, UDP and ICMP. All else keeps its length alone: other
+protocols, fragments of IP, options of IP and of Geneve, options of TCP but those of RFC 9293, 7323
+and 2018, link layers that say more than addresses (802.11, the log of netfilter, PKTAP).
 
-Ports, times, lengths, sequence numbers and flags stay. Checksums of IP, TCP, UDP and ICMP are right
-where they were, and wrong where they were wrong; where the sender's network card had still to
-complete one, it is as incomplete as it was. One that nobody can verify, because bytes are missing,
-has a stand-in: it is a sum of what was there.
+Ports, times, lengths, sequence numbers, flags and the numbers of tunnels stay. Checksums of IP,
+TCP, UDP, ICMP and GRE are right where they were, and wrong where they were wrong; where the
+sender's network card had still to complete one, it is as incomplete as it was. One that nobody can
+verify, because bytes are missing, has a stand-in: it is a sum of what was there.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from kanalyze.net.header_cursor import HeaderCursor
+from kanalyze.net.header_kinds import DROPPED, ETHERNET, IPV4, IPV6, LLC_FRAME, TCP
+from kanalyze.net.ip.ip_headers import read_ipv4, read_ipv6
+from kanalyze.net.ip.tunnels import read_in_ip
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.net.layers import read_other
+from kanalyze.net.link.linktypes import read_link
 
 if TYPE_CHECKING:
     from kanalyze.anonymization.stand_ins import StandIns
+    from kanalyze.model.packets import PacketBatch
 
 __all__ = ["PacketAnonymizer", "Payloads"]
 
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_TAGS: Final = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
-_LEAST_ETHERTYPE: Final = 0x600
-_MOST_HEADERS: Final = 16
-_ICMP, _IP_IN_IP, _TCP, _UDP, _IPV6_IN_IP, _ICMP_6 = 1, 4, 6, 17, 41, 58
-_FRAGMENT: Final = 44
-_OPTION_HEADERS: Final = frozenset((0, 43, 60))
+_ETHERNET_LINK, _COOKED, _COOKED_2 = 1, 113, 276
+_COPIED_LINKS: Final = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 228, 229))
+"""BSD's loopback, PPP and HDLC, PPPoE, raw IP: link types without addresses of their own."""
+_MOST_HEADERS: Final = 24
+_LLC_BYTES: Final = 3
+_ICMP, _TCP, _UDP, _GRE, _ICMP_6 = 1, 6, 17, 47, 58
+_IPV4_BYTES: Final = 20
+_FRAGMENT, _AUTHENTICATION = 44, 51
+_PROTOCOL: Final = 0xFF
 _FRAGMENT_BITS: Final = 0x3FFF
+_FRAGMENT_PLACE: Final = 0xFFF9
+_GENEVE_PORT: Final = (6081).to_bytes(2)
+_GRE_CHECKSUM: Final = 0x8000
+_ERSPAN_3: Final = 0x22EB
+_MOST_ERSPAN_BYTES: Final = 20
+"""GRE with a sequence number, and ERSPAN without what a platform adds."""
 _SYN: Final = 2
 _KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
 """Segment size, window scale, selective acknowledgments, timestamps."""
@@ -40,9 +57,12 @@ _TIMESTAMPS: Final = b"\x01\x01\x08\x0a"
 _TIMESTAMPS_BYTES: Final = 12
 """What most packets have: two of no meaning, and timestamps."""
 _ONES: Final = 0xFFFF
+_MOST_KNOWN: Final = 1 << 16
+"""Pairs of addresses that are remembered."""
 
 _u16 = Struct(">H").unpack_from
 _put16 = Struct(">H").pack_into
+_two_u16 = Struct(">HH").unpack_from
 _ports_and_sequence = Struct(">HHI").unpack_from
 
 
@@ -72,156 +92,204 @@ class PacketAnonymizer:
         self._payloads = payloads
         self.payload_at = -1
         """Where the payload of TCP begins in the packet that was made last; -1 without one."""
+        self._data = b""
+        """The packet, and what it becomes."""
+        self._made = bytearray()
+        self._begin = 0
+        """Index of the packet where the cursor's are of the batch."""
+        self._sums: list[_Sum] = []
+        self._known: dict[bytes, _Addresses] = {}
+        self._known_macs: dict[bytes, bytes] = {}
 
-    def packet(self, link_type: int, data: bytes, wire_bytes: int) -> bytearray:
-        """Return a packet without addresses and contents; raises nothing."""
-        made = bytearray(len(data))
+    def begin(self, batch: PacketBatch) -> None:
+        """Go to the packets of a batch."""
+        self._buffer = batch.buffer
+        self._cursor = HeaderCursor(batch, LayerStats())
+
+    def packet(self, row: int) -> bytearray:
+        """Return a packet of the batch without addresses and contents; raises nothing."""
+        cursor = self._cursor
+        link_type = cursor.begin(row)
+        begin = self._begin = cursor.at
+        self._data = bytes(self._buffer[begin : cursor.limit])
+        self._made = bytearray(len(self._data))
+        self._sums.clear()
         self.payload_at = -1
-        if link_type == 1:
-            self._ethernet(data, made, wire_bytes)
-        elif link_type == 113:
-            self._cooked(data, made, wire_bytes)
-        elif link_type == 276:
-            self._cooked_2(data, made, wire_bytes)
-        elif link_type in (0, 108):
-            made[:4] = data[:4]
-            self._ip(data, made, 4, wire_bytes)
-        elif link_type in (12, 14, 101, 228, 229):
-            self._ip(data, made, 0, wire_bytes)
-        return made
+        kind = read_link(cursor, link_type)
+        if not self._link(link_type, cursor.at - begin):
+            return self._made
+        for _ in range(_MOST_HEADERS):
+            if kind < 0:
+                break
+            kind = self._header(kind)
+        for each in reversed(self._sums):  # that of a tunnel is over all that is inside
+            self._write_sum(each)
+        return self._made
 
     # -- link layers ------------------------------------------------------------------------------
 
-    def _ethernet(self, data: bytes, made: bytearray, end: int) -> None:
-        if len(data) < 14:
-            return
-        made[:6] = self._stand_ins.mac(data[:6])
-        made[6:12] = self._stand_ins.mac(data[6:12])
-        self._ethertype(data, made, 12, end)
+    def _link(self, link_type: int, behind: int) -> bool:
+        """Write the link-layer header, which ends at ``behind``; tell whether it is a known one."""
+        if link_type == _ETHERNET_LINK:
+            self._ethernet(0, behind)
+        elif link_type == _COOKED:
+            self._copy(0, behind)
+            self._cooked_address(6, 14, behind, is_mac=self._data[4:6] == b"\0\6")
+        elif link_type == _COOKED_2:
+            self._copy(0, behind)
+            self._cooked_address(12, 20, behind, is_mac=self._data[11:12] == b"\6")
+        elif link_type in _COPIED_LINKS:
+            self._copy(0, behind)
+        else:
+            return False
+        return True
 
-    def _cooked(self, data: bytes, made: bytearray, end: int) -> None:
-        if len(data) < 16:
-            return
-        made[:6] = data[:6]
-        if data[4:6] == b"\0\6":
-            made[6:12] = self._stand_ins.mac(data[6:12])
-        self._ethertype(data, made, 14, end)
+    def _copy(self, begin: int, end: int) -> None:
+        if begin < end:
+            end = min(end, len(self._data))
+            self._made[begin:end] = self._data[begin:end]
 
-    def _cooked_2(self, data: bytes, made: bytearray, end: int) -> None:
-        if len(data) < 20:
+    def _ethernet(self, at: int, behind: int) -> None:
+        if behind < at + 14:
             return
-        made[:2] = data[:2]
-        made[4:12] = data[4:12]
-        if data[11] == 6:
-            made[12:18] = self._stand_ins.mac(data[12:18])
-        kind = _u16(data, 0)[0]
-        if kind in (_IPV4, _IPV6):
-            self._ip(data, made, 20, end)
+        self._copy(at + 12, behind)
+        both = self._data[at : at + 12]
+        known = self._known_macs.get(both)
+        if known is None:
+            if len(self._known_macs) >= _MOST_KNOWN:
+                self._known_macs.clear()
+            known = self._stand_ins.mac(both[:6]) + self._stand_ins.mac(both[6:])
+            self._known_macs[both] = known
+        self._made[at : at + 12] = known
 
-    def _ethertype(self, data: bytes, made: bytearray, at: int, end: int) -> None:
-        """Copy a type and the tags behind it; go on with IP."""
-        for _ in range(_MOST_HEADERS):
-            if at + 2 > len(data):
-                return
-            kind = _u16(data, at)[0]
-            if kind >= _LEAST_ETHERTYPE:
-                made[at : at + 2] = data[at : at + 2]
-            if kind in _TAGS and at + 6 <= len(data):
-                made[at + 2 : at + 4] = data[at + 2 : at + 4]
-                at += 4
-                continue
-            if kind in (_IPV4, _IPV6):
-                self._ip(data, made, at + 2, end)
+    def _cooked_address(self, at: int, end: int, behind: int, *, is_mac: bool) -> None:
+        if behind < end:
             return
+        self._made[at:end] = bytes(end - at)
+        if is_mac:
+            self._made[at : at + 6] = self._stand_ins.mac(self._data[at : at + 6])
+
+    def _header(self, kind: int) -> int:
+        """Write a header; return the kind of the next one, or one below 0."""
+        if kind == IPV4:
+            return self._ipv4()
+        if kind == IPV6:
+            return self._ipv6()
+        cursor = self._cursor
+        at = cursor.at - self._begin
+        following = read_other(cursor, kind)
+        if kind == ETHERNET:
+            self._ethernet(at, cursor.at - self._begin)
+        else:
+            self._copy(at, max(cursor.at - self._begin, at + _LLC_BYTES * (kind == LLC_FRAME)))
+        return following
 
     # -- IP ---------------------------------------------------------------------------------------
 
-    def _ip(self, data: bytes, made: bytearray, at: int, end: int, depth: int = 0) -> None:
-        if at >= len(data) or depth > _MOST_HEADERS:
-            return
-        version = data[at] >> 4
-        if version == 4:
-            self._ipv4(data, made, at, end, depth)
-        elif version == 6:
-            self._ipv6(data, made, at, end, depth)
-
-    def _ipv4(self, data: bytes, made: bytearray, at: int, end: int, depth: int) -> None:
-        behind = at + (data[at] & 15) * 4
-        if behind < at + 20 or behind > len(data):
-            return
-        total = _u16(data, at + 2)[0]
-        end = at + total if total else end
+    def _ipv4(self) -> int:
+        cursor, data, made = self._cursor, self._data, self._made
+        at = cursor.at - self._begin
+        kind = read_ipv4(cursor)
+        if kind < 0:
+            return kind
+        behind = cursor.at - self._begin
         made[at : at + 10] = data[at : at + 10]
-        source, destination = data[at + 12 : at + 16], data[at + 16 : at + 20]
-        new = self._stand_ins.address(source) + self._stand_ins.address(destination)
-        made[at + 12 : at + 20] = new
+        addresses = self._addresses(at + 12, 4)
         was = _u16(data, at + 10)[0]
-        _put16(
-            made, at + 10, _checksum(was, _sum(data[at:behind]), _sum(made[at:behind]), was == 0)
-        )
-        if end >= behind and not _u16(data, at + 6)[0] & _FRAGMENT_BITS:
-            addresses = _Addresses(source, destination, _sum(source + destination), _sum(new))
-            self._inside(data, made, behind, end, data[at + 9], addresses, depth)
+        if was and behind == at + _IPV4_BYTES:
+            # Only the addresses are others (RFC 1624).
+            _put16(made, at + 10, _right(addresses.new_sum - addresses.sum - was, was))
+        else:
+            self._add_sum(at, behind, 10, None, 0)
+        if _u16(data, at + 6)[0] & _FRAGMENT_BITS:
+            return DROPPED
+        return self._inside(kind, addresses)
 
-    def _ipv6(self, data: bytes, made: bytearray, at: int, end: int, depth: int) -> None:
-        behind = at + 40
-        if behind > len(data):
-            return
-        total = _u16(data, at + 4)[0]
-        end = behind + total if total else end
+    def _ipv6(self) -> int:
+        cursor, data, made = self._cursor, self._data, self._made
+        at = cursor.at - self._begin
+        protocol, next_at = data[at + 6] if at + 40 <= len(data) else -1, at + 40
+        kind = read_ipv6(cursor)
+        if protocol < 0 or data[at] >> 4 != 6:
+            return kind
         made[at] = data[at]
         made[at + 1] = data[at + 1] & 0xF0  # the flow label is made of the addresses
         made[at + 4 : at + 8] = data[at + 4 : at + 8]
-        source, destination = data[at + 8 : at + 24], data[at + 24 : at + 40]
-        new = self._stand_ins.address(source) + self._stand_ins.address(destination)
-        made[at + 8 : at + 40] = new
-        addresses = _Addresses(source, destination, _sum(source + destination), _sum(new))
-        protocol = data[at + 6]
-        for _ in range(_MOST_HEADERS):
-            if protocol not in _OPTION_HEADERS or behind + 8 > len(data):
-                break
-            made[behind : behind + 2] = data[behind : behind + 2]
-            protocol, behind = data[behind], behind + 8 * (data[behind + 1] + 1)
-        if protocol == _FRAGMENT and behind + 8 <= len(data):
-            made[behind : behind + 8] = data[behind : behind + 8]
-        elif behind <= min(end, len(data)):
-            self._inside(data, made, behind, end, protocol, addresses, depth)
+        addresses = self._addresses(at + 8, 16)
+        behind = min(cursor.at - self._begin, len(data))
+        while next_at + 8 <= behind:
+            is_fragment = protocol == _FRAGMENT
+            self._copy(next_at, next_at + (8 if is_fragment else 2))
+            if is_fragment and _u16(data, next_at + 2)[0] & _FRAGMENT_PLACE:
+                return DROPPED
+            size = data[next_at + 1]
+            size = 4 * size + 8 if protocol == _AUTHENTICATION else 8 * size + 8
+            protocol, next_at = data[next_at], next_at + (8 if is_fragment else size)
+        return self._inside(kind, addresses) if kind >= 0 else kind
 
-    def _inside(
-        self,
-        data: bytes,
-        made: bytearray,
-        at: int,
-        end: int,
-        protocol: int,
-        addresses: _Addresses,
-        depth: int,
-    ) -> None:
-        if protocol == _TCP:
-            self._tcp(data, made, at, end, addresses)
-        elif protocol == _UDP:
-            if at + 8 <= len(data):
-                made[at : at + 6] = data[at : at + 6]
-                self._transport_sum(data, made, at, end, 6, addresses.with_protocol(_UDP))
-        elif protocol in (_ICMP, _ICMP_6):
+    def _addresses(self, at: int, size: int) -> _Addresses:
+        """Write the two addresses of a size at a place."""
+        both = self._data[at : at + 2 * size]
+        known = self._known.get(both)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[both] = _Addresses(both, self._stand_ins)
+        self._made[at : at + 2 * size] = known.new
+        return known
+
+    def _inside(self, kind: int, addresses: _Addresses) -> int:
+        """Write what IP carries; return the kind of what a tunnel carries."""
+        cursor, data = self._cursor, self._data
+        at = cursor.at - self._begin
+        end = cursor.ip_end - self._begin
+        protocol = kind & _PROTOCOL
+        if kind == TCP:
+            if end >= at:
+                self._tcp(at, end, addresses)
+            return DROPPED
+        if protocol in (_ICMP, _ICMP_6):
             if at + 4 <= len(data):
-                made[at : at + 2] = data[at : at + 2]
-                sums = addresses.with_protocol(_ICMP_6) if protocol == _ICMP_6 else (0, 0, 0)
-                self._transport_sum(data, made, at, end, 2, sums)
-        elif protocol in (_IP_IN_IP, _IPV6_IN_IP):
-            self._ip(data, made, at, end, depth + 1)
+                self._copy(at, at + 2)
+                self._add_sum(at, end, 2, addresses if protocol == _ICMP_6 else None, protocol)
+            return DROPPED
+        if protocol == _UDP and at + 8 <= len(data):
+            self._copy(at, at + 6)
+            self._add_sum(at, end, 6, addresses, _UDP)
+        following = read_in_ip(cursor, kind)
+        behind = cursor.at - self._begin
+        if protocol == _UDP:
+            is_geneve = data[at + 2 : at + 4] == _GENEVE_PORT
+            self._copy(at + 8, min(behind, at + 16) if is_geneve else behind)
+        elif protocol == _GRE:
+            self._gre(at, min(behind, end), end)
+        else:
+            self._copy(at, behind)
+        return DROPPED if following == kind else following
+
+    def _gre(self, at: int, behind: int, end: int) -> None:
+        """Write a header of GRE and, behind it, that of ERSPAN."""
+        data = self._data
+        if at + 4 > min(behind, len(data)):
+            return
+        flags, kind = _two_u16(data, at)
+        self._copy(at, min(behind, at + _MOST_ERSPAN_BYTES) if kind == _ERSPAN_3 else behind)
+        if flags & _GRE_CHECKSUM and at + 8 <= min(behind, len(data)):
+            self._made[at + 4 : at + 6] = bytes(2)
+            self._add_sum(at, end, 4, None, 0)
 
     # -- transport --------------------------------------------------------------------------------
 
-    def _tcp(self, data: bytes, made: bytearray, at: int, end: int, addresses: _Addresses) -> None:
+    def _tcp(self, at: int, end: int, addresses: _Addresses) -> None:
+        data, made = self._data, self._made
         if at + 20 > len(data):
             return
         payload_at = at + (data[at + 12] >> 4) * 4
         made[at : at + 16] = data[at : at + 16]
         made[at + 18 : at + 20] = data[at + 18 : at + 20]
+        self._add_sum(at, end, 16, addresses, _TCP)
         length = end - payload_at
         if payload_at < at + 20 or length < 0 or payload_at > len(data):
-            self._transport_sum(data, made, at, end, 16, addresses.with_protocol(_TCP))
             return
         if payload_at > at + 20:
             made[at + 20 : payload_at] = _options(data[at + 20 : payload_at])
@@ -235,49 +303,57 @@ class PacketAnonymizer:
             if found is not None:
                 last = min(payload_at + length, len(data))
                 made[payload_at:last] = found[: last - payload_at]
-        self._transport_sum(data, made, at, end, 16, addresses.with_protocol(_TCP))
 
-    def _transport_sum(
-        self,
-        data: bytes,
-        made: bytearray,
-        at: int,
-        end: int,
-        place: int,
-        pseudo: tuple[int, int, int],
+    # -- checksums --------------------------------------------------------------------------------
+
+    def _add_sum(
+        self, at: int, end: int, place: int, pseudo: _Addresses | None, protocol: int
     ) -> None:
-        """Write a checksum over the bytes up to ``end``, and over a pseudo-header."""
+        """Write a checksum, once all that it is over is written.
+
+        Args:
+            at: begin of what it is over.
+            end: the end of that.
+            place: of the checksum, from the begin on.
+            pseudo: the addresses, if it is over a pseudo-header too.
+            protocol: that in the pseudo-header.
+        """
+        self._sums.append((at, end, place, pseudo, protocol))
+
+    def _write_sum(self, each: _Sum) -> None:
+        at, end, place, pseudo, protocol = each
+        data, made = self._data, self._made
         was = _u16(data, at + place)[0]
+        if not was and (protocol == _UDP or end > len(data)):
+            return  # there is none
         if end > len(data):
             _put16(made, at + place, self._stand_ins.checksums[was])
             return
-        source, target, protocol = pseudo
-        more = protocol + (end - at if protocol else 0)
-        partial = (source + more) % _ONES
-        new_partial = (target + more) % _ONES
-        if protocol and was and was % _ONES == partial:
-            _put16(made, at + place, new_partial or _ONES)
-            return
-        old = partial + _sum(data[at:end])
-        new = new_partial + _sum(made[at:end])
-        is_none = was == 0 and protocol in (_TCP, _UDP)
-        value = _checksum(was, old, new, is_none)
-        _put16(made, at + place, value or (_ONES if protocol == _UDP and not is_none else 0))
+        partial = new_partial = 0
+        if pseudo is not None:
+            more = protocol + end - at
+            partial, new_partial = (pseudo.sum + more) % _ONES, (pseudo.new_sum + more) % _ONES
+            if was and was % _ONES == partial:
+                _put16(made, at + place, new_partial or _ONES)
+                return
+        old, new = partial + _sum(data[at:end]), new_partial + _sum(made[at:end])
+        if not was and old % _ONES:
+            return  # left out, or as wrong as any
+        value = _checksum(was, old, new)
+        _put16(made, at + place, value or (_ONES if protocol == _UDP else 0))
 
 
 class _Addresses:
-    """The addresses of a packet, and the sums of the old and of the new ones."""
+    """The two addresses of a packet, what stands in their place, and the sums of both."""
 
-    __slots__ = ("ends", "new", "old")
+    __slots__ = ("ends", "new", "new_sum", "sum")
 
-    def __init__(self, source: bytes, destination: bytes, old: int, new: int) -> None:
-        self.ends = source, destination
-        self.old = old
-        self.new = new
-
-    def with_protocol(self, protocol: int) -> tuple[int, int, int]:
-        """Return the sums of the pseudo-headers, old and new, and the protocol."""
-        return self.old, self.new, protocol
+    def __init__(self, both: bytes, stand_ins: StandIns) -> None:
+        half = len(both) // 2
+        self.ends = both[:half], both[half:]
+        self.new = b"".join(map(stand_ins.address, self.ends))
+        self.sum = _sum(both)
+        self.new_sum = _sum(self.new)
 
 
 def _sum(data: bytes | bytearray) -> int:
@@ -287,21 +363,22 @@ def _sum(data: bytes | bytearray) -> int:
     return int.from_bytes(data) % _ONES
 
 
-def _checksum(was: int, old: int, new: int, is_none: bool) -> int:
+def _checksum(was: int, old: int, new: int) -> int:
     """Return the new checksum.
 
     Args:
         was: the old one.
         old: the sum of all old bytes, the checksum included: 0 if it was right.
         new: the sum of all new bytes, without the checksum.
-        is_none: there was no checksum at all.
     """
-    if is_none:
-        return 0
-    right = _ONES - new % _ONES
-    if right == _ONES and was != _ONES:
-        right = 0
+    right = _right(new, was)
     return right if old % _ONES == 0 else right ^ 0x5555
+
+
+def _right(total: int, was: int) -> int:
+    """Return the checksum of bytes of a sum; of the two forms of none, that which it had."""
+    right = _ONES - total % _ONES
+    return 0 if right == _ONES and was != _ONES else right
 
 
 def _options(options: bytes) -> bytes:
@@ -326,3 +403,7 @@ def _options(options: bytes) -> bytes:
             made[at : at + size] = options[at : at + size]
         at += size
     return bytes(made)
+
+
+_Sum: TypeAlias = "tuple[int, int, int, _Addresses | None, int]"
+"""See :meth:`PacketAnonymizer._add_sum`."""

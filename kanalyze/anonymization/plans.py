@@ -4,8 +4,9 @@ In: definitions. Out: :data:`Steps`. This module must not see any bytes.
 
 A step is a code and its operands: ``FIXED`` bytes of numbers; ``SIZED`` content, by the form of its
 length and its rule; an ``ARRAY``, by the form of its count and the steps of an element; a
-``FIXED_ARRAY`` of numbers, by the form and the size of an element; the steps of a ``STRUCT``, of a
-``NULLABLE`` one; ``TAGS``, with the steps of each; an ``ID`` of 16 bytes.
+``FIXED_ARRAY`` of numbers, by the form and the size of an element; the steps of a ``NULLABLE``
+struct, while those of another ``STRUCT`` are among the steps around it; ``TAGS``, with the steps of
+each; an ``ID`` of 16 bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def steps_of(layout: Layout, struct: Struct) -> Steps:
     """Return the steps of a struct."""
     made: list[Step] = []
     for field in layout.untagged(struct):
-        _add(made, _field(layout, struct.name, field))
+        step = _field(layout, struct.name, field)
+        for each in step[1] if step[0] == STRUCT else (step,):
+            _add(made, each)
     if layout.flexible:
         tagged = {
             field.tag: (_field(layout, struct.name, field),) for field in layout.tagged(struct)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
+from functools import cached_property
 from random import Random
 from typing import Final, TypeVar
 
@@ -104,10 +105,13 @@ class StandIns:
         self._macs: dict[bytes, bytes] = {}
         self._mac = Permutation(key, b"mac", 1 << 46)
         self._addresses: dict[bytes, bytes] = {}
-        checksums = list(range(1 << 16))
-        Random(random_bytes(key, b"checksums", 32)).shuffle(checksums)  # noqa: S311 - seeded so
-        self.checksums = checksums
+
+    @cached_property
+    def checksums(self) -> list[int]:
         """By checksum: a stand-in for one that cannot be calculated, for bytes are missing."""
+        found = list(range(1 << 16))
+        Random(random_bytes(self._key, b"checksums", 32)).shuffle(found)  # noqa: S311 - seeded so
+        return found
 
     # -- names ------------------------------------------------------------------------------------
 

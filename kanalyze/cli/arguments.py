@@ -118,10 +118,11 @@ examples:
 
 _ANONYMIZE_EPILOG = """\
 Names of topics, clients, groups, hosts, users and software, ids and addresses become stand-ins of
-the same length; records, tokens, configurations and error messages are blanked, as is all that is
-not Kafka in plain text. Times, lengths, versions, error codes and checksums stay, so reports stay
-the same but for names. Who has the key can tell which stand-in a known name has: keep it to
-yourself. Captures are read twice.
+the same length; records, tokens, configurations and error messages are blanked, as are fragments
+of IP, messages of Kafka 0.7 and all that is not Kafka in plain text. Tunnels are read. Times,
+lengths, versions and error codes stay, and checksums are right again, so reports stay the same but
+for names. Who has the key can tell which stand-in a known name has: keep it to yourself. Captures
+are read twice.
 
 examples:
   kanalyze anonymize -o shared.pcapng broker.pcap

@@ -26,5 +26,5 @@ cdef enum:
 cpdef bint find_tcp(HeaderCursor cursor, long long link, reassemble) except -1
 cdef long long inside_ip(HeaderCursor cursor, long long kind) except? -2
 cdef bint is_read(long long kind) except -1
-cdef long long read_other(HeaderCursor cursor, long long kind) except? -2
+cpdef long long read_other(HeaderCursor cursor, long long kind) except? -2
 cdef long long count_other(HeaderCursor cursor, long long kind) except? -2

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from kanalyze.net.header_cursor import HeaderCursor
 
-__all__ = ["find_tcp"]
+__all__ = ["find_tcp", "read_other"]
 
 _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
     MPLS: read_mpls,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StateError", "load_state", "save_state"]
 
-FORMAT: Final = 11
+FORMAT: Final = 12
 """Must be raised if the state of a class changes its layout within one version of kanalyze."""
 MOST_BYTES: Final = 4 << 30
 """Limit of a state in bytes before compression. Stages buffer 1 GiB by default."""

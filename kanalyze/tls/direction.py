@@ -90,19 +90,21 @@ class TlsDirection:
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes, after :meth:`end_step`."""
-        cutter = self._cutter
+        cutter, opener = self._cutter, self._protection.opener
+        has_keys = opener is not None and opener.has_keys
         return (
             *(self._from_start, None if cutter is None else cutter.state(), self._queue.state()),
             *(self._protection.state(), self._messages.state(), self._data.state()),
             *(self._records, self._bytes, self._opened, self._unopened, self._lost_bytes),
-            *(self.has_lost_keys, self._owes_gap),
+            *(has_keys, self.has_lost_keys, self._owes_gap),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state, with that of the negotiation; raises ValueError for any other."""
-        self._from_start, cutter, *parts, records, size, opened, unopened, lost, gone, owes = (
-            fields(state, "bTttttnnnnnbb")
+        self._from_start, cutter, *parts, opened, unopened, lost, had_keys, gone, owes = fields(
+            state, "bTttttnnnnnbbb"
         )
+        *parts, self._records, self._bytes = parts
         if cutter is not None:
             self._cutter = RecordCutter(self._protection.prove, 0, from_start=self._from_start)
             self._cutter.load_state(cutter)
@@ -112,10 +114,11 @@ class TlsDirection:
         )
         for load, known in zip(of_parts, parts, strict=True):
             load(known)
-        self._records, self._bytes, self._opened, self._unopened = records, size, opened, unopened
+        self._opened, self._unopened = opened, unopened
         self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, gone, owes
         opener = self._protection.opener
-        if opened and not gone and (opener is None or not opener.has_keys):
+        # Not where the next epoch never had a key: then nothing is lost.
+        if opened and had_keys and not gone and (opener is None or not opener.has_keys):
             self.has_lost_keys = self._owes_gap = True
 
     # -- what comes in ----------------------------------------------------------------------------

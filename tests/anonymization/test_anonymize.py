@@ -157,11 +157,13 @@ DISORDERS = (
     *("cut at random", "joined", "sequence numbers wrap", "VLAN in VLAN", "Linux cooked 1"),
     *("Linux cooked 2", "null, big-endian", "raw IP", "in IPv4", "padded", "other IP version"),
     *("pcap, big-endian", "pcapng of several interfaces", "IP options", "on several links"),
+    *("MPLS", "PPPoE", "PPP in HDLC framing", "GRE with all fields", "NVGRE", "VXLAN of VLAN"),
+    *("VXLAN in VXLAN", "VXLAN over IPv6", "Geneve", "Geneve without Ethernet"),
 )
 
 
 @pytest.mark.parametrize(
-    "label", often(DISORDERS, ("sent again with other bytes", "cut at random", "in IPv4"))
+    "label", often(DISORDERS, ("sent again with other bytes", "cut at random", "VXLAN in VXLAN"))
 )
 def test_other_packets_of_the_same_streams_give_the_same_rows(tmp_path: Path, label: str) -> None:
     before = tmp_path / "disorder.capture"

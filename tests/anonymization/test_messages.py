@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kanalyze.anonymization import messages, plans
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.rules import WORDS
 from kanalyze.anonymization.stand_ins import INTERNAL_TOPICS
 from kanalyze.kafka.codec.interpreter import read_message
 from kanalyze.kafka.schema.catalog import Catalog
 from tests.support.anonymous import STAND_INS
+from tests.support.uncompiled import uncompiled
 from tests.support.vectors import definition_of, read_vectors
 
 if TYPE_CHECKING:
@@ -152,3 +156,32 @@ def test_a_message_inside_an_envelope_is_treated_as_any() -> None:
     assert STAND_INS.name(b"admin") in found.data
     assert b"orders" not in found.data
     assert MessageAnonymizer(CATALOG, STAND_INS).forwarded(frame) == (3, 1)
+
+
+def test_uncompiled_it_says_the_same(vectors: list[Vector]) -> None:
+    noise = random.Random(2)
+    frames = []
+    for vector in vectors[:200]:
+        frame = bytearray(frame_of(vector))
+        frames.append((vector, bytes(frame)))
+        frame[noise.randrange(8, len(frame))] = noise.choice((0, 1, 0x7F, 0x80, 0xFF))
+        frames += [(vector, bytes(frame)), (vector, bytes(frame[: noise.randrange(len(frame))]))]
+    with uncompiled() as modules:
+        other = modules[messages.__name__].MessageAnonymizer(CATALOG, STAND_INS)
+        expected = [_made(other, *each) for each in frames]
+    made = MessageAnonymizer(CATALOG, STAND_INS)
+    assert [_made(made, *each) for each in frames] == expected
+
+
+def _made(anonymizer: MessageAnonymizer, vector: Vector, frame: bytes) -> tuple[Any, ...]:
+    return tuple(anonymizer.message(frame, vector.api_key, vector.version, vector.kind))
+
+
+def test_every_constant_of_c_is_that_of_python() -> None:
+    text = Path(plans.__file__).with_name("messages.pxd").read_text()
+    found = dict(re.findall(r"^    ([A-Z_]+) = (-?\d+)$", text, re.MULTILINE))
+    assert found.pop("FAILED") == "-2"
+    assert len(found) > 8
+    assert {name: getattr(plans, name) for name in found} == {
+        name: int(value) for name, value in found.items()
+    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from array import array
 from typing import Any
 
 import pytest
 
 from kanalyze.anonymization.packets import PacketAnonymizer
+from kanalyze.model.packets import PacketBatch
 from tests.support.anonymous import STAND_INS
 from tests.support.cases import for_each
 from tests.support.packets import ethernet, ipv4, ipv6, tcp
@@ -30,8 +32,15 @@ class Fixed:
         return None if self._payload is None else self._payload[:length]
 
 
+def batch_of(data: bytes, link: int = 1, wire: int = 0) -> PacketBatch:
+    columns = [array("q", [each]) for each in (1, 0, 0, len(data), wire or len(data))]
+    return PacketBatch(memoryview(data), *columns, array("i", [link]))
+
+
 def anonymous(data: bytes, payload: bytes | None = None, link: int = 1, wire: int = 0) -> bytes:
-    made = bytes(PacketAnonymizer(STAND_INS, Fixed(payload)).packet(link, data, wire or len(data)))
+    packets = PacketAnonymizer(STAND_INS, Fixed(payload))
+    packets.begin(batch_of(data, link, wire))
+    made = bytes(packets.packet(0))
     assert len(made) == len(data)
     assert SECRET not in made
     return made
@@ -112,14 +121,16 @@ def test_ports_sequence_and_flags_stay_and_addresses_are_stand_ins() -> None:
 def test_the_payload_is_asked_for_by_its_place() -> None:
     asked = Fixed(b"y" * 99)
     packets = PacketAnonymizer(STAND_INS, asked)
-    made = packets.packet(1, V4, len(V4))
+    packets.begin(batch_of(V4))
+    made = packets.packet(0)
     source = ipaddress.ip_address("203.0.113.5").packed
     ports = struct.pack(">HH", 50000, 9092)
     assert asked.asked[0][0] == source
     assert asked.asked[0][2:] == (ports, 7, len(SECRET))
     assert packets.payload_at == 54
     assert bytes(made).endswith(b"y" * len(SECRET))
-    packets.packet(1, ethernet(ipv4(tcp(seq=7, flags=2, payload=b"fast"))), 58)
+    packets.begin(batch_of(ethernet(ipv4(tcp(seq=7, flags=2, payload=b"fast")))))
+    packets.packet(0)
     assert asked.asked[1][3] == 8
 
 

@@ -9,14 +9,23 @@ import pytest
 
 from tests.support import tls_captures
 from tests.support.captures import ROOT
-from tests.support.tls_captures import FAILED, FOLDER, LATE, LOST, READABLE, RECORDED, WITH_SECRETS
+from tests.support.tls_captures import (
+    FAILED,
+    FOLDER,
+    LATE,
+    LOST,
+    READABLE,
+    RECORDED,
+    STAND_INS,
+    WITH_SECRETS,
+)
 
 PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
-LIMIT = 3_000_000
+LIMIT = 3_100_000
 SIZE_PREFIX = 4
 LABELS = (
     r"(?:CLIENT|SERVER)_HANDSHAKE_TRAFFIC_SECRET|(?:CLIENT|SERVER)_TRAFFIC_SECRET_0"
-    "|EXPORTER_SECRET|CLIENT_RANDOM"
+    "|EXPORTER_SECRET|CLIENT_RANDOM|CLIENT_EARLY_TRAFFIC_SECRET|EARLY_EXPORTER_SECRET"
 )
 LINE = re.compile(
     rf"(?:{LABELS}) [0-9A-F]{{64}} [0-9A-F]{{64,96}}"
@@ -71,7 +80,7 @@ def alerts(name: str) -> set[tuple[str, str]]:
 def test_the_folder_is_small_and_every_capture_has_its_truth() -> None:
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) < LIMIT
     found = {file.name for file in FOLDER.iterdir() if file.suffix in {".pcap", ".pcapng"}}
-    names = [*RECORDED, *WITH_SECRETS, *LATE, *LOST]
+    names = [*RECORDED, *WITH_SECRETS, *LATE, *LOST, *STAND_INS]
     assert found == {tls_captures.truth(name)["capture"] for name in names}
 
 
@@ -122,6 +131,14 @@ def test_tshark_reads_the_bytes_that_the_broker_counted(name: str) -> None:
     assert len(sizes) == counted["responses"]
 
 
+@pytest.mark.parametrize("name", STAND_INS)
+def test_tshark_reads_the_requests_that_openssl_was_given(name: str) -> None:
+    each = tls_captures.truth(name)["requests_of_a_connection"]
+    clients = [one["client"] for one in tls_captures.connections(name)]
+    expected = [(client, number, 18, 0) for client in clients for number in range(1, each + 1)]
+    assert read(name) == Counter(expected)
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_connections_are_those_that_the_broker_accepted(name: str) -> None:
     listeners = tls_captures.truth(name)["broker_listeners"].values()
@@ -148,6 +165,10 @@ def test_captures_hold_what_they_were_made_for() -> None:
         assert told(f"tls{version}-resumed", "resumed") == {True, False}
         assert told(f"tls{version}-mutual", "client_certificate") == {True}
     assert max(told("tls13-key-update", "key_updates")) > 1
+    assert told("tls12-ticket", "resumed") == told("tls13-early-data", "resumed") == {True, False}
+    assert told("tls-ecdsa", "version") == {"1.2", "1.3"}
+    assert "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384" in told("tls-ecdsa", "suite")
+    assert told("tls10-and-11", "version") == {"1.0", "1.1"}
     for digest in ("sha1", "sha256", "sha384"):
         assert told(f"tls12-etm-{digest}", "encrypt_then_mac") == {True, False}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.fuzz import seeds, shapes
 from tests.fuzz.seed_captures import captures
-from tests.fuzz.targets import capture, messages, net, records, streams, tls, whole
+from tests.fuzz.targets import anonymous, capture, messages, net, records, streams, tls, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,4 +69,5 @@ TARGETS = {
     "frames07": Target(records.read_frames07, seeds.frames07, shapes.FRAMES, 4 * _KIB, 8),
     "rows": Target(whole.make_rows, captures, shapes.CAPTURE, 16 * _KIB, 3),
     "shown": Target(whole.show_messages, captures, shapes.CAPTURE, 16 * _KIB, 1),
+    "anonymous": Target(anonymous.make_anonymous, captures, shapes.CAPTURE, 16 * _KIB, 1),
 }

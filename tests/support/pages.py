@@ -25,7 +25,9 @@ ROWS_AT_ONCE = 1_000
 
 
 def report_and_cube(
-    rows: Sequence[Row], quality: CaptureQuality | None = None
+    rows: Sequence[Row],
+    quality: CaptureQuality | None = None,
+    connections: Sequence[Row] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the report on rows, with findings, and the cube that its page is made of."""
     maker = BatchMaker()
@@ -33,8 +35,11 @@ def report_and_cube(
         database.create("requests", maker.schema)
         for first in range(0, len(rows), ROWS_AT_ONCE):
             database.insert("requests", maker.of_rows(rows[first : first + ROWS_AT_ONCE]))
-        for table in ("connections", "anomalies"):
-            database.create(table, BatchMaker(TABLES[table].columns).schema)
+        for table, lines in (("connections", connections), ("anomalies", ())):
+            others = BatchMaker(TABLES[table].columns)
+            database.create(table, others.schema)
+            if lines:
+                database.insert(table, others.of_rows(lines))
         report = report_with_findings(database, quality or CaptureQuality(), None, finding_kinds())
         return report, cube_of(database, report)
 

@@ -12,8 +12,12 @@ _TRUTHS = {
     file.name.removesuffix(".truth.json"): json.loads(file.read_text())
     for file in sorted(FOLDER.glob("*.truth.json"))
 }
-RECORDED = [name for name, told in _TRUTHS.items() if "cut_from" not in told]
-"""Those that were recorded, whole."""
+STAND_INS = [name for name, told in _TRUTHS.items() if "stand_in" in told]
+"""Those without a broker: OpenSSL on both ends, and a few requests inside."""
+RECORDED = [
+    name for name, told in _TRUTHS.items() if "cut_from" not in told and name not in STAND_INS
+]
+"""Those that were recorded of a broker, whole."""
 READABLE = [name for name in RECORDED if sum(_TRUTHS[name]["requests_by_client_id"].values())]
 """Of those the ones in which a broker answered: the others are of handshakes that fail."""
 FAILED = [name for name in RECORDED if name not in READABLE]

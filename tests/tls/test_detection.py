@@ -48,6 +48,19 @@ def test_records_are_searched_where_a_capture_begins_within_one(skipped: int) ->
     assert decide(RECORDS[skipped:], starts=UNSEEN) is True
 
 
+def test_a_zero_byte_within_a_record_does_not_pass_for_a_size() -> None:
+    within = b"\0\x9a\x12\x07\x55" + RECORDS[100:]
+    assert decide(within, starts=UNSEEN) is True
+    assert decide(NOISE[:100], within, UNSEEN) is True
+
+
+def test_kafka_that_begins_with_a_large_message_is_none_in_the_end() -> None:
+    large = (1 << 20).to_bytes(4, "big") + NOISE
+    assert decide(large[:1000], starts=UNSEEN) is None
+    assert decide(large[:1000], KAFKA, UNSEEN) is False
+    assert decide(large, starts=UNSEEN) is False
+
+
 def test_what_has_no_records_is_searched_up_to_a_bound() -> None:
     assert decide(NOISE, starts=UNSEEN) is False
 

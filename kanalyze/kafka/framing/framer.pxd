@@ -76,4 +76,4 @@ cdef class FrameCutter:
     @cython.locals(taken=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
     cdef long long _complete_prefix(
         self, Frame frame, Segments segments, long long index
-    ) except -1
+    ) except -2

@@ -280,6 +280,13 @@ class FrameCutter:
                     self._finish(segments.times[index], segments.packets[index])
             elif self._prefix.frame is not None:
                 used = self._complete_prefix(self._prefix.frame, segments, index)
+                if used < 0:
+                    # The bytes before are searched too: else what is found depends on where the
+                    # stream was cut into segments.
+                    before = self._prefix.chunk(self._prefix.frame, offset)
+                    begin, size = before.stream_offset, self._prefix.size
+                    self._out_of_sync(begin, size, segments.times[index], segments.packets[index])
+                    return [Chunk(offset, segments, index, last), before]
             else:
                 used = self._cut_segment(segments, index, offset, used)
             if self._search.is_on:
@@ -340,18 +347,19 @@ class FrameCutter:
             self._out_of_sync(end, None, time_ns, packet)
 
     def _complete_prefix(self, frame: Frame, segments: Segments, index: int) -> int:
-        """Add the rest of a split size prefix; return how many bytes of the segment it takes."""
+        """Add the rest of a split size prefix; return how many bytes of the segment it takes.
+
+        Returns -1 if there is no size that can be.
+        """
         time_ns, packet = segments.times[index], segments.packets[index]
         taken = self._prefix.add(segments, index)
         if taken < 0:
-            self._out_of_sync(frame.stream_offset, None, time_ns, packet)
-            return 0
+            return -1
         size = self._prefix.size
         if size is None:
             return taken
         if not self._sizes.accepts(size):
-            self._out_of_sync(frame.stream_offset, size, time_ns, packet)
-            return 0
+            return -1
         self._prefix.end(frame, size)
         self.partial.frame, self.partial.remaining = frame, size
         if size == 0:
@@ -403,11 +411,9 @@ def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chun
     """Return the rest of a chunk from stream offset ``begin`` on, its second part first.
 
     ``begin`` is in the segment at ``index``, whose own offset is ``stream_offset``, or at its end.
-    It is before the segment when a split size prefix was implausible; then the search begins with
-    this segment.
     """
     segments = chunk.segments
-    skip = max(0, begin - stream_offset)
+    skip = begin - stream_offset
     if skip == 0:
         return [Chunk(stream_offset, segments, index, chunk.last)]
     length, captured = segments.length[index], segments.captured[index]

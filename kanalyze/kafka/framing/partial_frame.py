@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from kanalyze.common.plain_values import fields
 from kanalyze.kafka.framing.frame import Frame
+from kanalyze.model.segments import Segments
+from kanalyze.model.streams import Chunk
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.framing.frame_pieces import SegmentSpan
-    from kanalyze.model.segments import Segments
 
 __all__ = ["PartialFrame", "SplitPrefix"]
 
@@ -129,6 +130,16 @@ class SplitPrefix:
     def size(self) -> int | None:
         """The size behind the prefix; None until the prefix is complete."""
         return _SIZE(self._bytes)[0] if len(self._bytes) == 4 else None
+
+    def chunk(self, frame: Frame, end: int) -> Chunk:
+        """Return the bytes of the prefix before stream offset ``end``, to be searched.
+
+        ``frame`` is :attr:`frame`. Of bytes of several packets, all are taken for the first's.
+        """
+        size = end - frame.stream_offset
+        data = memoryview(self._bytes)[:size]
+        segments = Segments(data, [0], [size], [size], [frame.start_time_ns], [frame.start_packet])
+        return Chunk(frame.stream_offset, segments, 0, 1)
 
     def end(self, frame: Frame, size: int) -> None:
         """Give the frame, which is :attr:`frame`, its size and its prefix; there is none then."""

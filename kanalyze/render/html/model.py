@@ -95,6 +95,7 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
         "latency_parts": _shown_points(cube["latency_parts"]),
         "exact": cube["exact"],
         "slowest": [_slow(line) for line in cube["slowest"]],
+        "tls": [_tls(line) for line in report["tls"]],
         "group_events": [_event(line) for line in cube["group_events"]],
     }
 
@@ -204,6 +205,18 @@ def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
         "packets": f"{_number(line['request_packet'])} \u2192 {_number(line['response_packet'])}",
         "packet": line["request_packet"],
         "connection": shown(line["connection"]),
+    }
+
+
+def _tls(line: Mapping[str, Any]) -> dict[str, Any]:
+    counts = ("connections", "decrypted", "failed", "resumed", "mutual", "estimated_requests")
+    return {
+        **{name: line[name] for name in (*counts, "client_bytes", "broker_bytes")},
+        "broker": shown(line["broker"]),
+        "version": shown(line["tls_version"]),
+        "suite": shown(line["tls_cipher_suite"]),
+        "handshake_p50": line["handshake_p50_ns"],
+        "estimated_response_p50": line["estimated_response_time_p50_ns"],
     }
 
 

@@ -279,6 +279,7 @@
     partitions: sumsOfBatches((cell) => [cell.part], false),
     codecs: sumsOfBatches((cell) => [cell.client, cell.codec], true),
     slowest: slowest(),
+    tls: model.tls.map((line) => ({ ...line, key: [] })),
   });
 
   // -- tables -----------------------------------------------------------------------------------

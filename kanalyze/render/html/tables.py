@@ -260,14 +260,46 @@ TABLES = (
         ),
         "latency",
     ),
+    Table(
+        "tls",
+        "TLS",
+        "Connections of the whole capture, whatever is selected. What is marked (est.) is told "
+        "from the times of encrypted records.",
+        (
+            PageColumn("broker", "text", "broker"),
+            PageColumn("version", "text", "version"),
+            PageColumn("cipher suite", "text", "suite"),
+            PageColumn("connections", "count", "connections"),
+            PageColumn("decrypted", "count", "decrypted"),
+            PageColumn("failed", "failed", "failed"),
+            PageColumn("resumed", "count", "resumed"),
+            PageColumn("mutual", "count", "mutual", is_optional=True),
+            PageColumn("handshake p50", "ns", "handshake_p50"),
+            PageColumn("sent", "bytes", "client_bytes"),
+            PageColumn("received", "bytes", "broker_bytes"),
+            PageColumn("requests (est.)", "count", "estimated_requests", is_optional=True),
+            PageColumn(
+                "response time p50 (est.)", "ns", "estimated_response_p50", is_optional=True
+            ),
+        ),
+        "connections",
+    ),
 )
+_WITHOUT_SUMS = ("slowest", "tls")
+"""Tables whose lines are in the model."""
+_ONLY_WITH_LINES = ("tls",)
 
 
 def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
-    """Return the tables with their lines, without columns that are empty in every line."""
+    """Return the tables with their lines.
+
+    Columns that are empty in every line are left out, and the table of TLS where there is none.
+    """
     found = []
     for table in TABLES:
         lines = _lines(table, model, sums)
+        if not lines and table.name in _ONLY_WITH_LINES:
+            continue
         columns = (
             x for x in table.columns if not x.is_optional or _says_something(x, lines, model)
         )
@@ -293,8 +325,8 @@ def table_specs(tables: Iterable[Table]) -> list[dict[str, Any]]:
 
 def _lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
     """Return the lines of a table in their initial order."""
-    if table.name == "slowest":
-        return [{**line, "key": []} for line in model["slowest"]]
+    if table.name in _WITHOUT_SUMS:
+        return [{**line, "key": []} for line in model[table.name]]
     lines: list[_Line] = sums[table.name]
     by_key = sorted(lines, key=lambda line: [_sortable(part) for part in line["key"]])
     # The line that sums up the others is last.

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from kanalyze.capture.reader import CaptureReader
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["read_capture"]
+__all__ = ["RATIOS", "read_capture"]
 
 _LEAST_RECORD_BYTES = 12
 """Of a packet in a file: the simple packet block's header and trailer are the shortest."""
 _BUFFER_BYTES = 4096
-_RATIOS = {
+RATIOS = {
     b"\x1f\x8b": 1032,
     b"\x04\x22": 256,
     b"\x28\xb5": 1 << 15,
@@ -38,7 +38,7 @@ def read_capture(data: bytes) -> None:
     except CaptureError as error:
         holds("\n" not in str(error), "a message of several lines")
         return
-    ratio = _RATIOS.get(data[:2], 1)
+    ratio = RATIOS.get(data[:2], 1)
     packets = 0
     with reader:
         for batch in reader.batches():

@@ -191,6 +191,17 @@ def test_the_largest_frame_is_a_hundred_mebibytes_and_reserves_nothing() -> None
     assert cutter.partial.buffered_bytes == 8
 
 
+@given(st.lists(st.integers(1, 9), max_size=12))
+def test_any_segmentation_skips_the_same_bytes(sizes: list[int]) -> None:
+    alert = bytes.fromhex("15030300020246")  # no size that can be, nor any within it
+    stream = frame_of(b"before") + alert + frame_of(b"MARK after")
+    cutter = FrameCutter(marked)
+    found = cutter.feed([chunk(cut(stream, sizes))])
+    found.frames += cutter.finish().frames
+    assert [frame.stream_offset for frame in found.frames] == [0, 10 + len(alert)]
+    assert cutter.skipped_bytes == len(alert)
+
+
 def test_a_stream_of_zeros_is_not_cut_into_frames_for_ever() -> None:
     cutter = FrameCutter(never)
     frames = cutter.feed([chunk([bytes(1000)])]).frames

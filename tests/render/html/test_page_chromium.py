@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kanalyze
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html import html_page
 from kanalyze.render.units import bytes_text, count_text, duration_text
 from tests.render.html.test_page import HOSTILE, hostile_page
+from tests.support import tls_captures
 from tests.support.browser import Page, browser_page
 from tests.support.captures import analysis
 from tests.support.pages import report_and_cube, report_and_cube_of
@@ -318,6 +320,30 @@ def test_a_span_dragged_on_a_chart_selects_it_everywhere(page: Page) -> None:
         <= last
     ]
     check_figures(page, plain_report(rows))
+
+
+def test_sessions_of_tls_are_those_of_the_report(browser: Page, folder: Path) -> None:
+    file, keys = tls_captures.path("tls12-ticket"), tls_captures.keylog("tls12-ticket")
+    rows = list(kanalyze.requests(file, keylog=keys))
+    connections = list(kanalyze.connections(file, keylog=keys))
+    report, cube = report_and_cube(rows, None, connections)
+    path = folder / "tls.html"
+    path.write_text(html_page(report, cube), encoding="utf-8")
+    show(browser, path)
+    [line], [expected] = lines_of(browser, "tls"), report["tls"]
+    assert line["broker"] == expected["broker"]
+    assert line["version"] == "TLS 1.2"
+    assert line["cipher suite"] == expected["tls_cipher_suite"]
+    assert line["handshake p50"] == duration_text(expected["handshake_p50_ns"])
+    assert (line["connections"], line["decrypted"], line["failed"]) == ("3", "3", "0")
+    assert line["resumed"] == "2"
+    choose(browser, "API", "ApiVersions")
+    assert lines_of(browser, "tls") == [line]
+    assert browser.console == []
+
+
+def test_without_tls_there_is_no_table_of_it(page: Page) -> None:
+    assert page.run("document.getElementById('tls')") is None
 
 
 def test_cleared_it_is_as_before(page: Page) -> None:

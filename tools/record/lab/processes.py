@@ -80,7 +80,7 @@ def describe(command: Sequence[str]) -> str:
     return " ".join(words)[:300]
 
 
-def end_group(child: subprocess.Popen[str], grace: float = 10.0) -> None:
+def end_group(child: subprocess.Popen[str] | subprocess.Popen[bytes], grace: float = 10.0) -> None:
     """End a child and the children of its own session: SIGTERM first, then SIGKILL."""
     for sign, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
         if child.poll() is not None:

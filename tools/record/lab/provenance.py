@@ -30,8 +30,8 @@ TLS_HEAD = """\
 # Where these captures of TLS come from
 
 Real Kafka clients talked TLS to a real Apache Kafka broker on the loopback of a network namespace
-made for it, while tcpdump listened. This page is written by `tools/record/record.py` from the
-`*.truth.json` files.
+made for it, while tcpdump listened (but for those with `stand_in`, below). This page is written by
+`tools/record/record.py` from the `*.truth.json` files.
 
 The secrets here open nothing but these files. The authority, the certificates, the keys, the
 password and the sessions were made for one recording of a minute and thrown away with it; no
@@ -61,6 +61,11 @@ Files made from others by `tools/record/cut_tls.py` name theirs in `cut_from`: `
 the midst of a connection, `*-lost` lacks packets, `left_out` says which (numbers of packets in the
 source); their keys and request log are the source's, and tshark reads less of them. `*-embedded`
 has the secrets inside.
+
+Those with `stand_in` in their truth file have no broker and no client of Kafka:
+`tools/record/stand_in_tls.py` made OpenSSL speak on both ends what those do not, and each of their
+connections has `requests_of_a_connection` requests (ApiVersions, version 0), all answered. The
+client wrote `NAME.keys`. Of TLS 1.0 and 1.1 tshark reads the requests, and kanalyze does not.
 
 """
 
@@ -212,7 +217,7 @@ def _section(truth: Truth) -> str:
         "",
         f"- Recorded on {made['recorded_on']} by `{made['command']}`.",
         f"- Captured by `{made['capture_command']}` ({made['capture_program'].rstrip('.')}).",
-        f"- Broker: {_broker(made)}. Clients: {', '.join(_libraries(truth))}.",
+        f"- Broker: {_broker(truth)}. Clients: {', '.join(_libraries(truth))}.",
         *_counts(truth),
         "",
         "",
@@ -220,7 +225,10 @@ def _section(truth: Truth) -> str:
     return "\n".join(lines)
 
 
-def _broker(made: Mapping[str, Any]) -> str:
+def _broker(truth: Truth) -> str:
+    if "stand_in" in truth:
+        return f"none, but {truth['stand_in']}"
+    made = truth["made_by"]
     return f"Apache Kafka {made['kafka']}" if made["kafka"] else "librdkafka's mock cluster"
 
 
