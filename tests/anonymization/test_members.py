@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 
 from kanalyze.anonymization.members import member_data
-from kanalyze.anonymization.stand_ins import StandIns
 from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
+from tests.support.anonymous import STAND_INS
 
-STAND_INS = StandIns(b"k" * 32)
 TOPIC = STAND_INS.name(b"orders").decode()
 
 

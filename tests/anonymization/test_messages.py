@@ -13,9 +13,10 @@ import pytest
 from kanalyze.anonymization import messages, plans
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.rules import WORDS
-from kanalyze.anonymization.stand_ins import INTERNAL_TOPICS, StandIns
+from kanalyze.anonymization.stand_ins import INTERNAL_TOPICS
 from kanalyze.kafka.codec.interpreter import read_message
 from kanalyze.kafka.schema.catalog import Catalog
+from tests.support.anonymous import STAND_INS
 from tests.support.uncompiled import uncompiled
 from tests.support.vectors import definition_of, read_vectors
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tests.support.vectors import Vector
 
 CATALOG = Catalog()
-STAND_INS = StandIns(b"k" * 32)
 MOST = 1500
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from kanalyze.anonymization.packets import PacketAnonymizer
-from kanalyze.anonymization.stand_ins import StandIns
 from kanalyze.model.packets import PacketBatch
+from tests.support.anonymous import STAND_INS
 from tests.support.cases import for_each
 from tests.support.packets import ethernet, ipv4, ipv6, tcp
 
-STAND_INS = StandIns(b"k" * 32)
 SECRET = b"secret contents!"
 
 

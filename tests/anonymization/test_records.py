@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kanalyze.anonymization.records import RecordBlanker
-from kanalyze.anonymization.stand_ins import StandIns
+from tests.support.anonymous import STAND_INS
 from tests.support.cases import for_each
 from tests.support.record_sets import (
     CODECS,
@@ -21,7 +21,6 @@ from tests.support.record_sets import (
     with_flags,
 )
 
-STAND_INS = StandIns(b"k" * 32)
 LARGE = [
     (at, 1_700_000_000_000 + at, b"key %d" % at, b"value %d of many " % at * 9, [("h", b"v")])
     for at in range(200)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from kanalyze.anonymization.stand_ins import StandIns
 from kanalyze.anonymization.tokens import raw_token, token
 from kanalyze.kafka.session.sasl import looks_like_gssapi, principal_of
+from tests.support.anonymous import STAND_INS
 from tests.support.cases import for_each
 
-STAND_INS = StandIns(b"k" * 32)
 USER = STAND_INS.name(b"alice")
 
 

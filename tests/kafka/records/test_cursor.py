@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,7 @@ def varint(number: int) -> bytes:
     return made + bytes([left])
 
 
+@functools.cache
 def field(data: bytes | None) -> bytes:
     return varint(-1) if data is None else varint(len(data)) + data
 
