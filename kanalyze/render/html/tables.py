@@ -244,9 +244,9 @@ TABLES = (
     ),
     Table(
         "slowest",
+        "Slowest requests",
         "Requests that waited on purpose are left out. The packets are those with the first bytes "
         "of request and response, numbered as in Wireshark.",
-        "request and response, numbered as in Wireshark.",
         (
             PageColumn("latency", "ns", "latency"),
             PageColumn("API", "text", "api_label"),
@@ -263,8 +263,8 @@ TABLES = (
     Table(
         "tls",
         "TLS",
-        "Connections of the whole capture, whatever is selected. What is marked (est.) is told "
-        "from the times of encrypted records.",
+        "Connections of the whole capture, whatever is selected. Figures marked (est.) are "
+        "estimated by the times of encrypted records.",
         (
             PageColumn("broker", "text", "broker"),
             PageColumn("version", "text", "version"),
