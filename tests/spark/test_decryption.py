@@ -22,7 +22,7 @@ from tests.spark.source.test_stream import Query, Rotation, assert_all_but_open,
 from tests.support import tls_captures
 from tests.support.cut_captures import cut
 from tests.support.spark import own_session, settings
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 from tests.support.waiting import LONG_S
 from tests.tls.test_saved_state import secrets_of
 
@@ -37,7 +37,7 @@ KEYS = tls_captures.keylog(NAME)
 
 
 def same(found: DataFrame, expected: Any) -> None:
-    table = without_timestamps(expected.to_arrow())
+    table = as_on_spark(expected.to_arrow())
     rows = found.select(*table.column_names).toArrow().to_pylist()
     assert Counter(map(repr, rows)) == Counter(map(repr, table.to_pylist()))
     assert rows
@@ -82,7 +82,7 @@ def test_a_stream_takes_key_logs_and_its_state_has_no_secret(tmp_path: Path) -> 
         query.process()
         rotation.write(2)
     query.process()
-    expected = without_timestamps(kanalyze.requests(str(rotation.inbox), keylog=KEYS).to_arrow())
+    expected = as_on_spark(kanalyze.requests(str(rotation.inbox), keylog=KEYS).to_arrow())
     assert_all_but_open(counted(query.rows), counted(expected.to_pylist()))
     assert len(query.rows) > 50
     secret = shown(NAME)
@@ -180,7 +180,7 @@ def assert_no_secret(
         file.rename(inbox / file.name)
     if ends:
         said += batch((*given, *state, "--finish"))
-    expected = without_timestamps(kanalyze.requests(str(inbox), keylog=KEYS).to_arrow())
+    expected = as_on_spark(kanalyze.requests(str(inbox), keylog=KEYS).to_arrow())
     rows = [
         row
         for file in (out / "requests").rglob("*.parquet")

@@ -18,7 +18,7 @@ from kanalyze.spark.functions import _texts
 from kanalyze.tables.cluster.group_row import GROUP_COLUMNS
 from tests.support.archives import cut
 from tests.support.captures import path
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def report(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 def same(found: DataFrame, expected: Any) -> None:
-    table = without_timestamps(expected.to_arrow())
+    table = as_on_spark(expected.to_arrow())
     assert found.columns == table.column_names
     assert counted(found.toArrow()) == counted(table)
 

@@ -79,7 +79,12 @@ def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.M
     on_spark(monkeypatch)
 
     def findings_alone(
-        engine: QueryEngine, quality: object, conditions: object, kinds: Sequence[FindingKind]
+        engine: QueryEngine,
+        quality: object,
+        conditions: object,
+        kinds: Sequence[FindingKind],
+        *,
+        most_slowest: int,
     ) -> dict[str, Any]:
         assert isinstance(engine, SparkTables)
         return {"findings": findings_of(engine, kinds)}

@@ -22,7 +22,7 @@ from kanalyze.tables.records.row import columns_of_records
 from kanalyze.tables.records.rows import RecordReader, has_records
 from kanalyze.tables.row import COLUMNS
 from tests.support.captures import path
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ def own_table(name: str) -> pa.Table:
     """What kanalyze makes of the captures, without Spark."""
     if name == "records":
         return record_table()
-    return without_timestamps(getattr(kanalyze, name)(*CAPTURES).to_arrow())
+    return as_on_spark(getattr(kanalyze, name)(*CAPTURES).to_arrow())
 
 
 def record_table() -> pa.Table:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from kanalyze.tables.records.row import WHOLE_CAPTURE_COLUMNS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,9 +25,18 @@ def tables_of(spark: SparkSession, database: Database, *some: str) -> dict[str, 
     return found
 
 
-def without_timestamps(rows: pa.Table) -> pa.Table:
-    """Return rows without timestamps, which have no nanoseconds in Spark: it has integers alone."""
-    return rows.select([each.name for each in rows.schema if not pa.types.is_timestamp(each.type)])
+def as_on_spark(rows: pa.Table) -> pa.Table:
+    """Return rows with the columns that Spark's tables have.
+
+    Timestamps have no nanoseconds there, and some columns of records need the whole capture.
+    """
+    return rows.select(
+        [
+            each.name
+            for each in rows.schema
+            if not pa.types.is_timestamp(each.type) and each.name not in WHOLE_CAPTURE_COLUMNS
+        ]
+    )
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

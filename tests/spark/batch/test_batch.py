@@ -29,7 +29,7 @@ from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
 from tests.support.spark import settings
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def rows(out: Path, table: str = "requests") -> Counter[str]:
 
 def counted(table: pa.Table) -> Counter[str]:
     names = [name for name in table.column_names if name != "request_id"]
-    return Counter(map(repr, without_timestamps(table.select(names)).to_pylist()))
+    return Counter(map(repr, as_on_spark(table.select(names)).to_pylist()))
 
 
 def names(out: Path) -> list[str]:

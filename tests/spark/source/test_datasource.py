@@ -21,7 +21,7 @@ from tests.support.captures import FOLDER, NAMES, path
 from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
 from tests.support.spark import own_session
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ def read(spark: SparkSession, *captures: str | Path, **options: Any) -> DataFram
 
 def counted(table: pa.SourceTable) -> Counter[str]:
     """Rows in no order."""
-    return Counter(map(repr, without_timestamps(table).to_pylist()))
+    return Counter(map(repr, as_on_spark(table).to_pylist()))
 
 
 def rows_of(*frames: DataFrame) -> Counter[str]:
@@ -97,7 +97,7 @@ def test_all_captures_together_in_three_partitions(plain):
 @pytest.mark.parametrize("table", ["connections", "anomalies"])
 def test_other_tables_are_those_of_the_library(plain, table):
     captures = [path(name) for name in ("errors", "foreign", "snaplen")]
-    expected = without_timestamps(getattr(kanalyze, table)(*map(str, captures)).to_arrow())
+    expected = as_on_spark(getattr(kanalyze, table)(*map(str, captures)).to_arrow())
     assert expected.num_rows
     found = read(plain, *captures, table=table, numPartitions=2).toArrow()
     assert found.column_names == expected.column_names

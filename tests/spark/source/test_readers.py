@@ -35,7 +35,7 @@ from tests.support import topic_ids as t
 from tests.support.captures import path
 from tests.support.definitions import vendor_folder
 from tests.support.packets import pcap_file, segment, timed
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
@@ -66,7 +66,7 @@ def counted(found) -> Counter[str]:
 
 
 def of_library(read, *captures: str, **filters) -> list[dict[str, Any]]:
-    return without_timestamps(read(*captures, **filters).to_arrow()).to_pylist()
+    return as_on_spark(read(*captures, **filters).to_arrow()).to_pylist()
 
 
 @pytest.mark.parametrize("partitions", ["1", "3"])

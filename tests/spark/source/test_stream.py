@@ -24,7 +24,7 @@ from tests.support.captures import NAMES
 from tests.support.disorder import packets_of
 from tests.support.disorder.formats import pcap
 from tests.support.spark import own_session
-from tests.support.spark_tables import without_timestamps
+from tests.support.spark_tables import as_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,9 +57,7 @@ class Rotation:
 
     def expected(self) -> Counter[str]:
         """The rows of one reading of all that was written."""
-        return counted(
-            without_timestamps(kanalyze.requests(str(self.inbox)).to_arrow()).to_pylist()
-        )
+        return counted(as_on_spark(kanalyze.requests(str(self.inbox)).to_arrow()).to_pylist())
 
 
 def counted(rows: Iterable[dict[str, Any]]) -> Counter[str]:
@@ -169,7 +167,7 @@ def test_what_one_task_was_told_of_topics_others_know_in_the_next_batch(tmp_path
     assert None not in named
     unnamed = [{**row, "partitions": [], "errors": []} for row in query.rows]
     rows = kanalyze.requests(str(rotation.inbox)).to_arrow()
-    expected = without_timestamps(rows).to_pylist()
+    expected = as_on_spark(rows).to_pylist()
     blanked = counted({**row, "partitions": [], "errors": []} for row in expected)
     assert_all_but_open(counted(unnamed), blanked)
 
