@@ -25,10 +25,11 @@ __all__ = ["check_output"]
 def check_output(output: str | os.PathLike[str], captures: Iterable[_Input]) -> None:
     """Raise UsageError if a file that is to be written is one of the captures, by any name."""
     there = paths.stat_of(output)
-    if there is None:
+    written = None if there is None else paths.identity_of(there)
+    if written is None:
         return
     for found in _files(captures):
-        if os.path.samestat(there, found):
+        if paths.identity_of(found) == written:
             raise UsageError(f"{os.fspath(output)}: is also an input: use another output file")
 
 

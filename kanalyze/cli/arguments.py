@@ -510,13 +510,17 @@ def _add_save(made: argparse.ArgumentParser) -> None:
     _add_input(made)
 
 
-def _add_extract(made: argparse.ArgumentParser) -> None:
+def _add_capture_output(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
     )
     made.add_argument(
         "--force", action="store_true", help="write over a capture that has the name of FILE"
     )
+
+
+def _add_extract(made: argparse.ArgumentParser) -> None:
+    _add_capture_output(made)
     made.add_argument(
         "--around",
         metavar="TIME",
@@ -551,12 +555,7 @@ def _add_extract(made: argparse.ArgumentParser) -> None:
 
 
 def _add_anonymize(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
-    )
-    made.add_argument(
-        "--force", action="store_true", help="write over a capture that has the name of FILE"
-    )
+    _add_capture_output(made)
     made.add_argument(
         "--key",
         metavar="TEXT",

@@ -8,7 +8,6 @@ overwritten.
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -108,19 +107,14 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
 def _file(path: str) -> _File | None:
     """Return the identity of a file; None if it does not exist or cannot be overwritten."""
     found = paths.stat_of(path)
-    return None if found is None else _identity(found)
+    return None if found is None else paths.identity_of(found)
 
 
 def _descriptor(number: int) -> _File | None:
     try:
-        return _identity(os.fstat(number))
+        return paths.identity_of(os.fstat(number))
     except OSError:
         return None
-
-
-def _identity(found: os.stat_result) -> _File | None:
-    can_be_lost = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
-    return (found.st_dev, found.st_ino) if can_be_lost else None
 
 
 def _is_replaced(path: str) -> bool:

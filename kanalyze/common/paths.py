@@ -13,6 +13,7 @@ __all__ = [
     "beside",
     "ending",
     "exists",
+    "identity_of",
     "is_file",
     "is_folder",
     "is_hidden",
@@ -28,6 +29,12 @@ def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
         return os.stat(path)
     except (OSError, ValueError):  # ValueError: a null byte in the path
         return None
+
+
+def identity_of(found: os.stat_result) -> tuple[int, int] | None:
+    """Return device and inode of a file; None if writing to it loses nothing, as to a device."""
+    can_be_lost = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
+    return (found.st_dev, found.st_ino) if can_be_lost else None
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
