@@ -18,14 +18,14 @@ from kanalyze.tables.registry import ALWAYS, choose_tables
 from kanalyze.tables.row import time_name
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.row import Column
 
-__all__ = ["OpenedTables", "fill", "opened_tables"]
+__all__ = ["OpenedTables", "create_tables", "fill", "opened_tables"]
 
 
 class OpenedTables(NamedTuple):
@@ -99,16 +99,35 @@ def fill(
         if analysis.is_whole:
             database.attach(analysis.files, names)
             return
-    # DuckDB reads dictionary-encoded texts in half the time.
-    makers = {table.name: BatchMaker(_named(table.columns, names), coded=True) for table in chosen}
-    for name, maker in makers.items():
-        database.create(name, maker.schema)
+    makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
     for rows in analysis.table_rows(set(makers).difference((*ALWAYS, QUALITY))):
         for name, block in rows.blocks():
             database.insert(name, makers[name].of_block(block))
     if QUALITY in makers:
         facts = list(quality_facts(analysis.quality))
         database.insert(QUALITY, makers[QUALITY].of_rows(facts))
+
+
+def create_tables(
+    database: Database,
+    columns: Mapping[str, Iterable[Column]],
+    names: Container[str] | None = None,
+) -> dict[str, BatchMaker]:
+    """Make empty tables, and return what makes batches of rows for each.
+
+    Args:
+        database: the database.
+        columns: the columns of each table.
+        names: see :func:`fill`.
+    """
+    # DuckDB reads dictionary-encoded texts in half the time.
+    makers = {
+        table: BatchMaker(_named(of_table, names), coded=True)
+        for table, of_table in columns.items()
+    }
+    for table, maker in makers.items():
+        database.create(table, maker.schema)
+    return makers
 
 
 def _named(columns: Iterable[Column], names: Container[str] | None) -> tuple[Column, ...]:

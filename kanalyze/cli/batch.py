@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.spark.batch.run_plan import Settings
-    from kanalyze.spark.report import ReportOptions
+    from kanalyze.spark.reporting import ReportOptions
     from kanalyze.spark.source.readers import ReadPlan
 
 __all__ = ["batch"]
@@ -47,13 +47,15 @@ def _run(
     arguments: argparse.Namespace, plan: ReadPlan, settings: Settings, options: ReportOptions
 ) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
+    from kanalyze.spark.batch.spark_engine import SparkEngine
     from kanalyze.spark.task_counts import task_counts
 
     progress = BatchProgress()
     progress.begin("starting Spark")
     with _session(arguments) as spark, progress.shown(partial(task_counts, spark)):
         functions = {"warn": print_message, "report_phase": progress.begin}
-        return run_batch(spark, plan, settings, **functions, options=options)
+        engine = SparkEngine(spark, print_message)
+        return run_batch(engine, plan, settings, **functions, options=options)
 
 
 def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
@@ -82,7 +84,7 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     from kanalyze.queries.findings import finding_kinds, with_thresholds
     from kanalyze.spark.dialect import asked_tables
-    from kanalyze.spark.report import ReportOptions
+    from kanalyze.spark.reporting import ReportOptions
 
     options = ReportOptions(most_slowest=most_slowest(arguments))
     if not arguments.threshold and arguments.queries is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.row import AnyRow, Column
 
-__all__ = ["ParquetWriter"]
+__all__ = ["ParquetRows", "ParquetWriter"]
 
 _COLUMNS = with_times(COLUMNS)
 ROW_GROUP_ROWS = 20_000
@@ -33,8 +33,54 @@ ROW_GROUP_BYTES = 8 << 20
 """Approximate Arrow size, in bytes, at which a row group is written."""
 
 
+class ParquetRows:
+    """Writes blocks of rows into an open binary file, in row groups of bounded size."""
+
+    def __init__(self, file: Any, columns: Sequence[Column]) -> None:
+        """Begin the file; it has ``write``, ``tell``, ``flush``, ``close`` and ``closed``."""
+        import pyarrow.parquet as pq
+
+        self.columns = integer_columns(columns)
+        # Texts are dictionary-encoded, as in Parquet.
+        self._maker = BatchMaker(columns, coded=True)
+        self._groups = RowGroups(self.columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES)
+        self._writer = pq.ParquetWriter(
+            file,
+            self._maker.schema,
+            compression="zstd",
+            use_dictionary=_repeating(columns),
+            store_schema=False,
+        )
+        # The Arrow schema for readers of the file: texts are plain strings for them.
+        plain = base64.b64encode(arrow_schema(columns).serialize().to_pybytes()).decode("ascii")
+        self._writer.add_key_value_metadata({"ARROW:schema": plain})
+
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block; raises OSError."""
+        self._write_groups(self._groups.add(block))
+
+    def close(self) -> None:
+        """Write the buffered rows and finish the file; raises OSError."""
+        self._write_groups(self._groups.rest())
+        self._writer.close()
+
+    def abort(self) -> None:
+        """End without the buffered rows, after a failure."""
+        # pyarrow's writer writes the footer when it is garbage-collected. So it must be closed
+        # while its file exists, even though that file is removed.
+        if self._writer.is_open:
+            try:
+                self._writer.close()
+            except OSError:
+                self._writer.is_open = False
+
+    def _write_groups(self, groups: Iterable[RowBlock]) -> None:
+        for group in groups:
+            self._writer.write_batch(self._maker.of_block(group), row_group_size=len(group))
+
+
 class ParquetWriter(FileWriter):
-    """Writes rows as Parquet, in row groups of bounded size.
+    """Writes rows as Parquet to a file or to standard output.
 
     Raises UsageError if the destination is standard output and that is a terminal.
     """
@@ -46,41 +92,24 @@ class ParquetWriter(FileWriter):
             raise UsageError(
                 "Parquet cannot be shown on a terminal: use -o FILE, or redirect the output"
             )
-        import pyarrow.parquet as pq
-
         super().__init__(OutputFile(destination, private=private))
-        self._columns = integer_columns(columns)
-        # Texts are dictionary-encoded, as in Parquet.
-        self._maker = BatchMaker(columns, coded=True)
-        self._groups = RowGroups(
-            self._columns, most_rows=ROW_GROUP_ROWS, most_bytes=ROW_GROUP_BYTES
-        )
-        self._writer = pq.ParquetWriter(
-            _Positioned(self.output.file),
-            self._maker.schema,
-            compression="zstd",
-            use_dictionary=_repeating(columns),
-            store_schema=False,
-        )
-        # The Arrow schema for readers of the file: texts are plain strings for them.
-        plain = base64.b64encode(arrow_schema(columns).serialize().to_pybytes()).decode("ascii")
-        self._writer.add_key_value_metadata({"ARROW:schema": plain})
+        self._rows = ParquetRows(_Positioned(self.output.file), columns)
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
+        columns = self._rows.columns
         for first in range(0, len(rows), ROW_GROUP_ROWS):
             some = rows[first : first + ROW_GROUP_ROWS]
-            self.write_block(RowBlock(len(some), columns_of_rows(some, self._columns)))
+            self.write_block(RowBlock(len(some), columns_of_rows(some, columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``; raises OSError."""
-        self._write_groups(self._groups.add(block))
+        self._rows.write_block(block)
 
     def close(self) -> None:
         """Write the buffered rows and finish the file; raises OSError."""
         try:
-            self._write_groups(self._groups.rest())
-            self._writer.close()
+            self._rows.close()
         except BaseException:
             self.abort()
             raise
@@ -88,18 +117,8 @@ class ParquetWriter(FileWriter):
 
     def abort(self) -> None:
         """Remove the file."""
-        # pyarrow's writer writes the footer when it is garbage-collected. So it must be closed
-        # while its file exists, even though that file is removed.
-        if self._writer.is_open:
-            try:
-                self._writer.close()
-            except OSError:
-                self._writer.is_open = False
+        self._rows.abort()
         super().abort()
-
-    def _write_groups(self, groups: Iterable[RowBlock]) -> None:
-        for group in groups:
-            self._writer.write_batch(self._maker.of_block(group), row_group_size=len(group))
 
 
 _SELDOM_AGAIN = ("int64", "timestamp")

@@ -107,7 +107,7 @@ class Archive:
         if self._captured.job.prunes_payload:
             raise UsageError("records: open the archive with payload=True")
         # The name of a record's topic may be in a request on another connection.
-        names = self._rebuilt("requests", {}).topic_names
+        names = self._rebuilt("requests", {}).summary.topic_names
         return self._rebuilt("records", options, names).rows
 
     def anomalies(self, **options: Any) -> DataFrame:
@@ -117,7 +117,7 @@ class Archive:
         """
         plan = make_plan(self._texts("anomalies", options))
         found = self._rebuilt("requests", {}, others=frozenset({"anomalies"}))
-        table = anomaly_table(self._spark, self._captured, found, [], plan.row_filter)
+        table = anomaly_table(self._spark, self._captured, found, plan.row_filter)
         return table.select(*(column.name for column in plan.columns))
 
     def groups(self, **options: Any) -> DataFrame:
@@ -150,7 +150,7 @@ class Archive:
         found = self._rebuilt("requests", options, others=OTHER_TABLES)
         quality = CaptureQuality()
         quality.merge(self._captured.read_summary.quality)
-        quality.merge(found.quality)
+        quality.merge(found.summary.quality)
         conditions = found.job.plan.row_filter.conditions
         return report_on(self._spark, self._tables_of(found), quality, conditions)
 
@@ -167,7 +167,7 @@ class Archive:
         return {
             "requests": found.rows,
             **{name: found.table(name) for name in ("connections", "groups", "metadata")},
-            "anomalies": anomaly_table(self._spark, self._captured, found, [], row_filter),
+            "anomalies": anomaly_table(self._spark, self._captured, found, row_filter),
         }
 
     def _cluster_table(self, table: str, options: dict[str, Any]) -> DataFrame:

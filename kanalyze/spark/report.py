@@ -11,24 +11,21 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import reduce
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.types import ArrayType, StringType
 
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import finding_kinds, with_thresholds
-from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 from kanalyze.spark.dialect import asked_names, asked_tables
+from kanalyze.spark.reporting import ReportOptions, report_by
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
 from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS, quality_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MakePage", "ReportOptions", "report_on"]
+__all__ = ["report_on"]
 
 MOST_ROWS_HERE = 1_000_000
 """Limit of the rows of all tables together that are collected in the driver."""
@@ -47,21 +44,6 @@ _NUMBERS_BYTES = 400
 """Estimated bytes of a row."""
 
 _KINDS = ("tables", "report", "findings", "page")
-MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
-"""Makes something from a report, with an engine for queries on the same tables."""
-
-
-class ReportOptions(NamedTuple):
-    """Which findings a report searches for, and what else is made of it."""
-
-    kinds: Sequence[FindingKind] | None = None
-    """Findings to search for; None for the built-in ones."""
-    thresholds: Mapping[str, float] = MappingProxyType({})
-    """See :func:`kanalyze.queries.findings.findings_of`."""
-    most_slowest: int = MOST_SLOWEST
-    """Number of the slowest requests to list."""
-    make_page: MakePage | None = None
-    """Called with the report, and with an engine for queries on the tables."""
 
 
 def report_on(
@@ -71,9 +53,7 @@ def report_on(
     conditions: Mapping[str, Any] | None = None,
     options: ReportOptions | None = None,
 ) -> dict[str, Any]:
-    """Return the report on tables, which must include ``requests``.
-
-    Findings that need a missing table are left out, and named in ``findings_left_out``.
+    """Return the report on tables, which must include ``requests``; see :func:`.report_by`.
 
     Args:
         spark: the session.
@@ -86,22 +66,14 @@ def report_on(
         UsageError: the query of a user's finding fails, or a threshold is unknown.
     """
     options = ReportOptions() if options is None else options
-    kinds = with_thresholds(
-        finding_kinds() if options.kinds is None else options.kinds, options.thresholds
-    )
+    kinds = options.chosen_kinds
     tables = {**_needed(tables, kinds), QUALITY: _quality_table(spark, quality)}
-    left_out = [kind for kind in kinds if not asked_tables(kind.query) <= tables.keys()]
-    asked = [kind for kind in kinds if kind not in left_out]
-    with _engine(spark, tables) as database:
-        report = report_with_findings(
-            database, quality, conditions, asked, most_slowest=options.most_slowest
-        )
-        if left_out:
-            more = report.get("findings_left_out", [])
-            report["findings_left_out"] = sorted({kind.query.name for kind in left_out}.union(more))
-        if options.make_page is not None:
-            options.make_page(report, database)
-    return report
+
+    def has_tables(kind: FindingKind) -> bool:
+        return asked_tables(kind.query) <= tables.keys()
+
+    with _engine(spark, tables) as engine:
+        return report_by(engine, quality, conditions, options, has_tables)
 
 
 @contextmanager

@@ -69,6 +69,12 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.host": _LOOPBACK,
     # The heap of driver and executors, without Python workers. Sorting spills to disk beyond it.
     "spark.driver.memory": "2g",
+    # Rows do not pass through the JVM, which runs for a minute: compiling what it runs a second
+    # time, and threads of a garbage collector, cost more than they gain.
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Each of the few queries runs once, on blobs.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings of a session whose executors are threads of the driver."""
 

@@ -1,6 +1,6 @@
-"""The state folder of a stream: small files that the driver and all tasks read and write.
+"""A folder that the driver and all tasks read and write, without the JVM.
 
-In: a path or a URL, names, bytes. Out: bytes. Must not know: what is in the files.
+In: a path or a URL, names, bytes. Out: bytes, names. Must not know: what is in the files.
 
 pyarrow opens it (file, s3, gs, hdfs, abfs), as Python tasks cannot reach the JVM, whose Hadoop file
 systems :mod:`kanalyze.spark.batch.hadoop_folder` uses. A file is written under another name and
@@ -11,27 +11,50 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyarrow import ArrowException
 from pyarrow.fs import FileSelector, FileSystem, FileType
 
 from kanalyze.capture.io.urls import is_url, scrubbed, shown_url
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
-__all__ = ["StateFolder"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["FileEntry", "SharedFolder"]
 
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
-class StateFolder:
-    """A folder; it is made when the first file is written."""
+class FileEntry(NamedTuple):
+    """A file in a folder."""
 
-    def __init__(self, location: str) -> None:
-        """``location`` is a path or a URL; raises UsageError if no file system opens it."""
+    name: str
+    """Relative to the folder, with slashes."""
+    total_bytes: int
+
+
+class SharedFolder:
+    """A folder; it is made when the first file is written. Methods raise UsageError."""
+
+    def __init__(self, location: str, label: str = "") -> None:
+        """Open a folder.
+
+        Args:
+            location: a path or a URL.
+            label: how messages begin, such as ``"option stateLocation: "``.
+
+        Raises:
+            UsageError: no file system opens it.
+        """
         self._location = location
+        self._label = label
         self.shown = shown_url(location) if is_url(location) else location
         """The location for messages, without credentials."""
+        self.url = location.rstrip("/") if is_url(location) else f"file:{Path(location).resolve()}"
+        """The location for readers of tables."""
         try:
             if is_url(location):
                 self._system, self._root = FileSystem.from_uri(location)
@@ -41,7 +64,7 @@ class StateFolder:
             raise self._error(error) from None
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None if it does not exist. Raises UsageError."""
+        """Return a file's bytes; None if it does not exist."""
         try:
             with self._system.open_input_stream(self._path(name)) as source:
                 return bytes(source.read())
@@ -51,7 +74,7 @@ class StateFolder:
             raise self._error(error) from None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file; an existing one is replaced. Raises UsageError."""
+        """Write a file; an existing one is replaced."""
         path = self._path(name)
         parent = path.rpartition("/")[0]
         is_atomic = self._system.type_name in _OBJECT_STORES
@@ -65,32 +88,71 @@ class StateFolder:
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
-    def names(self, folder: str) -> list[str]:
-        """Return the names directly in a subfolder, sorted; nothing if it does not exist.
-
-        Raises UsageError.
-        """
-        selector = FileSelector(self._path(folder), allow_not_found=True)
+    def new_file(self, name: str) -> Any:
+        """Return a stream into a new file, which others may see before it is closed."""
+        path = self._path(name)
         try:
-            found = self._system.get_file_info(selector)
+            self._system.create_dir(path.rpartition("/")[0])
+            return self._system.open_output_stream(path)
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
+
+    def open_file(self, name: str) -> Any:
+        """Return a file to read, as :class:`pyarrow.NativeFile`."""
+        try:
+            return self._system.open_input_file(self._path(name))
+        except (ArrowException, OSError) as error:
+            raise self._error(error) from None
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names directly in a subfolder, sorted, without those that begin with a dot."""
+        found = self._listed(FileSelector(self._path(folder), allow_not_found=True))
         return sorted(info.base_name for info in found if not info.base_name.startswith("."))
 
-    def remove(self, folder: str) -> None:
-        """Remove a folder below with all that is in it, if it is there. Raises UsageError."""
+    def files(self, folder: str) -> list[FileEntry]:
+        """Return all files below a subfolder, sorted; nothing if it does not exist."""
+        selector = FileSelector(self._path(folder), allow_not_found=True, recursive=True)
+        before = len(self._root) + 1
+        return sorted(
+            FileEntry(info.path[before:], info.size)
+            for info in self._listed(selector)
+            if info.type == FileType.File
+        )
+
+    def move(self, old: str, new: str) -> None:
+        """Rename a file; an existing file with the new name is replaced."""
+        path = self._path(new)
         try:
-            if self._system.get_file_info(self._path(folder)).type == FileType.Directory:
-                self._system.delete_dir(self._path(folder))
+            self._system.create_dir(path.rpartition("/")[0])
+            self._system.move(self._path(old), path)
+        except (ArrowException, OSError) as error:
+            raise self._error(error) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it, if it is there."""
+        path = self._path(name)
+        try:
+            kind = self._system.get_file_info(path).type
+            if kind == FileType.Directory:
+                self._system.delete_dir(path)
+            elif kind != FileType.NotFound:
+                self._system.delete_file(path)
         except FileNotFoundError:
             return  # someone else was faster
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
+    def _listed(self, selector: FileSelector) -> Iterable[Any]:
+        try:
+            found: list[Any] = self._system.get_file_info(selector)
+        except (ArrowException, OSError) as error:
+            raise self._error(error) from None
+        return found
+
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self._root}/{name}" if name else self._root
 
     def _error(self, error: Exception) -> UsageError:
         text = (str(error) or type(error).__name__).splitlines()[0]
         reason = scrubbed(text, self._location) if is_url(self._location) else text
-        return UsageError(f"option stateLocation: {self.shown}: {reason}")
+        return UsageError(f"{self._label}{self.shown}: {reason}")

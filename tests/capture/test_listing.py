@@ -22,7 +22,7 @@ from kanalyze.capture.listing import (
 )
 from kanalyze.errors import CaptureError
 from kanalyze.spark.batch.inventory import find_files, select
-from kanalyze.spark.shared_folder import StateFolder
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
 from tests.support.packets import Packet, pcap_file
 
@@ -78,7 +78,7 @@ def batch(folder: Path) -> tuple[set[str], set[str]]:
 
 def stream(folder: Path) -> tuple[set[str], set[str]]:
     admitted = AdmittedCaptures(
-        [str(folder)], StateFolder(str(folder.parent / "state")), settle_s=0
+        [str(folder)], SharedFolder(str(folder.parent / "state")), settle_s=0
     )
     admitted.admit(0)
     found = admitted.between(0, len(admitted))
@@ -99,7 +99,7 @@ def test_a_stream_waits_for_what_a_link_leads_to(folder: Path) -> None:
 def test_a_file_and_links_to_it_are_read_once_by_all(folder: Path) -> None:
     arguments = [str(folder / name) for name in ("link.pcap", "a.pcap")]
     assert len(find_inputs(arguments)) == len(find_files(arguments, may_be_none=False)) == 1
-    admitted = AdmittedCaptures(arguments, StateFolder(str(folder.parent / "state")), settle_s=0)
+    admitted = AdmittedCaptures(arguments, SharedFolder(str(folder.parent / "state")), settle_s=0)
     for _ in range(2):
         admitted.admit(0)
     # Its own name is kept: a link may come to lead elsewhere.
@@ -124,13 +124,13 @@ def test_what_can_be_read_once_is_an_error_for_tasks(folder: Path, name: str) ->
     argument = str(folder / name)
     with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
         find_files([argument], may_be_none=True)
-    admitted = AdmittedCaptures([argument], StateFolder(str(folder.parent / "state")), settle_s=0)
+    admitted = AdmittedCaptures([argument], SharedFolder(str(folder.parent / "state")), settle_s=0)
     with pytest.raises(CaptureError, match=r"pipe\.pcap: can be read only once$"):
         admitted.admit(0)
 
 
 def test_standard_input_is_an_error_for_tasks(tmp_path: Path) -> None:
-    admitted = AdmittedCaptures(["-"], StateFolder(str(tmp_path)), settle_s=0)
+    admitted = AdmittedCaptures(["-"], SharedFolder(str(tmp_path)), settle_s=0)
     with pytest.raises(CaptureError, match="standard input: cannot be read by several tasks"):
         admitted.admit(0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.spark.shared_folder import StateFolder
+from kanalyze.spark.shared_folder import SharedFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("as_location", [str, lambda path: path.as_uri()])
 def test_what_was_written_is_read_by_path_and_by_url(tmp_path, as_location) -> None:
-    folder = StateFolder(as_location(tmp_path / "not there yet" / "a folder"))
+    folder = SharedFolder(as_location(tmp_path / "not there yet" / "a folder"))
     assert folder.read("list/1") is None
     assert folder.names("list") == []
     folder.write("list/2", b"two")
@@ -28,11 +28,11 @@ def test_what_was_written_is_read_by_path_and_by_url(tmp_path, as_location) -> N
 
 def test_a_file_that_is_being_written_has_another_name(tmp_path: Path) -> None:
     (tmp_path / ".half").write_bytes(b"ha")
-    assert StateFolder(str(tmp_path)).names("") == []
+    assert SharedFolder(str(tmp_path)).names("") == []
 
 
 def test_what_is_removed_is_gone_and_may_be_gone_already(tmp_path: Path) -> None:
-    folder = StateFolder(str(tmp_path))
+    folder = SharedFolder(str(tmp_path))
     folder.write("states/1/0", b"")
     folder.write("states/2/0", b"")
     folder.remove("states/1")
@@ -43,14 +43,14 @@ def test_what_is_removed_is_gone_and_may_be_gone_already(tmp_path: Path) -> None
 @pytest.mark.parametrize("location", ["nosuchscheme://user:secret@host/folder", "file:///\0"])
 def test_a_folder_that_nothing_opens_is_said_in_a_line(location: str) -> None:
     with pytest.raises(UsageError, match="option stateLocation") as caught:
-        StateFolder(location).read("x")
+        SharedFolder(location).read("x")
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
 def test_so_is_one_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    folder = StateFolder(str(tmp_path / "file"))
+    folder = SharedFolder(str(tmp_path / "file"))
     with pytest.raises(UsageError, match="option stateLocation") as caught:
         folder.write("states/1", b"")
     assert "\n" not in str(caught.value)

@@ -27,7 +27,7 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KnownFile", "Stores"]
+__all__ = ["KnownFile", "Stores", "arrow_url"]
 
 _HTTP_NOT_FOUND: Final = 404
 _SAFE: Final = "/%:@!$&'()+,;=~"
@@ -265,11 +265,17 @@ def _path(store: _Store, parts: UrlParts) -> str:
     return _unquote(parts.path) if isinstance(store, _ArrowStore) else parts.path
 
 
+def arrow_url(url: str) -> str:
+    """Return a URL with pyarrow's name of its scheme: ``s3`` for Hadoop's ``s3a``."""
+    parts = split_url(url)
+    known = parts._replace(scheme=_ARROW_SCHEMES.get(parts.scheme.lower(), parts.scheme))
+    return known.with_path(parts.path)
+
+
 def _connect(parts: UrlParts) -> tuple[_Store, str]:
     url = parts.with_path(parts.path)
     # pyarrow wants characters quoted that users may leave as they are: spaces, and "#".
-    known = parts._replace(scheme=_ARROW_SCHEMES.get(parts.scheme.lower(), parts.scheme))
-    strict = known.with_path(_quote(parts.path, _SAFE))
+    strict = arrow_url(parts.with_path(_quote(parts.path, _SAFE)))
     if parts.scheme.lower() not in _WEB:
         arrow = importlib.import_module("pyarrow")
         try:

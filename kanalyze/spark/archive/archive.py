@@ -23,8 +23,14 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.errors import CaptureError
-from kanalyze.spark.archive.planning import ReadSummary, splits_to_reread, without_splits
+from kanalyze.spark.archive.planning import (
+    ReadSummary,
+    RebuildSummary,
+    splits_to_reread,
+    without_splits,
+)
 from kanalyze.spark.archive.shuffle_schema import (
+    ANOMALY_BUCKET,
     CONTROL_FIELDS,
     FIRST_KEY_NS,
     REPORT_BUCKET,
@@ -36,7 +42,6 @@ from kanalyze.spark.archive.shuffle_schema import (
 from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild
 from kanalyze.spark.key_sources import with_captures
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
-from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
@@ -45,7 +50,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.capture.splits import Split
-    from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
+    from kanalyze.spark.archive.shuffle_schema import CaptureReport
+    from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.archive.tasks import Job
     from kanalyze.tables.row import Column
 
@@ -78,6 +84,11 @@ class ArchiveSegments:
         for part in parts[1:]:
             union = union.unionAll(part)
         return union
+
+    def anomaly_streams(self) -> DataFrame:
+        """Return the anomalies of packets: columns ``capture``, ``part``, and Arrow streams."""
+        sent = self.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
+        return sent.select("capture", "part", "data")
 
     def with_keys(self, job: Job) -> Job:
         """Return a job that also decrypts with the secrets inside of these captures."""
@@ -140,23 +151,22 @@ class RebuiltConnections:
             self._rows_and_reports = segments.mapInArrow(run, from_arrow_schema(schema)).persist(
                 _STORED
             )
-            self.reports: list[BucketReport] = [
-                load_report(row[0])
-                for row in self._rows_and_reports.where("_kind = 'report'")
-                .select("_data")
-                .collect()
-            ]
-            if not self._resolve_names():
+            # In one query: what they report belongs to the same attempts of tasks.
+            told = self._rows_and_reports.where("_kind in ('report', 'files')")
+            collected = told.select("_kind", "_data").collect()
+            self.summary = RebuildSummary(
+                [load_report(data) for kind, data in collected if kind == "report"]
+            )
+            """The reports of all buckets, combined."""
+            self.files: list[WrittenFile] = sorted(
+                file for kind, data in collected if kind == "files" for file in load_report(data)
+            )
+            """What tasks wrote, if the job has a staging folder."""
+            missing = self.summary.missing_names(self._names)
+            if not missing:
                 break
+            self._names.update(missing)
             self._rows_and_reports.unpersist()
-
-    @property
-    def topic_names(self) -> dict[bytes, str]:
-        """Names of topics by id, including those known before."""
-        names: dict[bytes, str] = {}
-        for report in sorted(self.reports, key=lambda report: report.bucket):
-            names.update(report.topic_names)
-        return names
 
     @property
     def states(self) -> DataFrame:
@@ -167,16 +177,6 @@ class RebuiltConnections:
         states = self._rows_and_reports.where("_kind = 'state'")
         return states.select(F.col("_bucket").alias("bucket"), F.col("_data").alias("data"))
 
-    def _resolve_names(self) -> bool:
-        """Add names that rows lack to those known; return whether there are any."""
-        names = self.topic_names
-        unresolved: set[bytes] = set()
-        for report in self.reports:
-            unresolved |= report.unresolved_ids
-        resolved = {topic_id: names[topic_id] for topic_id in unresolved if topic_id in names}
-        self._names.update(resolved)
-        return bool(resolved)
-
     @property
     def rows(self) -> DataFrame:
         """The rows; with their numbers, ``request_id``, where the job makes other tables too."""
@@ -184,29 +184,13 @@ class RebuiltConnections:
         return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
 
     def table(self, name: str, kind: str | None = None) -> DataFrame:
-        """Return the rows of another table that the job makes.
+        """Return the rows of another table that the job makes, without a staging folder.
 
         ``kind`` is the kind of its control rows; None if that is ``name``.
         """
         columns = TABLES[name].columns
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
         return streams.mapInArrow(partial(_from_streams, columns), spark_schema(columns))
-
-    @property
-    def quality(self) -> CaptureQuality:
-        """The quality of all connections."""
-        quality = CaptureQuality()
-        for report in self.reports:
-            quality.merge(report.quality)
-        return quality
-
-    @property
-    def open_quality(self) -> CaptureQuality:
-        """The counts that would be added if all open connections were closed now."""
-        quality = CaptureQuality()
-        for report in self.reports:
-            quality.merge(report.open_quality)
-        return quality
 
     def close(self) -> None:
         """Remove the rows from Spark's cache."""

@@ -1,8 +1,8 @@
-"""Combines the reports of all tasks that read captures, in the driver.
+"""Combines the reports of all tasks, in the driver.
 
-In: reports of captures, and of parts of captures. Out: which of them are valid, which parts must be
-read again, and the segments of IP datagrams whose fragments are in several captures. Must not know:
-who reads, nor Spark.
+In: reports of captures, of parts of captures, and of buckets. Out: which captures are valid, which
+parts must be read again, the segments of IP datagrams whose fragments are in several captures; and
+what is known of all buckets together. Must not know: who runs tasks, nor Spark.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from kanalyze.capture.splits import Split, SplitEnds
-    from kanalyze.spark.archive.shuffle_schema import CaptureReport
+    from kanalyze.spark.archive.shuffle_schema import BucketReport, CaptureReport
     from kanalyze.tables.anomalies import AnomalyRow
 
-__all__ = ["ReadSummary", "splits_to_reread", "without_splits"]
+__all__ = ["ReadSummary", "RebuildSummary", "splits_to_reread", "without_splits"]
 
 
 class ReadSummary:
@@ -69,6 +69,33 @@ class ReadSummary:
             return report.capture, number + before
 
         return anomaly_row(anomaly, place=place)
+
+
+class RebuildSummary:
+    """The combined reports of all buckets."""
+
+    def __init__(self, reports: Sequence[BucketReport]) -> None:
+        """Combine reports, in any order."""
+        self.quality = CaptureQuality()
+        """The quality of all connections."""
+        self.open_quality = CaptureQuality()
+        """The counts that would be added if all open connections were closed now."""
+        self.topic_names: dict[bytes, str] = {}
+        """Names of topics by id, including those known before."""
+        self._unresolved: set[bytes] = set()
+        for report in sorted(reports, key=lambda report: report.bucket):
+            self.quality.merge(report.quality)
+            self.open_quality.merge(report.open_quality)
+            self.topic_names.update(report.topic_names)
+            self._unresolved |= report.unresolved_ids
+
+    def missing_names(self, known: Container[bytes]) -> dict[bytes, str]:
+        """Return names that rows of a bucket lack, although another bucket has them."""
+        return {
+            topic_id: self.topic_names[topic_id]
+            for topic_id in self._unresolved
+            if topic_id in self.topic_names and topic_id not in known
+        }
 
 
 def _left_out(capture: str, reason: str) -> AnomalyRow:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
+    from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.tables.quality import CaptureQuality
 
@@ -198,7 +199,7 @@ def unpack_state(data: bytes) -> tuple[str, bytes]:
         raise BlockError(f"the state of a bucket is damaged: {error}") from error
 
 
-def dump_report(report: CaptureReport | BucketReport) -> bytes:
+def dump_report(report: CaptureReport | BucketReport | Sequence[WrittenFile]) -> bytes:
     """Serialize a report for the driver of the same job."""
     return pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
 

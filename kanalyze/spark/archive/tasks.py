@@ -8,7 +8,6 @@ it again.
 from __future__ import annotations
 
 import os
-from array import array
 from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
@@ -29,9 +28,10 @@ from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.runtime.settings import broker_side
-from kanalyze.runtime.table_run import TableRows, first_request_id
+from kanalyze.runtime.table_run import first_request_id
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
+from kanalyze.spark.archive.row_sinks import FileRows, YieldedRows
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
@@ -50,15 +50,14 @@ from kanalyze.spark.archive.shuffle_schema import (
     unpack_state,
     with_control_columns,
 )
+from kanalyze.spark.archive.table_files import TableFiles
 from kanalyze.spark.key_sources import keyed_capture
 from kanalyze.spark.schema import arrow_schema, as_spark
 from kanalyze.spark.source.readers import TablePartition, read_partition
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.tables.cluster.carried import REQUEST_ID
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
-from kanalyze.tables.columns.block import Ints, RowBlock
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.registry import TABLES
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
@@ -67,21 +66,17 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spark.archive.partitioner import SegmentBlock
+    from kanalyze.spark.archive.row_sinks import RowSink
     from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
-    from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Column
 
-__all__ = ["OPEN_CONNECTIONS", "OTHER_TABLES", "Job", "partition_packets", "read_splits", "rebuild"]
+__all__ = ["OTHER_TABLES", "Job", "partition_packets", "read_splits", "rebuild"]
 
 
 OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
 """Tables that can be made in the same pass as requests."""
-OPEN_CONNECTIONS = "open_connections"
-"""The kind of control rows with connections that continue in later captures, as known now."""
-_PENDING_BYTES = 1 << 20
-"""Number of rows of another table that are collected in one control row."""
 
 
 class Job(NamedTuple):
@@ -104,10 +99,14 @@ class Job(NamedTuple):
     """Save the state of open connections at the end, for a job over later captures."""
     folder: str = ""
     """The base of relative paths; tasks run in other folders."""
+    staging: str | None = None
+    """Where tasks write the rows of all tables; None if they are yielded."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those of the rows."""
+        """Those of the rows that tasks yield."""
+        if self.staging is not None:
+            return ()
         return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
 
     def pruner(self) -> PayloadPruner | None:
@@ -130,6 +129,10 @@ class Job(NamedTuple):
         if pruner is not None:
             pruner.next_capture()
         return ConnectionPartitioner(self.buckets, pruner)
+
+    def yielded_rows(self, bucket: int) -> YieldedRows:
+        """Return what yields the rows of a bucket."""
+        return YieldedRows(self.columns, self.others, bucket, numbered=bool(self.others))
 
     def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
         """Return the plan with more names of topics; those given by the user win."""
@@ -269,45 +272,6 @@ def _anomaly_stream(rows: list[AnomalyRow]) -> bytes:
     return to_arrow_stream([BatchMaker(ANOMALY_COLUMNS).of_rows(rows)])
 
 
-class _ControlRows:
-    """Makes the control rows of a bucket; rows of other tables are in them, many at once."""
-
-    def __init__(self, job: Job, bucket: int) -> None:
-        self._schema = arrow_schema(job.columns)
-        self._bucket = bucket
-        self._makers = {name: BatchMaker(TABLES[name].columns) for name in sorted(job.others)}
-        self._pending: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._makers}
-
-    def of(self, kind: str, data: bytes) -> pa.RecordBatch:
-        """Return a control row."""
-        return control_row(self._schema, kind, self._bucket, data)
-
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
-        """Take the rows of other tables; yield what there is enough of."""
-        for name, block in rows.blocks():
-            if name in self._makers:
-                batches = self._pending[name]
-                batches += as_spark(self._makers[name].of_block(block), TABLES[name].columns)
-                if sum(batch.nbytes for batch in batches) >= _PENDING_BYTES:
-                    yield self._sent(name, name)
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the remaining rows."""
-        for name, batches in self._pending.items():
-            if batches:
-                yield self._sent(name, name)
-
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of connections that continue in later captures."""
-        yield from self.add(TableRows([], rows, []))
-        if self._pending.get("connections"):
-            yield self._sent("connections", OPEN_CONNECTIONS)
-
-    def _sent(self, name: str, kind: str) -> pa.RecordBatch:
-        batches, self._pending[name] = self._pending[name], []
-        return self.of(kind, to_arrow_stream(batches))
-
-
 def _end_of_run(names: pa.Array, first: int) -> int:
     """Return the index where another capture begins; names are sorted."""
     name = names[first]
@@ -344,6 +308,8 @@ def rebuild(
 ) -> Iterator[pa.RecordBatch]:
     """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
 
+    A job with a staging folder has its rows written there, and the files are yielded at the end.
+
     Args:
         job: which rows.
         before: the number of packets in a capture before a part of it, by name and part; blocks of
@@ -354,28 +320,43 @@ def rebuild(
     Raises:
         StateError, BlockError: a saved state cannot be loaded.
     """
-    for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket")):
-        first = next(sent)
-        is_state = first.first_key_ns == FIRST_KEY_NS
-        state = unpack_state(bytes(first.data)) if is_state else None
-        blocks = (
-            ShuffledBlock(
-                one.first_key_ns,
-                one.file_time_ns,
-                one.capture,
-                one.first_packet,
-                before[one.capture, one.part],
-                one.data,
-            )
-            for one in (sent if is_state else chain((first,), sent))
-            if (one.capture, one.part) in before
+    files = None if job.staging is None else TableFiles(job.staging)
+    try:
+        for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket")):
+            source, carried = _source_of(sent, before)
+            if job.plan.options.table == "requests":
+                sink = job.yielded_rows(bucket) if files is None else FileRows(files, bucket)
+                yield from _requests(job, bucket, source, carried, topic_ids, sink)
+            else:
+                yield from _other_rows(job, source, topic_ids)
+    except BaseException:
+        if files is not None:
+            files.abort()
+        raise
+    if files is not None:
+        yield control_row(arrow_schema(()), "files", -1, dump_report(files.finish()))
+
+
+def _source_of(
+    sent: Iterator[ShuffleRow], before: Mapping[tuple[str, int], int]
+) -> tuple[ShuffleReader, bytes | None]:
+    """Return the segments of a bucket, and the state of its connections if there is one."""
+    first = next(sent)
+    is_state = first.first_key_ns == FIRST_KEY_NS
+    packet_index, carried = unpack_state(bytes(first.data)) if is_state else (None, None)
+    blocks = (
+        ShuffledBlock(
+            one.first_key_ns,
+            one.file_time_ns,
+            one.capture,
+            one.first_packet,
+            before[one.capture, one.part],
+            one.data,
         )
-        packet_index, carried = (None, None) if state is None else state
-        source = ShuffleReader(blocks, packet_index)
-        if job.plan.options.table == "requests":
-            yield from _requests(job, bucket, source, carried, topic_ids)
-        else:
-            yield from _other_rows(job, source, topic_ids)
+        for one in (sent if is_state else chain((first,), sent))
+        if (one.capture, one.part) in before
+    )
+    return ShuffleReader(blocks, packet_index), carried
 
 
 def _requests(
@@ -384,10 +365,9 @@ def _requests(
     source: ShuffleReader,
     carried: bytes | None,
     topic_ids: Mapping[bytes, str],
+    sink: RowSink,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the requests of a bucket, and its control rows."""
-    columns, control = job.columns, _ControlRows(job, bucket)
-    maker = BatchMaker(columns)
+    """Make the rows of a bucket, and yield its control rows."""
     analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
     run = analysis.resumable(
         carried,
@@ -397,16 +377,11 @@ def _requests(
         first_id=first_request_id(job.run * job.buckets + bucket),
     )
     for rows in run.rows():
-        for block in rows.requests:
-            numbered = _numbered(block, rows.first_id) if job.others else block
-            for batch in as_spark(maker.of_block(numbered), columns):
-                yield with_control_columns(batch)
-        yield from control.add(rows)
-    yield from control.rest()
+        yield from sink.add(rows)
     if job.keeps_open:
-        yield control.of("state", pack_state(source.save_state(), run.saved_state))
+        yield sink.control("state", pack_state(source.save_state(), run.saved_state))
     open_quality, open_connections = run.close_open()
-    yield from control.open_connections(open_connections)
+    yield from sink.open_connections(open_connections)
     report = BucketReport(
         bucket,
         analysis.quality,
@@ -414,13 +389,7 @@ def _requests(
         analysis.names.known,
         frozenset(analysis.names.unnamed),
     )
-    yield control.of("report", dump_report(report))
-
-
-def _numbered(block: RowBlock, first_id: int) -> RowBlock:
-    """Return requests with their numbers."""
-    numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
-    return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})
+    yield sink.control("report", dump_report(report))
 
 
 def _other_rows(

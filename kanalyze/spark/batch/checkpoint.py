@@ -21,9 +21,9 @@ from kanalyze.spark.batch.quality_state import QualityStateError, load_quality, 
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Callable
 
-    from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+    from kanalyze.spark.batch.commit import Folder
 
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
@@ -31,8 +31,6 @@ _FORMAT: Final = 2
 """Must be raised with every change of the file's contents."""
 _MAGIC: Final = b"kanalyze-checkpoint"
 _OWNER: Final = "archive.json"
-_STATES_SCHEMA: Final = "bucket int, data binary"
-_MOST_STATE_FILES: Final = 16
 _RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
 
 
@@ -70,7 +68,7 @@ class Checkpoint:
 class CheckpointFolder:
     """The folder with the checkpoints of one archive. Methods raise UsageError."""
 
-    def __init__(self, files: HadoopFolder) -> None:
+    def __init__(self, files: Folder) -> None:
         """The folder need not exist yet."""
         self._files = files
         self.shown = files.shown
@@ -117,25 +115,29 @@ class CheckpointFolder:
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)
-        there = [[entry.name, entry.total_bytes] for entry in self._state_files(run)]
+        there = [list(entry) for entry in self._state_files(run)]
         if states != there:
             raise self._damaged(f"{_folder(run)}/states")
         return checkpoint
 
-    def states(self, spark: SparkSession, run: int) -> DataFrame:
-        """Return the saved state of each bucket: columns ``bucket`` and ``data``."""
-        url = f"{self._files.url}/{_folder(run)}/states"
-        return spark.read.schema(_STATES_SCHEMA).parquet(url)
+    def states_url(self, run: int) -> str:
+        """Return the URL of the folder with the saved state of each bucket.
 
-    def write(self, checkpoint: Checkpoint, states: DataFrame | None) -> None:
-        """Write the checkpoint of a run; it replaces one with the same number."""
-        folder = _folder(checkpoint.run)
-        self._files.remove(folder)
-        if states is not None:
-            few = states.coalesce(_MOST_STATE_FILES)
-            few.write.mode("overwrite").parquet(f"{self._files.url}/{folder}/states")
+        Parquet files with the columns ``bucket`` (int32) and ``data`` (binary).
+        """
+        return f"{self._files.url}/{_folder(run)}/states"
+
+    def write(self, checkpoint: Checkpoint, write_states: Callable[[str], None] | None) -> None:
+        """Write the checkpoint of a run; it replaces one with the same number.
+
+        ``write_states`` is called with :meth:`states_url`; None if no connection is open.
+        """
+        self._files.remove(_folder(checkpoint.run))
+        if write_states is not None:
+            write_states(self.states_url(checkpoint.run))
         text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
-        self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
+        name = f"{_folder(checkpoint.run)}/checkpoint"
+        self._files.write(name, _first_line(text) + b"\n" + text)
 
     def keep_only(self, run: int) -> None:
         """Remove the checkpoints of other runs."""
@@ -144,9 +146,11 @@ class CheckpointFolder:
             if _RUN_FOLDER.fullmatch(folder):
                 self._files.remove(folder)
 
-    def _state_files(self, run: int) -> list[Any]:
+    def _state_files(self, run: int) -> list[tuple[str, int]]:
         files = self._files.files(f"{_folder(run)}/states")
-        return [entry for entry in files if entry.name.endswith(".parquet")]
+        return [
+            (entry.name, entry.total_bytes) for entry in files if entry.name.endswith(".parquet")
+        ]
 
     def _damaged(self, name: str) -> UsageError:
         return UsageError(f"{self.shown}: {name} is damaged; --replace begins anew")

@@ -23,7 +23,7 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["RECORD", "STAGING", "Commit", "Commits", "Files"]
+__all__ = ["RECORD", "STAGING", "Commit", "Commits", "Folder", "Listed"]
 
 STAGING: Final = ".kanalyze/staging"
 """The folder that a run writes to; readers of tables skip names that begin with a dot."""
@@ -38,13 +38,21 @@ class Listed(Protocol):
     def name(self) -> str:
         """Its name."""
 
+    @property
+    def total_bytes(self) -> int:
+        """Its size."""
 
-class Files(Protocol):
-    """A folder; see :class:`kanalyze.spark.batch.hadoop_folder.HadoopFolder`."""
+
+class Folder(Protocol):
+    """A folder: :class:`kanalyze.spark.shared_folder.SharedFolder`, or one of Hadoop's."""
 
     @property
     def shown(self) -> str:
         """The folder's name, for people."""
+
+    @property
+    def url(self) -> str:
+        """The folder's URL, for those who read and write tables there."""
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
@@ -79,7 +87,7 @@ class Commit:
 class Commits:
     """The commits to a folder; the last one is known."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Folder) -> None:
         """Complete the last run if it was interrupted, and empty the staging folder.
 
         Raises:

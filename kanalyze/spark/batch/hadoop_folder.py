@@ -3,10 +3,9 @@
 In: a session, a path or a URL, names, bytes. Out: bytes, names. Must not know: what is in the
 files.
 
-Spark writes the rows through Hadoop, and this moves them: so it must use the same file systems,
-URLs (s3a, hdfs, abfs) and credentials, which pyarrow does not know. The state folder of a stream is
-pyarrow's (:mod:`kanalyze.spark.shared_folder`): its tasks cannot reach Hadoop. A reader of a file
-sees all of it or none.
+Spark reads the rows through Hadoop, and may write them: so this uses the same file systems, URLs
+(s3a, hdfs, abfs) and credentials, which pyarrow does not know. Tasks cannot reach Hadoop: they use
+pyarrow (:mod:`kanalyze.spark.shared_folder`). A reader of a file sees all of it or none.
 """
 
 from __future__ import annotations
@@ -18,23 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError
 
 from kanalyze.capture.io.urls import is_url, scrubbed, shown_url
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
+from kanalyze.spark.shared_folder import FileEntry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FileEntry", "HadoopFolder"]
+__all__ = ["HadoopFolder"]
 
 _MISSING: Final = "java.io.FileNotFoundException"
-
-
-class FileEntry(NamedTuple):
-    """A file that is there."""
-
-    name: str
-    """Below the folder, parts separated by slashes."""
-    total_bytes: int
 
 
 class HadoopFolder:

@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
-from kanalyze.spark.batch.hadoop_folder import HadoopFolder
 from kanalyze.spark.batch.inventory import find_files, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
-
-    from kanalyze.spark.batch.commit import Commit, Commits
+    from kanalyze.spark.batch.commit import Commit, Commits, Folder
     from kanalyze.spark.batch.inventory import InputFile
     from kanalyze.spark.source.readers import ReadPlan
 
@@ -83,14 +80,16 @@ class RunPlan(NamedTuple):
 
 
 def plan_run(
-    spark: SparkSession,
+    open_folder: Callable[[str], Folder],
     plan: ReadPlan,
     settings: Settings,
-    out: HadoopFolder,
+    out: Folder,
     commits: Commits,
     warn: Callable[[str], None],
 ) -> RunPlan:
-    """Return what a run is to do; ``warn`` is called with warnings of one line.
+    """Return what a run is to do.
+
+    ``open_folder`` opens a path or a URL; ``warn`` is called with warnings of one line.
 
     Raises:
         CaptureError: an argument names nothing.
@@ -107,13 +106,13 @@ def plan_run(
         raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
     if settings.checkpoint is None:
         return _alone(settings, out, last, rows, warn)
-    folder = CheckpointFolder(HadoopFolder(spark, settings.checkpoint))
+    folder = CheckpointFolder(open_folder(settings.checkpoint))
     return _growing(plan, settings, out, last, rows, folder, warn)
 
 
 def _alone(
     settings: Settings,
-    out: HadoopFolder,
+    out: Folder,
     last: Commit | None,
     rows: list[str],
     warn: Callable[[str], None],
@@ -139,7 +138,7 @@ def _alone(
 def _growing(
     plan: ReadPlan,
     settings: Settings,
-    out: HadoopFolder,
+    out: Folder,
     last: Commit | None,
     rows: list[str],
     folder: CheckpointFolder,
@@ -183,7 +182,7 @@ def _growing(
     )
 
 
-def _check_owner(out: HadoopFolder, last: Commit | None, folder: CheckpointFolder) -> None:
+def _check_owner(out: Folder, last: Commit | None, folder: CheckpointFolder) -> None:
     """Raise UsageError where the checkpoint is another archive's, which nothing here replaces."""
     owner = folder.owner()
     if owner is None:
@@ -196,7 +195,7 @@ def _check_owner(out: HadoopFolder, last: Commit | None, folder: CheckpointFolde
         raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {where}")
 
 
-def _archive_of(last: Commit, out: HadoopFolder) -> str:
+def _archive_of(last: Commit, out: Folder) -> str:
     """Return the archive that the rows belong to; raises UsageError if it does not grow."""
     if not last.about.get("has_checkpoint"):
         raise UsageError(f"{out.shown}: is written without --checkpoint; --replace begins anew")

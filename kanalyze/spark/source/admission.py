@@ -42,7 +42,7 @@ from kanalyze.model.anomalies import AnomalyKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kanalyze.spark.shared_folder import StateFolder
+    from kanalyze.spark.shared_folder import SharedFolder
 
 __all__ = ["AdmittedCaptures", "Note"]
 
@@ -84,7 +84,7 @@ class _Candidate(NamedTuple):
 class AdmittedCaptures:
     """The captures admitted so far, saved in a folder; one process may admit at a time."""
 
-    def __init__(self, paths: Sequence[str], folder: StateFolder, *, settle_s: float) -> None:
+    def __init__(self, paths: Sequence[str], folder: SharedFolder, *, settle_s: float) -> None:
         """Read what was admitted before.
 
         Args:
@@ -238,13 +238,13 @@ def _was_written_later(one: InputFile, other: InputFile) -> bool:
 # -- lists that only grow -------------------------------------------------------------------------
 
 
-def _append(folder: StateFolder, name: str, first: int, items: Iterable[dict[str, Any]]) -> None:
+def _append(folder: SharedFolder, name: str, first: int, items: Iterable[dict[str, Any]]) -> None:
     """Append items to a list, the first of them at index ``first``."""
     lines = "".join(json.dumps(item) + "\n" for item in items)
     folder.write(f"{name}/{first:0{_DIGITS}}.jsonl", lines.encode())
 
 
-def _load_list(folder: StateFolder, name: str, kind: Callable[..., _Item]) -> list[_Item]:
+def _load_list(folder: SharedFolder, name: str, kind: Callable[..., _Item]) -> list[_Item]:
     found: list[_Item] = []
     for part in folder.names(name):
         data = folder.read(f"{name}/{part}") or b""

@@ -42,7 +42,7 @@ from kanalyze.net.shard import Shard
 from kanalyze.spark.failures import without_stack_trace
 from kanalyze.spark.key_sources import find_key_files
 from kanalyze.spark.schema import as_requested
-from kanalyze.spark.shared_folder import StateFolder
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_options import parse_stream_options, table_options
@@ -183,8 +183,8 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- the state folder -------------------------------------------------------------------------
 
-    def _folder(self) -> StateFolder:
-        return StateFolder(self._options.state_location)
+    def _folder(self) -> SharedFolder:
+        return SharedFolder(self._options.state_location, "option stateLocation: ")
 
     def _captures(self) -> AdmittedCaptures:
         if self._admitted is None:
@@ -193,7 +193,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._admitted = AdmittedCaptures(self._paths, folder, settle_s=self._options.settle_s)
         return self._admitted
 
-    def _check(self, folder: StateFolder) -> None:
+    def _check(self, folder: SharedFolder) -> None:
         """Check that the folder belongs to this query."""
         ours = {"paths": self._paths, "numPartitions": self._shards}
         saved = folder.read(_SETTINGS)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.net.shard import Shard
     from kanalyze.spark.key_sources import KeySources
-    from kanalyze.spark.shared_folder import StateFolder
+    from kanalyze.spark.shared_folder import SharedFolder
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.columns.block import RowBlock
 
@@ -64,7 +64,7 @@ def states_name(offset: int) -> str:
 
 
 def read_stream_partition(
-    plan: ReadPlan, task: StreamPartition, folder: StateFolder
+    plan: ReadPlan, task: StreamPartition, folder: SharedFolder
 ) -> Iterator[RowBlock]:
     """Yield the rows of a task; after the last one the state for the next batch is written.
 
@@ -120,7 +120,7 @@ class _PartitionState(NamedTuple):
     """Open connections; empty before the first batch."""
 
 
-def _load_state(task: StreamPartition, folder: StateFolder) -> _PartitionState:
+def _load_state(task: StreamPartition, folder: SharedFolder) -> _PartitionState:
     if not task.start:
         return _PartitionState(0, [], b"")
     body = _read_sealed(folder, f"{states_name(task.start)}/{task.shard.index}")
@@ -133,7 +133,7 @@ def _serialized(state: _PartitionState) -> bytes:
     return _sealed(json.dumps([state.packets, state.runs]).encode() + b"\n" + state.connections)
 
 
-def _known_names(task: StreamPartition, folder: StateFolder) -> dict[bytes, str]:
+def _known_names(task: StreamPartition, folder: SharedFolder) -> dict[bytes, str]:
     """Return the names of topics that all shards knew before this batch."""
     known: dict[bytes, str] = {}
     for index in range(task.shard.count) if task.start else ():
@@ -146,7 +146,7 @@ def _sealed(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).hexdigest().encode() + b"\n" + body
 
 
-def _read_sealed(folder: StateFolder, name: str) -> bytes:
+def _read_sealed(folder: SharedFolder, name: str) -> bytes:
     """Return the body of a file with a checksum; raises KanalyzeError if missing or damaged."""
     data = folder.read(name)
     if data is None:

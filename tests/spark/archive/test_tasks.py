@@ -12,7 +12,7 @@ import pytest
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.spark.archive.tasks import OPEN_CONNECTIONS
+from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.tables.registry import TABLES
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt
 from tests.support.captures import CHOSEN, NAMES, analysis, in_turn, often

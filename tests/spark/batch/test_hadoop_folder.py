@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.spark.batch.hadoop_folder import FileEntry, HadoopFolder
+from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.spark.shared_folder import FileEntry
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kanalyze.errors import UsageError
-from kanalyze.spark.shared_folder import StateFolder
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.admission import AdmittedCaptures
 from tests.support import kafka as k
 from tests.support.packets import START_NS, Packet, pcap_file, segment
@@ -28,7 +28,7 @@ class Watched:
         self.inbox = root / "in"
         self.inbox.mkdir()
         self.now_s = 1000
-        self.state = StateFolder(str(root / "state"))
+        self.state = SharedFolder(str(root / "state"))
         self.admitted = self.again()
 
     def again(self, settle_s: float = SETTLE_S) -> AdmittedCaptures:
@@ -147,7 +147,7 @@ def test_one_that_was_written_to_after_all_is_noted_once(watched: Watched) -> No
 
 def test_a_folder_that_is_not_there_may_come(tmp_path: Path) -> None:
     paths = [str(tmp_path / "later"), str(tmp_path / "*.pcap"), "nosuchscheme://host/x"]
-    admitted = AdmittedCaptures(paths, StateFolder(str(tmp_path / "state")), settle_s=0)
+    admitted = AdmittedCaptures(paths, SharedFolder(str(tmp_path / "state")), settle_s=0)
     admitted.admit(0)
     assert len(admitted) == 0
     (tmp_path / "one.pcap").write_bytes(pcap_file([]))

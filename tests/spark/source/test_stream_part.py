@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
 from kanalyze.net.shard import Shard
-from kanalyze.spark.shared_folder import StateFolder
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source import stream_part
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_part import StreamPartition, read_stream_partition
@@ -29,7 +29,7 @@ class Stream:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.folder = StateFolder(str(root / "state"))
+        self.folder = SharedFolder(str(root / "state"))
         self.read = 0
 
     def take(self, *contents: bytes, shard: Shard | None = None) -> list[Row]:
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_capture_is_told_by_the_first_share(tmp_path: Path)
         stream.take(whole[:-5], shard=Shard(index, 2))
         names = stream.folder.names("anomalies")
         assert names == (["000000000001.jsonl"] if index == 0 else [])
-    data = StateFolder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")
+    data = SharedFolder(str(tmp_path / "0" / "state")).read("anomalies/000000000001.jsonl")
     assert data is not None
     kind, detail = json.loads(data)
     assert kind == "capture_truncated"

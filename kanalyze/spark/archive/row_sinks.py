@@ -1,0 +1,140 @@
+"""Where the rows of a bucket go: to whoever asked for them, or into files.
+
+In: rows of all tables, as they are made. Out: Arrow batches for Spark. Must not know: how rows are
+made. A batch has rows of requests, or a control row: a report, a state, rows of other tables.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kanalyze.export.arrow import BatchMaker
+from kanalyze.spark.archive.shuffle_schema import (
+    control_row,
+    to_arrow_stream,
+    with_control_columns,
+)
+from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
+from kanalyze.spark.schema import arrow_schema, as_spark
+from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.columns.block import Ints, RowBlock, columns_of_rows
+from kanalyze.tables.registry import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.spark.archive.table_files import TableFiles
+    from kanalyze.tables.connections import ConnectionRow
+    from kanalyze.tables.row import Column
+
+__all__ = ["FileRows", "RowSink", "YieldedRows"]
+
+_PENDING_BYTES: Final = 1 << 20
+"""Size at which rows of another table are sent, in one control row."""
+
+
+class RowSink(Protocol):
+    """What takes the rows of one bucket; every method yields what Spark is to get."""
+
+    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Take rows of all tables."""
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Take the rows of connections that continue in later captures, after all others."""
+
+
+class YieldedRows:
+    """Yields all rows."""
+
+    def __init__(
+        self, columns: Sequence[Column], others: Collection[str], bucket: int, *, numbered: bool
+    ) -> None:
+        """Make it.
+
+        Args:
+            columns: those of requests.
+            others: the other tables to yield.
+            bucket: the bucket's number.
+            numbered: whether requests have their numbers.
+        """
+        self._columns = columns
+        self._numbered = numbered
+        self._maker = BatchMaker(columns)
+        self._schema = arrow_schema(columns)
+        self._bucket = bucket
+        self._makers = {name: BatchMaker(TABLES[name].columns) for name in sorted(others)}
+        self._pending: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._makers}
+
+    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+        return control_row(self._schema, kind, self._bucket, data)
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Yield requests, and what there is enough of in other tables."""
+        for block in rows.requests:
+            selected = _numbered(block, rows.first_id) if self._numbered else block
+            for batch in as_spark(self._maker.of_block(selected), self._columns):
+                yield with_control_columns(batch)
+        for name, block in rows.blocks():
+            if name in self._makers:
+                self._pending[name] += self._batches(name, block)
+                if sum(batch.nbytes for batch in self._pending[name]) >= _PENDING_BYTES:
+                    yield self._sent(name)
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Yield the rest of other tables, then these."""
+        for name, batches in self._pending.items():
+            if batches:
+                yield self._sent(name)
+        if rows and "connections" in self._makers:
+            columns = columns_of_rows(rows, TABLES["connections"].columns)
+            batches = list(self._batches("connections", RowBlock(len(rows), columns)))
+            yield self.control(OPEN_CONNECTIONS, to_arrow_stream(batches))
+
+    def _batches(self, name: str, block: RowBlock) -> Iterator[pa.RecordBatch]:
+        return as_spark(self._makers[name].of_block(block), TABLES[name].columns)
+
+    def _sent(self, name: str) -> pa.RecordBatch:
+        batches, self._pending[name] = self._pending[name], []
+        return self.control(name, to_arrow_stream(batches))
+
+
+class FileRows:
+    """Writes all rows to files; requests have their numbers."""
+
+    def __init__(self, files: TableFiles, bucket: int) -> None:
+        """``files`` takes the rows of one bucket after the other."""
+        self._files = files
+        self._bucket = bucket
+
+    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+        return control_row(arrow_schema(()), kind, self._bucket, data)
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Write rows; nothing is yielded."""
+        for name, block in rows.blocks():
+            if name == "requests":
+                self._files.add(name, _numbered(block, rows.first_id))
+            else:
+                self._files.add(name, block)
+        yield from ()
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Write these rows; nothing is yielded."""
+        columns = columns_of_rows(rows, TABLES["connections"].columns)
+        self._files.add(OPEN_CONNECTIONS, RowBlock(len(rows), columns))
+        yield from ()
+
+
+def _numbered(block: RowBlock, first_id: int) -> RowBlock:
+    """Return requests with their numbers."""
+    numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
+    return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})

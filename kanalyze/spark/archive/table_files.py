@@ -1,0 +1,164 @@
+"""Writes the rows of tables to Parquet files in a shared folder, from within a task.
+
+In: blocks of rows. Out: files, and what they are. Must not know: which task runs here, nor which
+files count in the end.
+
+Spark may run a task twice, also at the same time. So no two attempts write the same name, and only
+the files that the report of a successful task names are committed; the others are removed with the
+staging folder. Requests are written by the hour, in UTC, that they began in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.export.parquet import ParquetRows
+from kanalyze.spark.shared_folder import SharedFolder
+from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.columns.numpy_arrays import ints_of
+from kanalyze.tables.registry import TABLES
+from kanalyze.tables.row import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.row import Column
+
+__all__ = ["OPEN_CONNECTIONS", "TableFiles", "WrittenFile", "columns_of", "hour_folder"]
+
+OPEN_CONNECTIONS: Final = "open_connections"
+"""Connections that continue in later captures, as known now: columns of ``connections``."""
+_REQUESTS: Final = "requests"
+_HOUR_NS: Final = 3_600_000_000_000
+_NS_PER_S: Final = 1_000_000_000
+_MOST_OPEN: Final = 8
+"""Files that are open at a time; each buffers a row group, some 10 MB."""
+
+
+class WrittenFile(NamedTuple):
+    """A file with rows."""
+
+    table: str
+    name: str
+    """Relative to the folder."""
+    rows: int
+    total_bytes: int
+
+
+def columns_of(table: str) -> Sequence[Column]:
+    """Return the columns of a table's files; requests have their numbers."""
+    if table == _REQUESTS:
+        return (REQUEST_ID, *COLUMNS)
+    return TABLES["connections" if table == OPEN_CONNECTIONS else table].columns
+
+
+def hour_folder(hour: int) -> str:
+    """Return the folder of an hour, counted from the beginning of 1970 in UTC."""
+    begins = datetime.fromtimestamp(hour * (_HOUR_NS // _NS_PER_S), UTC)
+    return f"day={begins:%Y-%m-%d}/hour={begins:%H}"
+
+
+class TableFiles:
+    """The files that one attempt of a task writes."""
+
+    def __init__(self, location: str) -> None:
+        """``location`` is the folder, as a path or a URL; nothing is written yet."""
+        self._folder = SharedFolder(location)
+        self._attempt = uuid.uuid4().hex
+        self._open: dict[tuple[str, str], _OpenFile] = {}
+        self._written: list[WrittenFile] = []
+
+    def add(self, table: str, block: RowBlock) -> None:
+        """Write rows of a table, by its columns; raises UsageError if that is impossible."""
+        if not len(block):
+            return
+        if table != _REQUESTS:
+            self._file(table, "").write(block)
+            return
+        for hour, rows in _by_hour(block):
+            self._file(table, hour_folder(hour)).write(rows)
+
+    def finish(self) -> list[WrittenFile]:
+        """Complete all files, and return them."""
+        for key in list(self._open):
+            self._close(key)
+        return self._written
+
+    def abort(self) -> None:
+        """Give up after a failure: nobody will name these files."""
+        for file in self._open.values():
+            file.abort()
+        self._open.clear()
+
+    def _file(self, table: str, folder: str) -> _OpenFile:
+        """Return the open file of a folder; the one that was used first is closed for it."""
+        key = (table, folder)
+        file = self._open.pop(key, None)
+        if file is None:
+            if len(self._open) >= _MOST_OPEN:
+                self._close(next(iter(self._open)))
+            own = f"{self._attempt}-{len(self._written) + len(self._open):05}.parquet"
+            name = "/".join(filter(None, (table, folder, own)))
+            file = _OpenFile(self._folder, name, columns_of(table))
+        self._open[key] = file
+        return file
+
+    def _close(self, key: tuple[str, str]) -> None:
+        file = self._open.pop(key)
+        total_bytes = file.close()
+        self._written.append(WrittenFile(key[0], file.name, file.rows, total_bytes))
+
+
+class _OpenFile:
+    """A file that is being written."""
+
+    def __init__(self, folder: SharedFolder, name: str, columns: Sequence[Column]) -> None:
+        self.name = name
+        self.rows = 0
+        self._stream: Any = folder.new_file(name)
+        self._parquet = ParquetRows(self._stream, columns)
+
+    def write(self, block: RowBlock) -> None:
+        self._parquet.write_block(block)
+        self.rows += len(block)
+
+    def close(self) -> int:
+        """Complete the file; return its size in bytes."""
+        self._parquet.close()
+        total_bytes = int(self._stream.tell())
+        self._stream.close()
+        return total_bytes
+
+    def abort(self) -> None:
+        self._parquet.abort()
+        with contextlib.suppress(OSError):  # the failure before is the one to report
+            self._stream.close()
+
+
+def _by_hour(block: RowBlock) -> Iterator[tuple[int, RowBlock]]:
+    """Divide requests by the hour that they began in; of an orphan response its own counts."""
+    hours = _times_ns(block) // _HOUR_NS
+    first = int(hours[0])
+    if (hours == first).all():
+        yield first, block
+        return
+    for hour in np.unique(hours).tolist():
+        yield hour, block.take(np.flatnonzero(hours == hour).tolist())
+
+
+def _times_ns(block: RowBlock) -> NDArray[np.int64]:
+    request, response = (
+        ints_of(block.columns[name]) for name in ("request_start_ns", "response_start_ns")
+    )
+    if request.valid is None:
+        return request.values
+    return np.where(request.valid, request.values, response.values)

@@ -1,0 +1,253 @@
+"""Runs the tasks of a batch on Spark.
+
+In: a session. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run this is.
+
+Tasks write rows themselves, with pyarrow: then no row passes through the JVM, which takes several
+times as long as making it. Where pyarrow cannot write, Spark does.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
+
+from kanalyze.capture.io.stores import arrow_url
+from kanalyze.capture.io.urls import is_url
+from kanalyze.errors import UsageError
+from kanalyze.spark.archive.anomaly_table import anomaly_table, write_anomalies_of_packets
+from kanalyze.spark.archive.archive import read_captures
+from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS, TableFiles, columns_of
+from kanalyze.spark.batch.commit import STAGING
+from kanalyze.spark.batch.engine import StagedFile
+from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.spark.failures import failures_in_one_line
+from kanalyze.spark.report import MOST_ROWS_HERE, report_on
+from kanalyze.spark.reporting import report_on_files
+from kanalyze.spark.schema import spark_schema
+from kanalyze.spark.shared_folder import SharedFolder
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kanalyze.capture.splits import Split
+    from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
+    from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.spark.archive.tasks import Job
+    from kanalyze.spark.batch.commit import Folder
+    from kanalyze.spark.batch.engine import SavedConnections, TableFolders
+    from kanalyze.spark.reporting import ReportOptions
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["SparkEngine"]
+
+_DAY_NS: Final = 86_400_000_000_000
+_HOUR_NS: Final = 3_600_000_000_000
+_STATES_SCHEMA: Final = "bucket int, data binary"
+_MOST_STATE_FILES: Final = 16
+
+
+class SparkEngine:
+    """An :class:`~kanalyze.spark.batch.engine.Engine` on a session."""
+
+    def __init__(self, spark: SparkSession, warn: Callable[[str], None]) -> None:
+        """Use a session; ``warn`` is called with warnings of one line."""
+        self._spark = spark
+        self._warn = warn
+        self._is_local = str(spark.sparkContext.master).startswith("local")
+        self._locations: dict[str, str | None] = {}
+        self.cores: int = spark.sparkContext.defaultParallelism
+
+    def folder(self, location: str) -> HadoopFolder:
+        """Open a folder with Spark's own file systems and credentials; raises UsageError."""
+        return HadoopFolder(self._spark, location)
+
+    def task_location(self, out: Folder, name: str) -> str | None:
+        """Return where tasks write files for a folder; None if pyarrow cannot write there.
+
+        Of a store it is tried, once: pyarrow's credentials may be others than Spark's.
+        """
+        if out.url not in self._locations:
+            self._locations[out.url] = self._writable(out)
+        location = self._locations[out.url]
+        return None if location is None else f"{location}/{name}".rstrip("/")
+
+    def _writable(self, out: Folder) -> str | None:
+        if not is_url(out.url):
+            return out.url.removeprefix("file:")
+        location = arrow_url(out.url)
+        probe = f"{STAGING}/probe-{uuid.uuid4().hex}"
+        try:
+            SharedFolder(location).write(probe, b"probe")
+            if out.read(probe) == b"probe":
+                return location
+            reason = f"{out.shown}: what pyarrow writes is not there"
+        except UsageError as error:
+            reason = str(error)
+        self._warn(f"Spark writes the rows, which takes longer, as its tasks cannot: {reason}")
+        return None
+
+    @contextmanager
+    def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_SparkCaptures]:
+        """Read captures; Spark caches what tasks found while the block runs."""
+        with failures_in_one_line():
+            captured = read_captures(self._spark, job, tasks)
+            try:
+                yield _SparkCaptures(self._spark, captured)
+            finally:
+                captured.close()
+
+    def report(
+        self,
+        tables: TableFolders,
+        quality: CaptureQuality,
+        conditions: Mapping[str, Any],
+        options: ReportOptions,
+    ) -> dict[str, Any]:
+        """Return the report on tables: by DuckDB here, or by Spark if there are many rows."""
+        url = tables.out.url
+        location = self.task_location(tables.out, "")
+        if location is not None:
+            folder = SharedFolder(location)
+            if self._is_local or _row_count(folder, tables.files) <= MOST_ROWS_HERE:
+                return report_on_files(folder, tables.files, quality, conditions, options)
+        with failures_in_one_line():
+            frames = {
+                table: self._table(table, url, names) for table, names in tables.files.items()
+            }
+            return report_on(self._spark, frames, quality, conditions, options)
+
+    def _table(self, table: str, url: str, names: Sequence[str]) -> DataFrame:
+        schema = spark_schema(columns_of(table))
+        if not names:
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(*(f"{url}/{name}" for name in names))
+
+
+class _SparkCaptures:
+    """Captures in Spark's cache."""
+
+    def __init__(self, spark: SparkSession, captured: ArchiveSegments) -> None:
+        self._spark = spark
+        self._captured = captured
+
+    @property
+    def read_summary(self) -> ReadSummary:
+        return self._captured.read_summary
+
+    @contextmanager
+    def rebuilt(self, job: Job, before: SavedConnections | None) -> Iterator[_SparkRows]:
+        """Rebuild all connections; Spark caches what they gave while the block runs."""
+        if before is None:
+            found = self._captured.rebuild(job)
+        else:
+            states = self._spark.read.schema(_STATES_SCHEMA).parquet(before.states_url)
+            found = self._captured.rebuild(job, states, before.names)
+        try:
+            yield _SparkRows(self._spark, self._captured, found, job)
+        finally:
+            found.close()
+
+
+class _SparkRows:
+    """The rows of an archive, in files already or in Spark's cache."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        captured: ArchiveSegments,
+        found: RebuiltConnections,
+        job: Job,
+    ) -> None:
+        self._spark = spark
+        self._captured = captured
+        self._found = found
+        self._job = job
+
+    @property
+    def summary(self) -> RebuildSummary:
+        return self._found.summary
+
+    def write_states(self, url: str) -> None:
+        few = self._found.states.coalesce(_MOST_STATE_FILES)
+        few.write.mode("overwrite").parquet(url)
+
+    def stage(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:
+        if self._job.staging is None:
+            return self._staged_by_spark(out, more)
+        files = TableFiles(self._job.staging)
+        rows = [*self._captured.read_summary.anomaly_rows, *more]
+        columns = columns_of_rows(rows, ANOMALY_COLUMNS)
+        files.add("anomalies", RowBlock(len(rows), columns))
+        written = [
+            *files.finish(),
+            *write_anomalies_of_packets(self._captured, self._job.staging),
+            *self._found.files,
+        ]
+        return [StagedFile(file.table, file.name) for file in written]
+
+    def _staged_by_spark(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:
+        """Have Spark write all rows; all files that it leaves count."""
+        found = self._found
+        row_filter = self._job.plan.row_filter
+        tables = {
+            "anomalies": anomaly_table(self._spark, self._captured, found, row_filter, more),
+            **{name: found.table(name) for name in ("connections", "groups", "metadata")},
+        }
+        if self._job.keeps_open:
+            tables[OPEN_CONNECTIONS] = found.table("connections", OPEN_CONNECTIONS)
+        staging = HadoopFolder(self._spark, f"{out.url}/{STAGING}")
+        _write_by_hour(found.rows, f"{staging.url}/requests")
+        for name, table in tables.items():
+            _write(table.hint("rebalance"), f"{staging.url}/{name}")
+        return [
+            StagedFile(table, entry.name)
+            for table in ("requests", *tables)
+            for entry in staging.files(table)
+            if entry.name.endswith(".parquet")
+        ]
+
+
+def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
+    """Return the number of rows, from the footers of the files."""
+    count = 0
+    for names in files.values():
+        for name in names:
+            with folder.open_file(name) as file:
+                count += pq.read_metadata(file).num_rows
+    return count
+
+
+def _write_by_hour(rows: DataFrame, url: str) -> None:
+    """Write requests to a folder for each day and hour, in UTC, of their beginning.
+
+    Of an orphan response its own beginning counts. Rows of a file are sorted by time.
+    """
+    time_ns = F.coalesce(F.col("request_start_ns"), F.col("response_start_ns"))
+    # In integers: a float has no nanoseconds, and the session may be in any time zone.
+    in_day_ns = F.pmod(time_ns, F.lit(_DAY_NS))
+    days = F.call_function("div", time_ns - in_day_ns, F.lit(_DAY_NS)).cast("int")
+    hour = F.call_function("div", in_day_ns, F.lit(_HOUR_NS))
+    day = F.date_add(F.lit("1970-01-01").cast("date"), days).cast("string")
+    by_hour = (
+        rows.withColumn("day", day)
+        .withColumn("hour", F.lpad(hour.cast("string"), 2, "0"))
+        .hint("rebalance", "day", "hour")
+        .sortWithinPartitions("day", "hour", time_ns)
+    )
+    _write(by_hour, url, "day", "hour")
+
+
+def _write(table: DataFrame, url: str, *partitions: str) -> None:
+    writer = table.write.mode("overwrite").option("compression", "zstd")
+    if partitions:
+        writer = writer.partitionBy(*partitions)
+    writer.parquet(url)

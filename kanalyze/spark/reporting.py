@@ -1,0 +1,140 @@
+"""Makes a report of tables that an engine of queries has, and of tables in Parquet files.
+
+In: tables, the quality of the captures, what is asked for. Out: the report, with findings. This
+module must not know Spark, nor who wrote the files.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kanalyze.api.reports import names_of
+from kanalyze.api.tables import create_tables
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.queries.findings import finding_kinds, with_thresholds
+from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
+from kanalyze.spark.archive.table_files import columns_of
+from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.quality_facts import QUALITY, quality_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.findings import FindingKind
+    from kanalyze.spark.shared_folder import SharedFolder
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["MakePage", "ReportOptions", "report_by", "report_on_files"]
+
+MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
+"""Makes something from a report, with an engine for queries on the same tables."""
+
+
+class ReportOptions(NamedTuple):
+    """Which findings a report searches for, and what else is made of it."""
+
+    kinds: Sequence[FindingKind] | None = None
+    """Findings to search for; None for the built-in ones."""
+    thresholds: Mapping[str, float] = MappingProxyType({})
+    """See :func:`kanalyze.queries.findings.findings_of`."""
+    most_slowest: int = MOST_SLOWEST
+    """Number of the slowest requests to list."""
+    make_page: MakePage | None = None
+    """Called with the report, and with an engine for queries on the tables."""
+
+    @property
+    def chosen_kinds(self) -> Sequence[FindingKind]:
+        """The findings to search for, with thresholds; raises UsageError for an unknown one."""
+        kinds = finding_kinds() if self.kinds is None else self.kinds
+        return with_thresholds(kinds, self.thresholds)
+
+
+def report_by(
+    engine: QueryEngine,
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any] | None,
+    options: ReportOptions,
+    has_tables: Callable[[FindingKind], bool],
+) -> dict[str, Any]:
+    """Return the report on the tables of an engine.
+
+    Findings that need a missing table are left out, and named in ``findings_left_out``.
+
+    Args:
+        engine: has the tables.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        options: what is asked for.
+        has_tables: returns whether the tables of a finding's query exist.
+
+    Raises:
+        UsageError: the query of a user's finding fails, or a threshold is unknown.
+    """
+    kinds = options.chosen_kinds
+    searched = [kind for kind in kinds if has_tables(kind)]
+    report = report_with_findings(
+        engine, quality, conditions, searched, most_slowest=options.most_slowest
+    )
+    left_out = {kind.query.name for kind in kinds if kind not in searched}
+    if left_out:
+        more = report.get("findings_left_out", [])
+        report["findings_left_out"] = sorted(left_out.union(more))
+    if options.make_page is not None:
+        options.make_page(report, engine)
+    return report
+
+
+def report_on_files(
+    folder: SharedFolder,
+    files: Mapping[str, Sequence[str]],
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any] | None,
+    options: ReportOptions,
+    *,
+    max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
+) -> dict[str, Any]:
+    """Return the report on tables in Parquet files, which are read into a database.
+
+    Args:
+        folder: where the files are.
+        files: their names, by table.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        options: what is asked for.
+        max_memory_bytes: memory in bytes for tables and queries; more goes to files.
+
+    Raises:
+        UsageError: as :func:`report_by`; or a file cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    names = names_of(options.chosen_kinds, has_page=options.make_page is not None)
+    with Database(max_memory_bytes=max_memory_bytes, threads=1) as database:
+        columns = {table: columns_of(table) for table in (*files, QUALITY)}
+        makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
+        for table in files:
+            schema = makers[table].schema
+            texts = [field.name for field in schema if _is_coded(field.type)]
+            for name in files[table]:
+                with folder.open_file(name) as file:
+                    rows = pq.ParquetFile(file, read_dictionary=texts)
+                    for batch in rows.iter_batches(columns=schema.names):
+                        database.insert(table, batch.select(schema.names).cast(schema))
+        facts = list(quality_facts(quality))
+        database.insert(QUALITY, makers[QUALITY].of_rows(facts))
+        has_tables = partial(_has_tables, database.tables)
+        return report_by(database, quality, conditions, options, has_tables)
+
+
+def _is_coded(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(kind))
+
+
+def _has_tables(tables: frozenset[str], kind: FindingKind) -> bool:
+    return kind.tables <= tables
