@@ -180,6 +180,7 @@ _BATCH_EPILOG = """\
 examples:
   kanalyze batch captures/ --out archive/
   kanalyze batch captures/ --out archive/ --checkpoint state/
+  kanalyze batch captures/ --out archive/ --engine process
   kanalyze batch s3://bucket/captures/ --out s3a://bucket/archive --master yarn
 
 The folder of --out then has requests/ (Parquet, by day and hour in UTC),
@@ -301,7 +302,7 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
         ),
         "live": ("show the requests on an interface now", _LIVE_EPILOG, _add_live),
         "batch": (
-            "write tables and a report of many captures, with Spark",
+            "write tables and a report of many captures, with Spark or without",
             _BATCH_EPILOG,
             _add_batch,
         ),
@@ -783,7 +784,7 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         "--out",
         metavar="PATH",
         required=True,
-        help="output folder, which all workers of Spark can reach, or a URL",
+        help="output folder, which all workers can reach, or a URL",
     )
     made.add_argument(
         "--format",
@@ -802,11 +803,11 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
         made.add_argument_group("TLS"),
         "--keylog",
         "PATH",
-        "decrypt with the secrets of this file, folder or URL, which all workers of Spark reach, "
+        "decrypt with the secrets of this file, folder or URL, which all workers can reach, "
         "in the format of SSLKEYLOGFILE; the variable itself is not read",
     )
     _add_archive(made.add_argument_group("archives that grow"))
-    _add_spark(made.add_argument_group("Spark"))
+    _add_engine(made.add_argument_group("engine"))
 
 
 def _add_archive(group: argparse._ArgumentGroup) -> None:
@@ -834,12 +835,26 @@ def _add_archive(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_spark(group: argparse._ArgumentGroup) -> None:
+def _add_engine(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--engine",
+        choices=("spark", "process"),
+        default="spark",
+        help="what runs the tasks: Spark, or processes on this machine, which need no Java and "
+        "start at once; the output is the same, and either continues what the other began "
+        "(default: spark)",
+    )
+    group.add_argument(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="with --engine process: number of processes (default: number of cores)",
+    )
     group.add_argument(
         "--master",
         metavar="URL",
-        help="local[*], spark://HOST:PORT, yarn, k8s://... (default: that of spark-submit, or "
-        "all cores of this machine)",
+        help="with Spark: local[*], spark://HOST:PORT, yarn, k8s://... (default: that of "
+        "spark-submit, or all cores of this machine)",
     )
     group.add_argument(
         "--conf",

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kanalyze.cli.analyze import filters_of
+from kanalyze.cli.analyze import filters_of, worker_count
 from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.console import print_message
 from kanalyze.cli.report import check_order, most_slowest, show_report, write_report
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.spark.batch.engine import Engine
     from kanalyze.spark.batch.run_plan import Settings
     from kanalyze.spark.reporting import ReportOptions
     from kanalyze.spark.source.readers import ReadPlan
@@ -32,7 +33,7 @@ __all__ = ["batch"]
 
 def batch(arguments: argparse.Namespace) -> None:
     """Turn captures into tables and a report; raises KanalyzeError and OSError."""
-    check_packages()
+    _check_engine(arguments)
     # Wrong arguments are reported before Spark is started, which takes seconds.
     plan, settings, options = _plan(arguments), _settings(arguments), _report_options(arguments)
     show = _show_function(arguments)
@@ -43,19 +44,43 @@ def batch(arguments: argparse.Namespace) -> None:
         write_report(arguments.json, lambda: _run(arguments, plan, settings, options), show)
 
 
+def _check_engine(arguments: argparse.Namespace) -> None:
+    """Raise UsageError if Spark is not installed, or for an option of the other engine."""
+    if arguments.engine == "spark":
+        if arguments.jobs is not None:
+            raise UsageError("--jobs needs --engine process; Spark has --master 'local[N]'")
+        check_packages()
+    elif arguments.master is not None or arguments.conf:
+        raise UsageError("--master and --conf are for Spark, not for --engine process")
+
+
 def _run(
     arguments: argparse.Namespace, plan: ReadPlan, settings: Settings, options: ReportOptions
 ) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
+
+    progress = BatchProgress()
+    with _engine(arguments, progress) as engine:
+        functions = {"warn": print_message, "report_phase": progress.begin}
+        return run_batch(engine, plan, settings, **functions, options=options)
+
+
+@contextmanager
+def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[Engine]:
+    """Provide the engine; the progress of its tasks is shown inside the ``with`` block."""
+    if arguments.engine == "process":
+        from kanalyze.spark.batch.process_engine import ProcessEngine
+
+        processes = ProcessEngine(worker_count(arguments))
+        with progress.shown(processes.tasks_done):
+            yield processes
+        return
     from kanalyze.spark.batch.spark_engine import SparkEngine
     from kanalyze.spark.task_counts import task_counts
 
-    progress = BatchProgress()
     progress.begin("starting Spark")
     with _session(arguments) as spark, progress.shown(partial(task_counts, spark)):
-        functions = {"warn": print_message, "report_phase": progress.begin}
-        engine = SparkEngine(spark, print_message)
-        return run_batch(engine, plan, settings, **functions, options=options)
+        yield SparkEngine(spark, print_message)
 
 
 def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
@@ -83,8 +108,7 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     from kanalyze.queries.findings import finding_kinds, with_thresholds
-    from kanalyze.spark.dialect import asked_tables
-    from kanalyze.spark.reporting import ReportOptions
+    from kanalyze.spark.reporting import ReportOptions, check_queries
 
     options = ReportOptions(most_slowest=most_slowest(arguments))
     if not arguments.threshold and arguments.queries is None:
@@ -92,9 +116,15 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
     with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
-    for kind in kinds:
-        asked_tables(kind.query)  # raises UsageError for invalid SQL
-    return options._replace(kinds=kinds, thresholds=thresholds)
+    options = options._replace(kinds=kinds, thresholds=thresholds)
+    if arguments.engine == "spark":
+        from kanalyze.spark.dialect import asked_tables
+
+        for kind in kinds:
+            asked_tables(kind.query)  # raises UsageError for SQL that Spark cannot be given
+    elif folders:
+        check_queries(options)
+    return options
 
 
 def _plan(arguments: argparse.Namespace) -> ReadPlan:

@@ -17,7 +17,9 @@ from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
 from kanalyze.spark.archive.table_files import columns_of
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.quality_facts import QUALITY, quality_facts
 
 if TYPE_CHECKING:
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
-    from kanalyze.spark.shared_folder import SharedFolder
-    from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MakePage", "ReportOptions", "report_by", "report_on_files"]
+__all__ = ["MakePage", "ReportOptions", "check_queries", "report_by", "report_on_files"]
 
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
 """Makes something from a report, with an engine for queries on the same tables."""
+
+
+_TABLES = ("requests", "connections", "anomalies", "groups", "metadata")
 
 
 class ReportOptions(NamedTuple):
@@ -86,6 +89,13 @@ def report_by(
     if options.make_page is not None:
         options.make_page(report, engine)
     return report
+
+
+def check_queries(options: ReportOptions) -> None:
+    """Raise UsageError if the query of a finding fails on tables without rows."""
+    folder = SharedFolder("")
+    files: dict[str, list[str]] = {table: [] for table in _TABLES}
+    report_on_files(folder, files, CaptureQuality(), None, options._replace(make_page=None))
 
 
 def report_on_files(

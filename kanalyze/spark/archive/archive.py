@@ -13,7 +13,6 @@ when their rows are requested.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,8 +38,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     load_report,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild
-from kanalyze.spark.key_sources import with_captures
+from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild, with_keys
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.tables.registry import TABLES
 
@@ -90,11 +88,6 @@ class ArchiveSegments:
         sent = self.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
         return sent.select("capture", "part", "data")
 
-    def with_keys(self, job: Job) -> Job:
-        """Return a job that also decrypts with the secrets inside of these captures."""
-        keys = with_captures(job.plan.keys, self.read_summary.keyed)
-        return job._replace(plan=replace(job.plan, keys=keys))
-
     def rebuild(
         self,
         job: Job | None = None,
@@ -109,7 +102,7 @@ class ArchiveSegments:
                 captures before these.
             names: names of topics by id, known from captures before these.
         """
-        job = self.with_keys(self.job if job is None else job)
+        job = with_keys(self.job if job is None else job, self.read_summary.keyed)
         segments = self.blocks().where(F.col("bucket") >= 0)
         if states is not None:
             segments = segments.unionAll(_as_shuffle_rows(states))
@@ -118,7 +111,7 @@ class ArchiveSegments:
             segments.sortWithinPartitions(*_ORDER),
             job,
             self.read_summary.packets_before,
-            names or {},
+            {**self.read_summary.topic_names, **(names or {})},
         )
 
     def close(self) -> None:
@@ -132,7 +125,8 @@ class RebuiltConnections:
     """The rows and reports of all connections; Spark caches them until :meth:`close`.
 
     A topic's name is valid in the whole archive. If a bucket has rows with an id whose name only
-    another bucket has, all buckets are rebuilt once more with all names.
+    another bucket has, and reading the captures did not find it, all buckets are rebuilt once more
+    with all names.
     """
 
     def __init__(

@@ -7,8 +7,9 @@ Columns are delta-encoded for each direction of a connection: most differences f
 value are zero, and zeros compress to nothing. A segment takes about 12 bytes besides its payload.
 
 Payload that was left out comes back as :data:`FILLER`, of its length and in its place, so readers
-need to know nothing of it. A reader that touched it would fail: as a size, a length or a count the
-filler is negative, but not -1, which stands for null; as a varint it does not end.
+need to know nothing of it. Segments of nothing but filler share its memory. A reader that touched
+it would fail: as a size, a length or a count the filler is negative, but not -1, which stands for
+null; as a varint it does not end.
 """
 
 from __future__ import annotations
@@ -353,8 +354,7 @@ def _segments(
     inside = np.ones(count, np.bool_)
     inside[starts] = False
     steps[1:] += np.where(inside[1:], payload_bytes[:-1], 0)
-    buffer = _with_filler(payload, captured, holes)
-    start = np.cumsum(captured) - captured
+    buffer, start = _with_filler(payload, captured, holes)
     order = np.argsort(number, kind="stable")
     run = np.repeat(runs[1:], lengths, axis=1)[:, order]
     segments = SegmentColumns(
@@ -389,25 +389,44 @@ def _undo_deltas(
     return sums - np.repeat(sums[starts] - steps[starts], lengths)
 
 
-def _with_filler(payload: memoryview, captured: NDArray[np.int64], holes: Holes) -> memoryview:
-    """Return the payloads, one after another, with filler for what was left out."""
+def _with_filler(
+    payload: memoryview, captured: NDArray[np.int64], holes: Holes
+) -> tuple[memoryview, NDArray[np.int64]]:
+    """Return the payloads with filler for what was left out, and where each payload begins."""
     total = int(captured.sum())
     if len(payload) + int(holes.length.sum()) != total or (holes.length <= 0).any():
         raise BlockError("block of segments: wrong size of payload")
     if not len(holes.row):
-        return payload
+        return payload, np.cumsum(captured) - captured
     if (holes.row < 0).any() or (holes.row >= len(captured)).any():
         raise BlockError("block of segments: hole outside of segments")
-    at = (np.cumsum(captured) - captured)[holes.row] + holes.start
-    if (np.diff(at) < 0).any() or at[0] < 0:
+    within = (np.cumsum(captured) - captured)[holes.row] + holes.start
+    if (np.diff(within) < 0).any() or within[0] < 0:
         raise BlockError("block of segments: holes out of order")
+    # Most segments of large messages are nothing but a hole.
+    is_whole = holes.length == captured[holes.row]
+    stored = captured.copy()
+    stored[holes.row[is_whole]] = 0
+    start = np.cumsum(stored) - stored
+    inner = Holes(*(column[~is_whole] for column in holes))
+    pieces = _filled(payload, start[inner.row] + inner.start, inner.length)
+    shared_bytes = int(holes.length[is_whole].max(initial=0))
+    pieces.append(bytes((FILLER,)) * shared_bytes)
+    start[holes.row[is_whole]] = int(stored.sum())
+    return memoryview(b"".join(pieces)), start
+
+
+def _filled(
+    payload: memoryview, starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> list[memoryview | bytes]:
+    """Return pieces of payload, with filler between them from ``starts`` on."""
     # Bytes of kept payload before each hole.
-    before = at - (np.cumsum(holes.length) - holes.length)
-    filler = bytes((FILLER,)) * int(holes.length.max())
-    parts: list[memoryview | bytes] = []
+    before = starts - (np.cumsum(lengths) - lengths)
+    filler = bytes((FILLER,)) * int(lengths.max(initial=0))
+    pieces: list[memoryview | bytes] = []
     done = 0
-    for end, length in zip(before.tolist(), holes.length.tolist(), strict=True):
-        parts += (payload[done:end], filler[:length])
+    for end, length in zip(before.tolist(), lengths.tolist(), strict=True):
+        pieces += (payload[done:end], filler[:length])
         done = end
-    parts.append(payload[done:])
-    return memoryview(b"".join(parts))
+    pieces.append(payload[done:])
+    return pieces

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.spark.archive.packed_segments import PrunedSegments
     from kanalyze.spark.archive.payload_pruning import PayloadPruner
+    from kanalyze.spark.archive.topic_name_scan import TopicNameScan
 
 __all__ = [
     "ConnectionPartitioner",
@@ -100,15 +101,22 @@ class Partitioned(NamedTuple):
 class ConnectionPartitioner:
     """Partitions one stream of packets."""
 
-    def __init__(self, buckets: int, pruner: PayloadPruner | None = None) -> None:
+    def __init__(
+        self,
+        buckets: int,
+        pruner: PayloadPruner | None = None,
+        names: TopicNameScan | None = None,
+    ) -> None:
         """Make one.
 
         Args:
             buckets: how many there are.
             pruner: finds the payload that no row needs; None keeps all payload.
+            names: searches for names of topics; None if nobody needs them.
         """
         self._buckets = buckets
         self._pruner = pruner
+        self._names = names
         self._notes = LayerStats(every_anomaly=True)
         self._headers = HeaderReader(self._notes, return_incomplete=True)
         self._reached_ns: int | None = None
@@ -137,6 +145,8 @@ class ConnectionPartitioner:
         self._reading = None
         if not len(segments):
             return Partitioned([], self._notes.drain_anomalies())
+        if self._names is not None:
+            self._names.feed(segments)
         holes = no_holes() if self._pruner is None else self._pruner.holes(segments)
         keys = key_ns[segments.number - batch.number[0]]
         self._buffered.append(prune(segments, keys, holes))

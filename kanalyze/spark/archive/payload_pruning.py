@@ -172,7 +172,7 @@ class PayloadPruner:
         followed.number = followed.number + self._before
         self._last = int(followed.number[-1])
         updates = self._reassembler.feed_segments(followed).updates
-        found: list[tuple[int, int]] = []
+        found: list[NDArray[np.int64]] = []
         for update in updates:
             self._tracker.feed([update])
             self._add_unread(update, segments.buffer, found)
@@ -191,7 +191,7 @@ class PayloadPruner:
         return np.flatnonzero(self._followed[bucket])
 
     def _add_unread(
-        self, update: StreamUpdate, buffer: memoryview, found: list[tuple[int, int]]
+        self, update: StreamUpdate, buffer: memoryview, found: list[NDArray[np.int64]]
     ) -> None:
         """Add the ranges of the buffer that no decoder reads of a connection."""
         requests, responses = self._reader.unread("request"), self._reader.unread("response")
@@ -222,33 +222,41 @@ def _add_ranges(
     unread: list[_UnreadRange],
     items: list[StreamItem],
     buffer: memoryview,
-    found: list[tuple[int, int]],
+    found: list[NDArray[np.int64]],
 ) -> None:
     """Add the ranges of the buffer that hold the unread ranges of a stream."""
-    at, last = 0, len(unread)
+    first = 0
     for item in items:
         if not isinstance(item, Chunk) or item.segments.buffer is not buffer:
             continue  # a gap, or segments buffered from an earlier batch
-        segments, offset = item.segments, item.stream_offset
-        for index in range(item.first, item.last):
-            end = offset + segments.length[index]
-            while at < last and unread[at].end <= offset:
-                at += 1
-            here = at
-            while here < last and unread[here].begin < end:
-                begin = max(unread[here].begin - offset, 0)
-                stop = min(unread[here].end - offset, segments.captured[index])
-                if stop - begin >= _LEAST_HOLE_BYTES:
-                    found.append((segments.start[index] + begin, stop - begin))
-                here += 1
-            offset = end
+        segments, last = item.segments, item.last
+        length = np.asarray(segments.length)[item.first : last]
+        ends = item.stream_offset + np.cumsum(length)
+        while first < len(unread) and unread[first].end <= item.stream_offset:
+            first += 1
+        for one in unread[first:]:
+            if one.begin >= ends[-1]:
+                break
+            # The segments that hold a part of the range; of those between, all of it.
+            rows = slice(
+                int(np.searchsorted(ends, one.begin, "right")),
+                int(np.searchsorted(ends, one.end, "left")) + 1,
+            )
+            offset = (ends - length)[rows]
+            begin = np.maximum(one.begin - offset, 0)
+            stop = np.minimum(
+                one.end - offset, np.asarray(segments.captured)[item.first : last][rows]
+            )
+            is_worth_it = stop - begin >= _LEAST_HOLE_BYTES
+            start = np.asarray(segments.start)[item.first : last][rows] + begin
+            found.append(np.stack((start, stop - begin))[:, is_worth_it])
 
 
-def _in_segments(found: list[tuple[int, int]], segments: SegmentColumns) -> Holes:
+def _in_segments(found: list[NDArray[np.int64]], segments: SegmentColumns) -> Holes:
     """Return ranges of the buffer as holes of the segments that they are in."""
     if not found:
         return no_holes()
-    place, length = np.array(sorted(found), np.int64).T
+    place, length = np.concatenate(found, axis=1)
     by_start = np.argsort(segments.payload_start, kind="stable")
     # Segments without payload may begin where the next one does: the last of them has it.
     index = np.searchsorted(segments.payload_start[by_start], place, "right") - 1

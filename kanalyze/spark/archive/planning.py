@@ -49,6 +49,10 @@ class ReadSummary:
         for report in [*valid, *(one for one in reports if one.unreadable is not None)]:
             self.quality.merge(report.quality)
         self.quality.merge(fragments.quality)
+        self.topic_names: dict[bytes, str] = {}
+        """Names of topics, by id, that were found when captures were read; there may be more."""
+        for report in valid:
+            self.topic_names.update(report.topic_names or {})
         self.keyed = [report.keyed for report in valid if report.keyed is not None]
         """Captures with secrets of TLS inside, by time."""
         self.reassembled = [

@@ -208,7 +208,8 @@ _NEVER: Final = -(1 << 62)
 
 
 def _bytes(part: _PendingSegments) -> int:
-    return len(part.segments.buffer)
+    """Return the payload of segments, with what was left out of it."""
+    return int(part.segments.captured_bytes.sum())
 
 
 def _split_at(

@@ -15,7 +15,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spark.archive.packed_segments import BlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spark.archive.partitioner import SegmentBlock, UnmatchedFragment
@@ -105,6 +105,8 @@ class CaptureReport(NamedTuple):
     """True if it is not a capture; false if reading failed, which may succeed later."""
     keyed: KeyedCapture | None = None
     """Where it has secrets of TLS, if it has any; the secrets are not in it."""
+    topic_names: Mapping[bytes, str] | None = None
+    """Names of topics, by id, that its task had found at its end; None if it was not read."""
 
 
 class BucketReport(NamedTuple):

@@ -31,7 +31,7 @@ from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_run import first_request_id
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
-from kanalyze.spark.archive.row_sinks import FileRows, YieldedRows
+from kanalyze.spark.archive.row_sink import FileRows
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
@@ -51,8 +51,8 @@ from kanalyze.spark.archive.shuffle_schema import (
     with_control_columns,
 )
 from kanalyze.spark.archive.table_files import TableFiles
-from kanalyze.spark.key_sources import keyed_capture
-from kanalyze.spark.schema import arrow_schema, as_spark
+from kanalyze.spark.archive.topic_name_scan import TopicNameScan
+from kanalyze.spark.key_sources import keyed_capture, with_captures
 from kanalyze.spark.source.readers import TablePartition, read_partition
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, anomaly_row
 from kanalyze.tables.cluster.carried import REQUEST_ID
@@ -61,18 +61,18 @@ from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spark.archive.partitioner import SegmentBlock
-    from kanalyze.spark.archive.row_sinks import RowSink
+    from kanalyze.spark.archive.row_sink import RowSink
     from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.row import Column
 
-__all__ = ["OTHER_TABLES", "Job", "partition_packets", "read_splits", "rebuild"]
+__all__ = ["OTHER_TABLES", "Job", "partition_packets", "read_splits", "rebuild", "with_keys"]
 
 
 OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
@@ -124,19 +124,26 @@ class Job(NamedTuple):
             None if plan.keys is not None else broker_side(plan.options.ports, brokers),
         )
 
-    def partitioner(self, pruner: PayloadPruner | None) -> ConnectionPartitioner:
-        """Return what partitions one capture."""
-        if pruner is not None:
-            pruner.next_capture()
-        return ConnectionPartitioner(self.buckets, pruner)
+    def topic_names(self) -> TopicNameScan:
+        """Return what searches captures for names of topics."""
+        return TopicNameScan(self.plan.catalog, Decoders(self.plan.catalog))
 
-    def yielded_rows(self, bucket: int) -> YieldedRows:
-        """Return what yields the rows of a bucket."""
-        return YieldedRows(self.columns, self.others, bucket, numbered=bool(self.others))
+    def sink(self, bucket: int, files: TableFiles | None) -> RowSink:
+        """Return what takes the rows of a bucket: files, or who runs the task."""
+        if files is not None:
+            return FileRows(files, bucket)
+        from kanalyze.spark.archive.yielded_rows import YieldedRows  # imported late: needs pyspark
+
+        return YieldedRows(self.columns, self.others, bucket, has_numbers=bool(self.others))
 
     def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
         """Return the plan with more names of topics; those given by the user win."""
         return replace(self.plan, topic_ids={**topic_ids, **(self.plan.topic_ids or {})})
+
+
+def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
+    """Return a job that also decrypts with the secrets inside of captures."""
+    return job._replace(plan=replace(job.plan, keys=with_captures(job.plan.keys, keyed)))
 
 
 # -- captures -------------------------------------------------------------------------------------
@@ -151,16 +158,21 @@ def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.Rec
     A capture that cannot be opened or read does not end the job: its report says why, and its
     blocks are ignored.
     """
-    pruner = job.pruner()
+    followed = _Followed(job.pruner(), job.topic_names())
     for part, split in parts:
-        yield from _read_split(job, pruner, part, split)
+        yield from _read_split(job, followed, part, split)
 
 
-def _read_split(
-    job: Job, pruner: PayloadPruner | None, part: int, split: Split
-) -> Iterator[pa.RecordBatch]:
+class _Followed(NamedTuple):
+    """What goes on from one capture of a task to the next."""
+
+    pruner: PayloadPruner | None
+    names: TopicNameScan
+
+
+def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Iterator[pa.RecordBatch]:
     name = capture_name(split.path)
-    capture = _CapturePartitioning(job, pruner, part, name)
+    capture = _CapturePartitioning(job, followed, part, name)
     absolute = _absolute(split, job.folder)
     try:
         with open_split(absolute, stores=Stores()) as reader:
@@ -189,7 +201,7 @@ def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     Columns as in :data:`kanalyze.spark.source.packets.PACKET_COLUMNS`.
     """
     capture: _CapturePartitioning | None = None
-    pruner = job.pruner()
+    followed = _Followed(job.pruner(), job.topic_names())
     for batch in batches:
         names = batch.column("capture")
         first = 0
@@ -199,7 +211,7 @@ def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             if capture is None or capture.name != name:
                 if capture is not None:
                     yield from capture.end(None, ())
-                capture = _CapturePartitioning(job, pruner, 0, name)
+                capture = _CapturePartitioning(job, followed, 0, name)
             yield from capture.feed(_packets(batch.slice(first, last - first)))
             first = last
     if capture is not None:
@@ -209,10 +221,13 @@ def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 class _CapturePartitioning:
     """A capture that is being partitioned, and the rows of the shuffle that it becomes."""
 
-    def __init__(self, job: Job, pruner: PayloadPruner | None, part: int, name: str) -> None:
+    def __init__(self, job: Job, followed: _Followed, part: int, name: str) -> None:
         self.name = name
         self.part = part
-        self.partitioner = job.partitioner(pruner)
+        if followed.pruner is not None:
+            followed.pruner.next_capture()
+        self.partitioner = ConnectionPartitioner(job.buckets, *followed)
+        self._topic_names = followed.names.names
         self.keyed: KeyedCapture | None = None
         """Where it has secrets of TLS, if it has any."""
         self._began_ns: int | None = None
@@ -239,6 +254,7 @@ class _CapturePartitioning:
         report = CaptureReport(
             *(self.part, self.name, began_ns, quality, done.fragments, ends, None),
             keyed=self.keyed,
+            topic_names=dict(self._topic_names),
         )
         yield self._control(REPORT_BUCKET, dump_report(report))
 
@@ -325,7 +341,7 @@ def rebuild(
         for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket")):
             source, carried = _source_of(sent, before)
             if job.plan.options.table == "requests":
-                sink = job.yielded_rows(bucket) if files is None else FileRows(files, bucket)
+                sink = job.sink(bucket, files)
                 yield from _requests(job, bucket, source, carried, topic_ids, sink)
             else:
                 yield from _other_rows(job, source, topic_ids)
@@ -334,7 +350,7 @@ def rebuild(
             files.abort()
         raise
     if files is not None:
-        yield control_row(arrow_schema(()), "files", -1, dump_report(files.finish()))
+        yield control_row(pa.schema([]), "files", -1, dump_report(files.finish()))
 
 
 def _source_of(
@@ -396,6 +412,8 @@ def _other_rows(
     job: Job, source: ShuffleReader, topic_ids: Mapping[bytes, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a bucket in another table; names of topics must be known before."""
+    from kanalyze.spark.schema import as_spark  # imported late: needs pyspark
+
     plan = job.plan_with_names(topic_ids)
     for batch in read_partition(plan, TablePartition((), segments=source), lambda block: block):
         for rows in as_spark(batch, plan.columns):

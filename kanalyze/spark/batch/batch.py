@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores
+from kanalyze.errors import KanalyzeError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.spark.archive.division import buckets_for, tasks_for
@@ -92,7 +93,15 @@ def run_batch(
         warn("no new captures")
     wanted = ReportOptions() if options is None else options
     batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, wanted)
-    return batch.execute(commits) if run.is_needed else batch.last_report()
+    if not run.is_needed:
+        return batch.last_report()
+    before = commits.last
+    try:
+        return batch.execute(commits)
+    except KanalyzeError:
+        if commits.last == before:
+            commits.discard()
+        raise
 
 
 @dataclass(frozen=True)

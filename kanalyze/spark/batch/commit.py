@@ -117,6 +117,10 @@ class Commits:
         self.last = commit
         self._complete(commit)
 
+    def discard(self) -> None:
+        """Remove what is staged, after a failure before :meth:`commit`."""
+        self._files.remove(STAGING)
+
     def _complete(self, commit: Commit) -> None:
         staged = {listed.name for listed in self._files.files(STAGING)}
         placed: set[str] | None = None

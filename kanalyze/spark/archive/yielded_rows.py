@@ -1,4 +1,4 @@
-"""Where the rows of a bucket go: to whoever asked for them, or into files.
+"""The rows of a bucket, yielded to Spark: where a user wants a DataFrame.
 
 In: rows of all tables, as they are made. Out: Arrow batches for Spark. Must not know: how rows are
 made. A batch has rows of requests, or a control row: a report, a state, rows of other tables.
@@ -6,19 +6,17 @@ made. A batch has rows of requests, or a control row: a report, a state, rows of
 
 from __future__ import annotations
 
-from array import array
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.spark.archive.row_sink import OPEN_CONNECTIONS, numbered
 from kanalyze.spark.archive.shuffle_schema import (
     control_row,
     to_arrow_stream,
     with_control_columns,
 )
-from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.schema import arrow_schema, as_spark
-from kanalyze.tables.cluster.carried import REQUEST_ID
-from kanalyze.tables.columns.block import Ints, RowBlock, columns_of_rows
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
@@ -27,34 +25,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.runtime.table_run import TableRows
-    from kanalyze.spark.archive.table_files import TableFiles
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Column
 
-__all__ = ["FileRows", "RowSink", "YieldedRows"]
+__all__ = ["YieldedRows"]
 
 _PENDING_BYTES: Final = 1 << 20
 """Size at which rows of another table are sent, in one control row."""
-
-
-class RowSink(Protocol):
-    """What takes the rows of one bucket; every method yields what Spark is to get."""
-
-    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
-        """Return a control row."""
-
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
-        """Take rows of all tables."""
-
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Take the rows of connections that continue in later captures, after all others."""
 
 
 class YieldedRows:
     """Yields all rows."""
 
     def __init__(
-        self, columns: Sequence[Column], others: Collection[str], bucket: int, *, numbered: bool
+        self,
+        columns: Sequence[Column],
+        others: Collection[str],
+        bucket: int,
+        *,
+        has_numbers: bool,
     ) -> None:
         """Make it.
 
@@ -62,10 +51,10 @@ class YieldedRows:
             columns: those of requests.
             others: the other tables to yield.
             bucket: the bucket's number.
-            numbered: whether requests have their numbers.
+            has_numbers: whether requests have their numbers.
         """
         self._columns = columns
-        self._numbered = numbered
+        self._has_numbers = has_numbers
         self._maker = BatchMaker(columns)
         self._schema = arrow_schema(columns)
         self._bucket = bucket
@@ -79,7 +68,7 @@ class YieldedRows:
     def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
         """Yield requests, and what there is enough of in other tables."""
         for block in rows.requests:
-            selected = _numbered(block, rows.first_id) if self._numbered else block
+            selected = numbered(block, rows.first_id) if self._has_numbers else block
             for batch in as_spark(self._maker.of_block(selected), self._columns):
                 yield with_control_columns(batch)
         for name, block in rows.blocks():
@@ -104,37 +93,3 @@ class YieldedRows:
     def _sent(self, name: str) -> pa.RecordBatch:
         batches, self._pending[name] = self._pending[name], []
         return self.control(name, to_arrow_stream(batches))
-
-
-class FileRows:
-    """Writes all rows to files; requests have their numbers."""
-
-    def __init__(self, files: TableFiles, bucket: int) -> None:
-        """``files`` takes the rows of one bucket after the other."""
-        self._files = files
-        self._bucket = bucket
-
-    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
-        """Return a control row."""
-        return control_row(arrow_schema(()), kind, self._bucket, data)
-
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
-        """Write rows; nothing is yielded."""
-        for name, block in rows.blocks():
-            if name == "requests":
-                self._files.add(name, _numbered(block, rows.first_id))
-            else:
-                self._files.add(name, block)
-        yield from ()
-
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Write these rows; nothing is yielded."""
-        columns = columns_of_rows(rows, TABLES["connections"].columns)
-        self._files.add(OPEN_CONNECTIONS, RowBlock(len(rows), columns))
-        yield from ()
-
-
-def _numbered(block: RowBlock, first_id: int) -> RowBlock:
-    """Return requests with their numbers."""
-    numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
-    return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})

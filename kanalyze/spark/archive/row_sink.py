@@ -1,0 +1,74 @@
+"""Where the rows of a bucket go: the interface of what takes them, and what writes them to files.
+
+In: rows of all tables, as they are made. Out: control rows: reports, states. Must not know: how
+rows are made, nor Spark.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from kanalyze.spark.archive.shuffle_schema import control_row
+from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
+from kanalyze.tables.cluster.carried import REQUEST_ID
+from kanalyze.tables.columns.block import Ints, RowBlock, columns_of_rows
+from kanalyze.tables.registry import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kanalyze.runtime.table_run import TableRows
+    from kanalyze.spark.archive.table_files import TableFiles
+    from kanalyze.tables.connections import ConnectionRow
+
+__all__ = ["OPEN_CONNECTIONS", "FileRows", "RowSink", "numbered"]
+
+
+class RowSink(Protocol):
+    """What takes the rows of one bucket; every method yields what Spark is to get."""
+
+    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Take rows of all tables."""
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Take the rows of connections that continue in later captures, after all others."""
+
+
+class FileRows:
+    """Writes all rows to files; requests have their numbers."""
+
+    def __init__(self, files: TableFiles, bucket: int) -> None:
+        """``files`` takes the rows of one bucket after the other."""
+        self._files = files
+        self._bucket = bucket
+
+    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
+        """Return a control row."""
+        return control_row(pa.schema([]), kind, self._bucket, data)
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Write rows; nothing is yielded."""
+        for name, block in rows.blocks():
+            if name == "requests":
+                self._files.add(name, numbered(block, rows.first_id))
+            else:
+                self._files.add(name, block)
+        yield from ()
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Write these rows; nothing is yielded."""
+        columns = columns_of_rows(rows, TABLES["connections"].columns)
+        self._files.add(OPEN_CONNECTIONS, RowBlock(len(rows), columns))
+        yield from ()
+
+
+def numbered(block: RowBlock, first_id: int) -> RowBlock:
+    """Return requests with their numbers."""
+    numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
+    return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})

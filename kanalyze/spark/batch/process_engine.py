@@ -1,0 +1,368 @@
+"""Runs the tasks of a batch on this machine, without Spark: the same tasks, in a few processes.
+
+In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run
+this is, nor what a task does.
+
+What Spark shuffles lies in files of a temporary folder here: a task that reads captures writes its
+blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks from all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kanalyze.capture.io.urls import is_url
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import CaptureError, KanalyzeError
+from kanalyze.queries.scratch import ScratchFolder
+from kanalyze.spark.archive.packet_anomalies import write_anomalies
+from kanalyze.spark.archive.planning import (
+    ReadSummary,
+    RebuildSummary,
+    splits_to_reread,
+    without_splits,
+)
+from kanalyze.spark.archive.shuffle_schema import (
+    ANOMALY_BUCKET,
+    FIRST_KEY_NS,
+    REPORT_BUCKET,
+    ShuffleRow,
+    load_report,
+    read_shuffle_rows,
+    shuffle_batch,
+)
+from kanalyze.spark.archive.table_files import TableFiles
+from kanalyze.spark.archive.tasks import read_splits, rebuild, with_keys
+from kanalyze.spark.batch.engine import StagedFile
+from kanalyze.spark.reporting import report_on_files
+from kanalyze.spark.shared_folder import SharedFolder
+from kanalyze.tables.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kanalyze.capture.splits import Split
+    from kanalyze.spark.archive.shuffle_schema import CaptureReport
+    from kanalyze.spark.archive.table_files import WrittenFile
+    from kanalyze.spark.archive.tasks import Job
+    from kanalyze.spark.batch.commit import Folder
+    from kanalyze.spark.batch.engine import SavedConnections, TableFolders
+    from kanalyze.spark.reporting import ReportOptions
+    from kanalyze.tables.anomalies import AnomalyRow
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["ProcessEngine"]
+
+_Result = TypeVar("_Result")
+_PRELOADED: Final = [__name__]
+_TASKS_A_PROCESS: Final = 2
+_STATES_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
+_STATE_ROW_GROUP: Final = 1
+"""A state may have hundreds of MB: one at a time is enough."""
+
+
+class _Block(NamedTuple):
+    """A block in a file; sorted as tuples, blocks of a bucket are in order."""
+
+    bucket: int
+    first_key_ns: int
+    file_time_ns: int
+    capture: str
+    part: int
+    first_packet: int
+    path: str
+    offset: int
+    length: int
+
+    def row(self) -> ShuffleRow:
+        """Return the block with its data."""
+        with Path(self.path).open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), self.length, self.offset)
+        return ShuffleRow(*self[:6], data)
+
+
+class _Read(NamedTuple):
+    """What a task that read captures leaves."""
+
+    blocks: list[_Block]
+    reports: list[CaptureReport]
+
+
+class _Rebuilt(NamedTuple):
+    """What a task that rebuilt buckets leaves."""
+
+    reports: list[Any]
+    files: list[WrittenFile]
+    states: list[_Block]
+
+
+class ProcessEngine:
+    """An :class:`~kanalyze.spark.batch.engine.Engine` of processes; with one core, of none."""
+
+    def __init__(self, cores: int) -> None:
+        """Use ``cores`` processes at a time, at least one."""
+        self.cores = cores
+        self._done = self._tasks = 0
+
+    def tasks_done(self) -> tuple[int, int] | None:
+        """Return how many tasks of the present phase are done, and how many there are."""
+        return (self._done, self._tasks) if self._tasks else None
+
+    def folder(self, location: str) -> SharedFolder:
+        """Open a folder with pyarrow; raises UsageError."""
+        return SharedFolder(location)
+
+    def task_location(self, out: Folder, name: str) -> str:
+        """Return where tasks write files for a folder."""
+        location = out.url if is_url(out.url) else out.url.removeprefix("file:")
+        return f"{location}/{name}".rstrip("/")
+
+    @contextmanager
+    def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_ScratchCaptures]:
+        """Read captures; what tasks found is in temporary files while the block runs."""
+        scratch = ScratchFolder()
+        try:
+            yield _ScratchCaptures(self, scratch.path, job, tasks)
+        finally:
+            scratch.close()
+
+    def report(
+        self,
+        tables: TableFolders,
+        quality: CaptureQuality,
+        conditions: Mapping[str, Any],
+        options: ReportOptions,
+    ) -> dict[str, Any]:
+        """Return the report on tables, by DuckDB."""
+        folder = SharedFolder(self.task_location(tables.out, ""))
+        return report_on_files(folder, tables.files, quality, conditions, options)
+
+    def run(
+        self, task: Callable[..., _Result], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[_Result]:
+        """Run a task for each of the arguments, and return the results in their order.
+
+        Raises:
+            KanalyzeError: an error of a task; or the process of one died.
+        """
+        self._done, self._tasks = 0, len(arguments)
+        if min(self.cores, len(arguments)) <= 1:
+            return list(map(self._counted, itertools.starmap(task, arguments)))
+        context = get_context("forkserver")
+        context.set_forkserver_preload(_PRELOADED)
+        with ProcessPoolExecutor(min(self.cores, len(arguments)), context) as pool:
+            futures = [pool.submit(task, *each) for each in arguments]
+            try:
+                for future in as_completed(futures):
+                    self._counted(future.result())
+            except BrokenProcessPool:
+                raise KanalyzeError("a process of the batch died") from None
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+            return [future.result() for future in futures]
+
+    def _counted(self, result: _Result) -> _Result:
+        self._done += 1
+        return result
+
+
+class _ScratchCaptures:
+    """Captures that were read, in temporary files."""
+
+    def __init__(
+        self, engine: ProcessEngine, folder: Path, job: Job, tasks: Sequence[Sequence[Split]]
+    ) -> None:
+        """Read them; raises CaptureError as :func:`.archive.read_captures`."""
+        self._engine = engine
+        self._folder = folder
+        self._job = job
+        parts = itertools.count()
+        groups = [[(next(parts), split) for split in task] for task in tasks]
+        reports, blocks = self._read(groups)
+        # A part that began within a packet is read once more, from the packet's beginning.
+        while again := splits_to_reread(reports):
+            more, more_blocks = self._read([[(next(parts), split)] for split in again])
+            reports = [*without_splits(reports, again), *more]
+            blocks += more_blocks
+        unreadable = [report.unreadable for report in reports if report.unreadable is not None]
+        if unreadable and not job.plan.options.leave_out_unreadable:
+            raise CaptureError(unreadable[0])
+        self._blocks = blocks
+        self.read_summary = ReadSummary(reports, job.buckets)
+
+    def _read(
+        self, groups: Sequence[Sequence[tuple[int, Split]]]
+    ) -> tuple[list[CaptureReport], list[_Block]]:
+        found = self._engine.run(
+            _read_task,
+            [(self._job, group, str(self._folder / f"blocks-{group[0][0]}")) for group in groups],
+        )
+        return (
+            [report for read in found for report in read.reports],
+            [block for read in found for block in read.blocks],
+        )
+
+    @contextmanager
+    def rebuilt(self, job: Job, before: SavedConnections | None) -> Iterator[_ScratchRows]:
+        """Rebuild all connections; their rows are in staged files."""
+        names = {**self.read_summary.topic_names, **(before.names if before else {})}
+        states = [] if before is None else self._states(before.states_url)
+        by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
+        blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
+        for block in [*blocks_and_rows, *self.read_summary.reassembled]:
+            if block.bucket >= 0:
+                by_bucket.setdefault(block.bucket, []).append(block)
+        for blocks in by_bucket.values():
+            blocks.sort(key=attrgetter(*ShuffleRow._fields[:6]))
+        job = with_keys(job, self.read_summary.keyed)
+        while True:
+            rebuilt = self._rebuild(job, names, by_bucket)
+            summary = RebuildSummary([report for each in rebuilt for report in each.reports])
+            missing = summary.missing_names(names)
+            if not missing:
+                break
+            names.update(missing)
+        anomalies = [block for block in self._blocks if block.bucket == ANOMALY_BUCKET]
+        yield _ScratchRows(job, self.read_summary, summary, rebuilt, anomalies)
+
+    def _rebuild(
+        self,
+        job: Job,
+        names: Mapping[bytes, str],
+        by_bucket: Mapping[int, Sequence[_Block | ShuffleRow]],
+    ) -> list[_Rebuilt]:
+        # Few tasks make few files; more than processes, as buckets are of different sizes.
+        count = _TASKS_A_PROCESS * self._engine.cores
+        groups = [sorted(by_bucket)[first::count] for first in range(count)]
+        before = self.read_summary.packets_before
+        return self._engine.run(
+            _rebuild_task,
+            [
+                (job, before, names, [by_bucket[bucket] for bucket in group], str(self._folder))
+                for group in groups
+                if group
+            ],
+        )
+
+    def _states(self, url: str) -> list[_Block]:
+        """Copy saved states to a temporary file."""
+        folder = SharedFolder(url if is_url(url) else url.removeprefix("file:"))
+        path = self._folder / "states"
+        states = []
+        with path.open("ab") as target:
+            for name in folder.names(""):
+                if not name.endswith(".parquet"):
+                    continue
+                with folder.open_file(name) as file:
+                    for batch in pq.ParquetFile(file).iter_batches(batch_size=1):
+                        for bucket, data in zip(*batch.columns, strict=True):
+                            state = data.as_buffer()
+                            block = (int(bucket.as_py()), FIRST_KEY_NS, 0, "", -1, 0)
+                            states.append(_Block(*block, str(path), target.tell(), state.size))
+                            target.write(state)
+        return states
+
+
+class _ScratchRows:
+    """The rows of an archive, in staged files."""
+
+    def __init__(
+        self,
+        job: Job,
+        read: ReadSummary,
+        summary: RebuildSummary,
+        rebuilt: Sequence[_Rebuilt],
+        anomalies: Sequence[_Block],
+    ) -> None:
+        self.summary = summary
+        self._job = job
+        self._read = read
+        self._rebuilt = rebuilt
+        self._anomalies = anomalies
+
+    def stage(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:  # noqa: ARG002 - as in Engine
+        assert self._job.staging is not None, "tasks write rows"
+        files = TableFiles(self._job.staging)
+        rows = [*self._read.anomaly_rows, *more]
+        files.add("anomalies", RowBlock(len(rows), columns_of_rows(rows, ANOMALY_COLUMNS)))
+        batches = (
+            shuffle_batch([block.row()]).select(["capture", "part", "data"])
+            for block in self._anomalies
+        )
+        row_filter, before = self._job.plan.row_filter, self._read.packets_before
+        written = files.finish()
+        for control in write_anomalies(before, row_filter, self._job.staging, batches):
+            written += load_report(control.column("_data")[0].as_py())
+        written += [file for each in self._rebuilt for file in each.files]
+        return [StagedFile(file.table, file.name) for file in written]
+
+    def write_states(self, url: str) -> None:
+        folder = SharedFolder(url if is_url(url) else url.removeprefix("file:"))
+        with (
+            folder.new_file("part-00000.parquet") as file,
+            pq.ParquetWriter(file, _STATES_SCHEMA) as writer,
+        ):
+            for each in self._rebuilt:
+                for state in each.states:
+                    columns = [pa.array([state.bucket], pa.int32()), pa.array([state.row().data])]
+                    writer.write_batch(pa.record_batch(columns, schema=_STATES_SCHEMA))
+
+
+# -- tasks, each in a process ---------------------------------------------------------------------
+
+
+def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read:
+    """Read captures; write blocks to a new file."""
+    found = _Read([], [])
+    with Path(path).open("xb") as file:
+        for row in read_shuffle_rows(read_splits(job, parts)):
+            if row.bucket == REPORT_BUCKET:
+                found.reports.append(load_report(bytes(row.data)))
+            else:
+                place = (path, file.tell(), len(row.data))
+                found.blocks.append(_Block(*row[:6], *place))
+                file.write(row.data)
+    return found
+
+
+def _rebuild_task(
+    job: Job,
+    before: Mapping[tuple[str, int], int],
+    names: Mapping[bytes, str],
+    buckets: Sequence[Sequence[_Block | ShuffleRow]],
+    folder: str,
+) -> _Rebuilt:
+    """Rebuild buckets; write rows to staged files, and states to a new file."""
+    rebuilt = _Rebuilt([], [], [])
+    path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
+    with path.open("wb") as states:
+        for batch in rebuild(job, before, names, _batches(buckets)):
+            kind, bucket, data = (batch.column(name)[0].as_py() for name in batch.schema.names)
+            if kind == "report":
+                rebuilt.reports.append(load_report(data))
+            elif kind == "files":
+                rebuilt.files.extend(load_report(data))
+            else:
+                place = (str(path), states.tell(), len(data))
+                rebuilt.states.append(_Block(bucket, FIRST_KEY_NS, 0, "", -1, 0, *place))
+                states.write(data)
+    return rebuilt
+
+
+def _batches(buckets: Iterable[Iterable[_Block | ShuffleRow]]) -> Iterator[pa.RecordBatch]:
+    for blocks in buckets:
+        for block in blocks:
+            yield shuffle_batch([block.row() if isinstance(block, _Block) else block])
