@@ -7,7 +7,7 @@ A topic's name is valid in the whole archive, and messages since KIP-516 have id
 that rebuilds a connection must know names from other connections; if they were found only then, all
 connections would be rebuilt a second time. Here a request counts if it is the first of its segment,
 and its response if its segments follow one another. What is overlooked takes that second time; what
-is found was decoded as a whole response.
+is found was decoded to the end of the response.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
+from kanalyze.model.anomalies import AnomalyKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,7 +164,9 @@ class TopicNameScan:
     def _read(self, awaited: _AwaitedResponse) -> None:
         data = bytes(awaited.data[: awaited.total_bytes])
         decoded = self._reader.message(data, _METADATA, awaited.api_version, "response")
-        values = decoded.values if decoded.problem is None else None
+        # As for rows, bytes after a message do not spoil it: some brokers write a field too much.
+        is_whole = decoded.problem is None or decoded.problem.kind is AnomalyKind.TRAILING_BYTES
+        values = decoded.values if is_whole else None
         for topic in () if values is None else values["topics"] or ():
             if topic["name"] and topic["topicId"] != _NO_ID:
                 self.names[topic["topicId"]] = topic["name"]
