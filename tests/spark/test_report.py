@@ -13,7 +13,9 @@ from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.page import cube_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import report as spark_report
-from kanalyze.spark.report import ReportOptions, report_on
+from kanalyze.spark import reporting
+from kanalyze.spark.report import report_on
+from kanalyze.spark.reporting import ReportOptions
 from kanalyze.spark.tables import SparkTables
 from tests.support.captures import NAMES, path
 from tests.support.findings import kinds_of
@@ -89,7 +91,7 @@ def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.M
         assert isinstance(engine, SparkTables)
         return {"findings": findings_of(engine, kinds)}
 
-    monkeypatch.setattr(spark_report, "report_with_findings", findings_alone)
+    monkeypatch.setattr(reporting, "report_with_findings", findings_alone)
     kinds = kinds_of("too_large")
     with opened_tables(Analysis([str(path(BY_DEFAULT))]), asked_of(kinds)) as opened:
         database, quality, _ = opened

@@ -69,8 +69,12 @@ _Result = TypeVar("_Result")
 _PRELOADED: Final = [__name__]
 _TASKS_A_PROCESS: Final = 2
 _STATES_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-_STATE_ROW_GROUP: Final = 1
-"""A state may have hundreds of MB: one at a time is enough."""
+_BLOBS: Final[dict[str, Any]] = {
+    "use_dictionary": False,
+    "write_statistics": False,
+    "compression": "none",
+}
+"""States are compressed, may have hundreds of MB each, and are never compared."""
 
 
 class _Block(NamedTuple):
@@ -313,7 +317,7 @@ class _ScratchRows:
         folder = SharedFolder(url if is_url(url) else url.removeprefix("file:"))
         with (
             folder.new_file("part-00000.parquet") as file,
-            pq.ParquetWriter(file, _STATES_SCHEMA) as writer,
+            pq.ParquetWriter(file, _STATES_SCHEMA, **_BLOBS) as writer,
         ):
             for each in self._rebuilt:
                 for state in each.states:

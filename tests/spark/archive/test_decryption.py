@@ -15,6 +15,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.state import _opened
 from kanalyze.spark.archive.archive import ArchiveSegments
 from kanalyze.spark.archive.shuffle_schema import unpack_state
+from kanalyze.spark.archive.tasks import with_keys
 from kanalyze.tables.registry import TABLES
 from tests.support import tls_captures
 from tests.support.archives import a_job, read_all, rebuilt
@@ -206,7 +207,7 @@ def test_secrets_inside_of_a_capture_open_what_is_in_others(name: str, tmp_path:
     sent, reports = read_all(job, files)
     assert [report.keyed.blocks for report in reports if report.keyed is not None] == [1]
     summary = ArchiveSegments(None, job, [], reports)  # type: ignore[arg-type]
-    keyed = summary.with_keys(job)
+    keyed = with_keys(job, summary.read_summary.keyed)
     found = rebuilt(keyed, files)
     assert counted(found.rows) == of_one_process(files)[0]["requests"]
     assert len(found.rows) == len(tls_captures.read_by_tshark(name))

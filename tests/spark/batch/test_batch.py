@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,25 +17,21 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
-from kanalyze.spark import report as spark_report
 from kanalyze.spark.batch.commit import RECORD, STAGING
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.cluster.carried import CARRIED_NAMES
 from kanalyze.tables.row import COLUMNS
 from tests.support.captures import NAMES, path
 from tests.support.cut_captures import cut, packets_of, write_pcap
 from tests.support.packets import ACK, RST, SYN, pcap_file, segment, timed
-from tests.support.spark import settings
 from tests.support.spark_tables import as_on_spark
-from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
-
-pytestmark = pytest.mark.usefixtures("spark")
 
 LONG_AGO_S = 1_000_000_000
 
@@ -52,13 +46,19 @@ class Ran(NamedTuple):
     out: str
 
 
+@pytest.fixture(scope="module")
+def engine() -> list[str]:
+    """Options of the engine; test_batch_on_spark.py has its own."""
+    return ["--engine", "process", "--jobs", "1"]
+
+
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run the command in the session of the tests."""
+def run(engine: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command in this process."""
 
     def run(*arguments: object) -> Ran:
         capsys.readouterr()
-        status = main(["batch", "--buckets", "3", *map(str, arguments)])
+        status = main(["batch", *engine, "--buckets", "3", *map(str, arguments)])
         out, err = capsys.readouterr()
         return Ran(status, err, out)
 
@@ -183,11 +183,11 @@ class Once(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def one_run(spark: object, captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Once:
+def one_run(engine: list[str], captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Once:
     """A run over all captures; what it wrote is not to be changed."""
     out = tmp_path_factory.mktemp("archive") / "out of one run"
     with contextlib.redirect_stderr(io.StringIO()) as err:
-        assert main(["batch", "--buckets", "3", str(captures), "--out", str(out)]) == 0
+        assert main(["batch", *engine, "--buckets", "3", str(captures), "--out", str(out)]) == 0
     return Once(out, err.getvalue())
 
 
@@ -248,18 +248,6 @@ def test_findings_are_those_of_one_process(once, expected):
 def test_captures_that_cannot_be_read_are_told(one_run, captures):
     told = f"kanalyze: left out: 2 captures, such as {captures}/gone.pcap: no such file"
     assert told in one_run.err
-
-
-@pytest.mark.long
-def test_the_report_of_an_archive_that_goes_on_is_the_same_on_spark(
-    run, growing, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(spark_report, "MOST_ROWS_HERE", -1)
-    growing.add(0, 1)
-    assert run(*growing.arguments).status == 0
-    growing.add(2, 3, 4, 5)
-    assert run(*growing.arguments, "--finish").status == 0
-    assert report(growing.out) == Expected(tmp_path, growing.folder.iterdir()).report
 
 
 HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
@@ -329,7 +317,6 @@ def test_nothing_else_is_left(once):
     assert files == {"report.json", RECORD}
 
 
-@pytest.mark.long
 def test_a_large_file_is_read_by_several_tasks(run, tmp_path):
     large = packets_of(path("large"))
     later = [packet._replace(time_ns=packet.time_ns + 3_600 * 10**9) for packet in large]
@@ -350,7 +337,6 @@ def out(once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(once, tmp_path / "out"))
 
 
-@pytest.mark.long
 def test_the_same_again_replaces_what_was_there(run, captures, out):
     before, found = rows(out), report(out)
     ran = run(captures, "--out", out)
@@ -370,7 +356,6 @@ def test_other_captures_are_refused(run, out):
     assert everything(out) == before
 
 
-@pytest.mark.long  # with a checkpoint it is tried below
 def test_other_captures_replace_what_was_there(run, out, tmp_path):
     assert run(path("mock"), "--out", out, "--replace").status == 0
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
@@ -390,10 +375,9 @@ def test_rows_of_somebody_else_are_not_touched(run, out):
     ("operation", "after"),
     [
         ("write_report", 0),
-        # That it is completed is shown by runs that go on, below.
-        pytest.param("move", 1, marks=pytest.mark.long),
-        pytest.param("write_record", 0, marks=pytest.mark.long),
-        pytest.param("mark", 0, marks=pytest.mark.long),
+        ("move", 1),
+        ("write_record", 0),
+        ("mark", 0),
     ],
 )
 def test_a_run_that_is_killed_is_completed_or_forgotten(
@@ -427,7 +411,6 @@ def test_a_run_that_is_killed_is_completed_or_forgotten(
 def kill(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None:
     """Let an operation on files, after some of its kind, be the end."""
     left = [after]
-    write, move = HadoopFolder.write, HadoopFolder.move
 
     def count(kind: str) -> None:
         if kind == operation:
@@ -435,20 +418,29 @@ def kill(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None:
                 raise Killed
             left[0] -= 1
 
-    def counted_write(folder: HadoopFolder, name: str, data: bytes) -> None:
+    for folder_type in (HadoopFolder, SharedFolder):
+        monkeypatch.setattr(folder_type, "write", counted_write(folder_type.write, count))
+        monkeypatch.setattr(folder_type, "move", counted_move(folder_type.move, count))
+
+
+def counted_write(write: Any, count: Callable[[str], None]) -> Any:
+    def counted(folder: object, name: str, data: bytes) -> None:
         if name == RECORD:
             count("mark" if json.loads(data)["is_done"] else "write_record")
         if name.endswith("report.json"):
             count("write_report")
         write(folder, name, data)
 
-    def counted_move(folder: HadoopFolder, old: str, new: str) -> None:
+    return counted
+
+
+def counted_move(move: Any, count: Callable[[str], None]) -> Any:
+    def counted(folder: object, old: str, new: str) -> None:
         if old.startswith(STAGING) and not Path(old).name.startswith("."):
             count("move")
         move(folder, old, new)
 
-    monkeypatch.setattr(HadoopFolder, "write", counted_write)
-    monkeypatch.setattr(HadoopFolder, "move", counted_move)
+    return counted
 
 
 # -- archives that grow ---------------------------------------------------------------------------
@@ -480,7 +472,6 @@ def growing(tmp_path: Path) -> Growing:
     return Growing(files, tmp_path / "folder", tmp_path / "out", tmp_path / "state")
 
 
-@pytest.mark.long
 def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_path):
     """What is no capture is left out for good, what could not be read is read by the next run."""
     (growing.folder / "text.pcap").write_text("this is no capture\n")
@@ -496,7 +487,6 @@ def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_pa
     assert rows(growing.out) == Expected(tmp_path, found).requests
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monkeypatch):
     growing.add(0, 1, 2)
@@ -514,7 +504,7 @@ def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monke
 
 
 @pytest.fixture(scope="module")
-def begun(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Growing:
+def begun(engine: list[str], tmp_path_factory: pytest.TempPathFactory) -> Growing:
     """An archive after its first run; not to be changed."""
     base = tmp_path_factory.mktemp("begun")
     for name in ("aside", "folder"):
@@ -523,7 +513,7 @@ def begun(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Growing:
     settled(files)
     growing = Growing(files, base / "folder", base / "out", base / "state")
     growing.add(0)
-    arguments = [*growing.arguments, "--buckets", 2]
+    arguments = [*engine, *growing.arguments, "--buckets", 2]
     assert main(["batch", *map(str, arguments)]) == 0
     return growing
 
@@ -543,7 +533,7 @@ def go_on(run: Any, archive: Growing, *more: object, upto: int = 2) -> Ran:
 
 
 @pytest.mark.usefixtures("few_findings")
-@pytest.mark.parametrize("is_killed", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("is_killed", [True, False])
 def test_an_archive_that_grows_has_in_the_end_what_one_run_has(
     is_killed, run, archive, tmp_path, monkeypatch
 ):
@@ -623,7 +613,6 @@ def test_changed_files_are_left_out_and_files_that_were_just_written_wait(run, a
         settled([file])
 
 
-@pytest.mark.long
 def test_a_file_may_change_after_the_archive_was_finished(run, growing):
     growing.add(0)
     (growing.folder / "text.pcap").write_text("this is no capture\n")
@@ -706,7 +695,6 @@ def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
     assert report(archive.out) == expected.report
 
 
-@pytest.mark.long
 def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monkeypatch):
     kill(monkeypatch, "write_record", 0)
     with pytest.raises(Killed):
@@ -783,30 +771,8 @@ def test_nothing_but_files_that_are_no_captures(run, tmp_path):
     assert report(tmp_path / "out")["totals"]["rows"] == 0
 
 
-@pytest.mark.long
 def test_filters_that_no_row_passes_hold(run, tmp_path):
     out = tmp_path / "out"
     given = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]
     assert run(path("groups"), "--out", out, *given).status == 0
     assert not rows(out)
-
-
-@pytest.mark.long
-def test_the_command_in_a_process_of_its_own(tmp_path):
-    out = tmp_path / "out of it"
-    conf = [f"{name}={value}" for name, value in settings(tmp_path).items()]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", "from kanalyze.cli.main import run; run()"),
-            *("batch", str(path("mock")), "--out", str(out), "--master", "local[1]"),
-            *("--json", "-"),
-            *(text for setting in conf for text in ("--conf", setting)),
-        ],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=LONG_S,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == report(out)
-    assert rows(out) == Expected(tmp_path, [path("mock")]).requests

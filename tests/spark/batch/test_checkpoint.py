@@ -7,14 +7,12 @@ import pytest
 
 from kanalyze.errors import UsageError
 from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
-from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 def checkpoint(run: int = 1) -> Checkpoint:
@@ -35,15 +33,20 @@ def checkpoint(run: int = 1) -> Checkpoint:
 
 
 @pytest.fixture
-def folder(spark: SparkSession, tmp_path: Path) -> CheckpointFolder:
-    return CheckpointFolder(HadoopFolder(spark, str(tmp_path / "state")))
+def folder(tmp_path: Path) -> CheckpointFolder:
+    return CheckpointFolder(SharedFolder(str(tmp_path / "state")))
 
 
-def test_what_is_left_is_there_again(spark, folder):
+def test_what_is_left_is_there_again(folder, tmp_path):
     left = checkpoint()
-    rows = [(1, bytearray(b"one")), (4, bytearray(b"four"))]
-    states = spark.createDataFrame(rows, "bucket int, data binary")
-    folder.write(left, states)
+
+    def write_states(url: str) -> None:
+        assert url == f"file:{tmp_path}/state/run-000001/states" == folder.states_url(1)
+        states = tmp_path / "state" / "run-000001" / "states"
+        states.mkdir(parents=True)
+        (states / "part.parquet").write_bytes(b"states")
+
+    folder.write(left, write_states)
     found = folder.read(1, "x")
     for name in ("run", "archive", "buckets", "is_finished", "options", "read", "names"):
         assert getattr(found, name) == getattr(left, name)
@@ -51,7 +54,9 @@ def test_what_is_left_is_there_again(spark, folder):
     assert found.whole_quality.kafka_connections == (
         left.quality.kafka_connections + left.open_quality.kafka_connections
     )
-    assert sorted(map(tuple, folder.states(spark, 1).collect())) == [(1, b"one"), (4, b"four")]
+    (tmp_path / "state" / "run-000001" / "states" / "more.parquet").write_bytes(b"")
+    with pytest.raises(UsageError, match="run-000001/states is damaged"):
+        folder.read(1, "x")
 
 
 def test_adding_up_changes_nothing():
@@ -81,7 +86,6 @@ def test_what_is_damaged_is_told_in_one_line(folder, tmp_path):
     folder.write(checkpoint(), None)
     file = tmp_path / "state" / "run-000001" / "checkpoint"
     whole = file.read_bytes()
-    file.with_name(".checkpoint.crc").unlink()
     draw = random.Random(2)
     for _ in range(10):
         at = draw.randrange(len(whole))

@@ -5,7 +5,7 @@ import pyarrow as pa
 from kanalyze.api.filters import make_filter
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.spark.archive.anomaly_table import _of_packets
+from kanalyze.spark.archive.packet_anomalies import anomalies_of_packets
 from kanalyze.spark.archive.shuffle_schema import to_arrow_stream
 from kanalyze.spark.schema import arrow_schema
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow, anomaly_row
@@ -34,7 +34,7 @@ def test_packets_have_their_numbers_in_the_capture_and_parts_that_do_not_count_a
     batch = sent(("a.pcap", 0, [row(1, 5), row(None, None)]), ("a.pcap", 1, [row(3, 6)]))
     more = sent(("a.pcap", 2, [row(3, 7)]), ("b.pcap", 3, [row(4, 8)]))
     before = {("a.pcap", 0): 0, ("a.pcap", 2): 100, ("b.pcap", 3): 0}
-    given = list(_of_packets(before, make_filter(None), [batch, more]))
+    given = list(anomalies_of_packets(before, make_filter(None), [batch, more]))
     assert all(rows.schema == arrow_schema(ANOMALY_COLUMNS) for rows in given)
     packets = [packet for rows in given for packet in rows.column("packet").to_pylist()]
     assert packets == [1, None, 103, 4]
@@ -43,5 +43,5 @@ def test_packets_have_their_numbers_in_the_capture_and_parts_that_do_not_count_a
 def test_a_filter_holds_for_them():
     batch = sent(("a.pcap", 0, [row(1, 5 * 10**9), row(2, 9 * 10**9)]))
     wanted = make_filter(None, since="7")
-    (rows,) = _of_packets({("a.pcap", 0): 0}, wanted, [batch])
+    (rows,) = anomalies_of_packets({("a.pcap", 0): 0}, wanted, [batch])
     assert rows.column("packet").to_pylist() == [2]
