@@ -43,14 +43,32 @@ def test_what_is_removed_is_gone_and_may_be_gone_already(tmp_path: Path) -> None
 @pytest.mark.parametrize("location", ["nosuchscheme://user:secret@host/folder", "file:///\0"])
 def test_a_folder_that_nothing_opens_is_said_in_a_line(location: str) -> None:
     with pytest.raises(UsageError, match="option stateLocation") as caught:
-        SharedFolder(location).read("x")
+        SharedFolder(location, "option stateLocation: ").read("x")
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
 def test_so_is_one_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    folder = SharedFolder(str(tmp_path / "file"))
+    folder = SharedFolder(str(tmp_path / "file"), "option stateLocation: ")
     with pytest.raises(UsageError, match="option stateLocation") as caught:
         folder.write("states/1", b"")
     assert "\n" not in str(caught.value)
+
+
+def test_files_are_listed_moved_and_removed(tmp_path: Path) -> None:
+    folder = SharedFolder(str(tmp_path))
+    assert folder.files("none") == []
+    with folder.new_file("rows/day=1/a") as file:
+        file.write(b"rows")
+    folder.write("rows/b", b"x")
+    assert folder.files("rows") == [("rows/b", 1), ("rows/day=1/a", 4)]
+    folder.move("rows/day=1/a", "rows/b")
+    assert folder.read("rows/b") == b"rows"
+    with folder.open_file("rows/b") as file:
+        assert file.read() == b"rows"
+    folder.remove("rows/b")
+    folder.remove("rows/b")
+    assert folder.files("") == []
+    with pytest.raises(UsageError, match="none"):
+        folder.open_file("rows/none")

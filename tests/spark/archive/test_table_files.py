@@ -1,0 +1,108 @@
+"""The files that a task writes, each row in one of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from kanalyze.spark.archive.row_sink import numbered
+from kanalyze.spark.archive.table_files import TableFiles, columns_of, hour_folder
+from kanalyze.tables.columns.block import RowBlock
+from tests.support.rows import row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.spark.archive.table_files import WrittenFile
+
+HOUR_NS = 3_600 * 10**9
+BEGAN_NS = 490_000 * HOUR_NS  # 2025-11-24T16:00
+
+
+def block(*hours: int | None, first_id: int = 1) -> RowBlock:
+    """Requests that began in hours, counted from a certain one; None: an orphan response's."""
+    rows = [
+        row(
+            request_start_ns=None if hour is None else BEGAN_NS + hour * HOUR_NS + 7,
+            response_start_ns=BEGAN_NS + (hour or 0) * HOUR_NS + HOUR_NS - 1,
+            client_id=f"c{number}",
+        )
+        for number, hour in enumerate(hours)
+    ]
+    return numbered(RowBlock.of_rows(rows), first_id)
+
+
+def ids_in(folder: Path, files: list[WrittenFile]) -> dict[str, list[int]]:
+    """The numbers of requests by folder of the files."""
+    found: dict[str, list[int]] = {}
+    for file in files:
+        table = pq.ParquetFile(folder / file.name).read()
+        assert table.num_rows == file.rows
+        assert (folder / file.name).stat().st_size == file.total_bytes
+        name = file.name.rpartition("/")[0]
+        found.setdefault(name, []).extend(table["request_id"].to_pylist())
+    return found
+
+
+def test_requests_are_in_the_folder_of_the_hour_they_began_in(tmp_path: Path) -> None:
+    files = TableFiles(str(tmp_path))
+    files.add("requests", block(0, 2, 0, None))
+    files.add("requests", block(2, first_id=5))
+    found = ids_in(tmp_path, files.finish())
+    assert {name: sorted(ids) for name, ids in found.items()} == {
+        "requests/day=2025-11-24/hour=16": [1, 3, 4],
+        "requests/day=2025-11-24/hour=18": [2, 5],
+    }
+
+
+def test_a_file_has_the_columns_of_its_table(tmp_path: Path) -> None:
+    files = TableFiles(str(tmp_path))
+    files.add("requests", block(0))
+    (file,) = files.finish()
+    names = [column.name for column in columns_of("requests")]
+    assert names[0] == "request_id"
+    assert pq.ParquetFile(tmp_path / file.name).schema_arrow.names == names
+
+
+@pytest.mark.parametrize("hours", [9, 30])
+def test_no_row_is_lost_in_more_hours_than_files_are_open(hours: int, tmp_path: Path) -> None:
+    files = TableFiles(str(tmp_path))
+    for turn in range(3):
+        files.add("requests", block(*range(hours), first_id=turn * hours + 1))
+    found = ids_in(tmp_path, files.finish())
+    assert len(found) == hours
+    assert Counter(number for ids in found.values() for number in ids) == Counter(
+        range(1, 3 * hours + 1)
+    )
+
+
+def test_two_attempts_write_different_files(tmp_path: Path) -> None:
+    written = []
+    for _ in range(2):
+        files = TableFiles(str(tmp_path))
+        files.add("requests", block(0, 1))
+        written += [file.name for file in files.finish()]
+    assert len(set(written)) == 4
+
+
+def test_no_rows_make_no_file(tmp_path: Path) -> None:
+    files = TableFiles(str(tmp_path / "none"))
+    files.add("requests", RowBlock.of_rows([]))
+    assert files.finish() == []
+    assert not (tmp_path / "none").exists()
+
+
+def test_after_a_failure_no_file_is_named(tmp_path: Path) -> None:
+    files = TableFiles(str(tmp_path))
+    files.add("requests", block(0))
+    files.abort()
+    assert files.finish() == []
+
+
+def test_an_hour_is_one_of_utc() -> None:
+    assert hour_folder(0) == "day=1970-01-01/hour=00"
+    assert hour_folder(-1) == "day=1969-12-31/hour=23"
+    assert hour_folder(24 * 365 + 5) == "day=1971-01-01/hour=05"

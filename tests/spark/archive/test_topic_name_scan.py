@@ -1,0 +1,93 @@
+"""Names of topics are found in the Metadata responses of real clients, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.net.headers import HeaderReader
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spark.archive.packed_segments import as_arrays, select_rows
+from kanalyze.spark.archive.topic_name_scan import TopicNameScan
+from tests.support.captures import NAMES, often, path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kanalyze.net.segment_columns import SegmentColumns
+
+WITH_NAMES = ("basics", "cluster", "groups", "large", "mock")
+
+
+def segments_of(name: str) -> list[SegmentColumns]:
+    stores = Stores()
+    captures = MergedCaptures(find_inputs([str(path(name))], stores), stores=stores)
+    reader = HeaderReader(LayerStats(every_anomaly=True))
+    return [as_arrays(reader.read(batch)) for batch in captures.batches()]
+
+
+def names_in(batches: Iterable[SegmentColumns]) -> dict[bytes, str]:
+    catalog = Catalog()
+    scan = TopicNameScan(catalog, Decoders(catalog))
+    for batch in batches:
+        scan.feed(batch)
+    return scan.names
+
+
+def known_names(name: str) -> dict[bytes, str]:
+    """The names that the analysis learns of whatever message."""
+    run = Analysis([str(path(name))])
+    for _ in run.batches():
+        pass
+    return run.names.known
+
+
+@pytest.mark.parametrize("name", often(NAMES, WITH_NAMES))
+def test_what_is_found_is_what_the_analysis_knows(name: str) -> None:
+    found, known = names_in(segments_of(name)), known_names(name)
+    assert found.items() <= known.items()
+    assert found or name not in WITH_NAMES
+
+
+def test_a_response_may_come_in_several_batches() -> None:
+    (batch,) = segments_of("large")
+    one_by_one = [select_rows(batch, np.array([row])) for row in range(len(batch))]
+    assert names_in(one_by_one) == names_in([batch]) != {}
+
+
+def test_a_response_with_a_hole_has_no_names() -> None:
+    """Metadata comes in segments of 500 bytes here, of which the second is missing."""
+    (batch,) = segments_of("basics")
+    (first,) = first_response(batch)
+    assert names_in([pieces(batch, first, kept=(0, 1, 2))]) != {}
+    assert names_in([pieces(batch, first, kept=(0, 2))]) == {}
+
+
+def first_response(batch: SegmentColumns) -> list[int]:
+    """The first segment after which a name is known."""
+    for row in range(len(batch)):
+        if names_in([select_rows(batch, np.arange(row + 1))]):
+            return [row]
+    return []
+
+
+def pieces(batch: SegmentColumns, row: int, kept: tuple[int, ...]) -> SegmentColumns:
+    """All up to a segment, which is sent as three."""
+    third = int(batch.captured_bytes[row]) // 3
+    ends = [third, 2 * third, int(batch.captured_bytes[row])]
+    begins = [0, *ends[:-1]]
+    rows = np.array([*range(row), *(row for _ in kept)])
+    made = select_rows(batch, rows)
+    for place, piece in enumerate(kept, start=row):
+        made.payload_start[place] += begins[piece]
+        made.sequence[place] += begins[piece]
+        made.captured_bytes[place] = made.payload_bytes[place] = ends[piece] - begins[piece]
+    return made

@@ -1,0 +1,110 @@
+"""What the engine of processes does of its own; what a batch is, is tested in test_batch.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kanalyze
+from kanalyze.cli.main import main
+from kanalyze.errors import KanalyzeError
+from kanalyze.spark.archive.topic_name_scan import TopicNameScan
+from kanalyze.spark.batch import process_engine
+from kanalyze.spark.batch.process_engine import ProcessEngine
+from tests.spark.batch.test_batch import counted, report, rows
+from tests.support.captures import path
+from tests.support.cut_captures import cut
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("few_findings")
+
+
+def batch(*arguments: object) -> int:
+    return main(["batch", "--engine", "process", *map(str, arguments)])
+
+
+def test_several_processes_make_the_same_tables(tmp_path: Path) -> None:
+    files = cut(path("groups"), tmp_path, 5)
+    for jobs in (1, 3):
+        out = tmp_path / f"out-{jobs}"
+        assert batch("--jobs", jobs, "--buckets", 7, *files, "--out", out) == 0
+    one, many = tmp_path / "out-1", tmp_path / "out-3"
+    for table in ("requests", "connections", "groups", "metadata", "anomalies"):
+        assert rows(one, table) == rows(many, table)
+    assert rows(one) == counted(kanalyze.requests(*map(str, files)).to_arrow())
+    assert report(one) == report(many)
+
+
+def test_names_that_only_another_bucket_has_take_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where they are not in a Metadata response, or that is encrypted."""
+    rebuilt = []
+    rebuild = process_engine._rebuild_task
+
+    def counting(*arguments: Any) -> Any:
+        rebuilt.append(arguments)
+        return rebuild(*arguments)
+
+    monkeypatch.setattr(process_engine, "_rebuild_task", counting)
+    arguments = ["--jobs", 1, "--buckets", 4, path("cluster")]
+    assert batch(*arguments, "--out", tmp_path / "found") == 0
+    once = len(rebuilt)
+    monkeypatch.setattr(TopicNameScan, "feed", lambda *_: None)
+    assert batch(*arguments, "--out", tmp_path / "late") == 0
+    assert len(rebuilt) == 3 * once
+    assert rows(tmp_path / "late") == rows(tmp_path / "found")
+    assert report(tmp_path / "late") == report(tmp_path / "found")
+
+
+def test_a_process_that_dies_is_one_line() -> None:
+    with pytest.raises(KanalyzeError, match="a process of the batch died"):
+        ProcessEngine(2).run(os.kill, [(0, signal.SIGCONT), (_own_pid(), signal.SIGKILL)])
+
+
+class _own_pid:  # noqa: N801 - a value that is made anew where it is used
+    """The number of the process that loads it from a pickle."""
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return os.getpid, ()
+
+
+def test_an_error_of_a_task_ends_the_batch(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        ProcessEngine(2).run(os.stat, [(tmp_path,), (tmp_path / "none",)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--engine", "process", "--master", "local[2]"], "--master and --conf are for Spark"),
+        (["--engine", "process", "--conf", "a=b"], "--master and --conf are for Spark"),
+        (["--jobs", "2"], "--jobs needs --engine process"),
+    ],
+)
+def test_options_of_the_other_engine_are_one_line(
+    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["batch", str(path("mock")), "--out", str(tmp_path / "out"), *arguments]
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_query_that_fails_is_told_before_captures_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.sql").write_text(
+        "-- Wrong.\n--\n-- severity: 1\n-- sure: yes\n-- why: x\n-- repair: x\n"
+        "SELECT nosuchcolumn AS what, 1 AS weight FROM requests\n"
+    )
+    out = tmp_path / "out"
+    words = (path("mock"), "--out", out, "--queries", tmp_path)
+    assert batch(*words) == 2
+    assert "nosuchcolumn" in capsys.readouterr().err
+    assert not out.exists()
