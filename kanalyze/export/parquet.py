@@ -51,6 +51,8 @@ class ParquetRows:
             use_dictionary=_repeating(columns),
             store_schema=False,
         )
+        self._pending: list[Any] = []
+        self._pending_rows = self._pending_bytes = 0
         # The Arrow schema for readers of the file: texts are plain strings for them.
         plain = base64.b64encode(arrow_schema(columns).serialize().to_pybytes()).decode("ascii")
         self._writer.add_key_value_metadata({"ARROW:schema": plain})
@@ -59,9 +61,26 @@ class ParquetRows:
         """Write the rows of a block; raises OSError."""
         self._write_groups(self._groups.add(block))
 
+    def write_file(self, file: Any) -> None:
+        """Write the rows of a file that was written like this one, a row group at a time.
+
+        Raises OSError; pyarrow's errors for a file that is none.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        texts = [field.name for field in self._maker.schema if pa.types.is_dictionary(field.type)]
+        for batch in pq.ParquetFile(file, read_dictionary=texts).iter_batches(ROW_GROUP_ROWS):
+            self._pending.append(batch.cast(self._maker.schema))
+            self._pending_rows += len(batch)
+            self._pending_bytes += batch.nbytes
+            if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+                self._write_pending()
+
     def close(self) -> None:
         """Write the buffered rows and finish the file; raises OSError."""
         self._write_groups(self._groups.rest())
+        self._write_pending()
         self._writer.close()
 
     def abort(self) -> None:
@@ -73,6 +92,14 @@ class ParquetRows:
                 self._writer.close()
             except OSError:
                 self._writer.is_open = False
+
+    def _write_pending(self) -> None:
+        import pyarrow as pa
+
+        if self._pending:
+            rows = pa.Table.from_batches(self._pending).unify_dictionaries().combine_chunks()
+            self._writer.write_table(rows, row_group_size=len(rows))
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def _write_groups(self, groups: Iterable[RowBlock]) -> None:
         for group in groups:

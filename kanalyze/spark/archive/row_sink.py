@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.table_files import TableFiles
     from kanalyze.tables.connections import ConnectionRow
 
-__all__ = ["OPEN_CONNECTIONS", "FileRows", "RowSink", "numbered"]
+__all__ = ["OPEN_CONNECTIONS", "BucketSink", "FileRows", "numbered"]
 
 
-class RowSink(Protocol):
+class BucketSink(Protocol):
     """What takes the rows of one bucket; every method yields what Spark is to get."""
 
     def control(self, kind: str, data: bytes) -> pa.RecordBatch:

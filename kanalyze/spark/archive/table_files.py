@@ -26,14 +26,22 @@ from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Column
 
-__all__ = ["OPEN_CONNECTIONS", "TableFiles", "WrittenFile", "columns_of", "hour_folder"]
+__all__ = [
+    "OPEN_CONNECTIONS",
+    "TableFiles",
+    "WrittenFile",
+    "columns_of",
+    "hour_folder",
+    "merge_files",
+    "small_files",
+]
 
 OPEN_CONNECTIONS: Final = "open_connections"
 """Connections that continue in later captures, as known now: columns of ``connections``."""
@@ -42,6 +50,12 @@ _HOUR_NS: Final = 3_600_000_000_000
 _NS_PER_S: Final = 1_000_000_000
 _MOST_OPEN: Final = 8
 """Files that are open at a time; each buffers a row group, some 10 MB."""
+
+
+_MOST_SMALL_FILES: Final = 8
+"""Files of one folder that may stay small: to merge them, rows are read and written once more."""
+_SMALL_BYTES: Final = 16 << 20
+_MERGED_BYTES: Final = 128 << 20
 
 
 class WrittenFile(NamedTuple):
@@ -118,6 +132,48 @@ class TableFiles:
         self._written.append(WrittenFile(key[0], file.name, file.rows, total_bytes))
 
 
+def small_files(files: Iterable[WrittenFile]) -> list[list[WrittenFile]]:
+    """Return groups of files to merge: those of a folder with many small ones.
+
+    Each task writes a file for each hour, so an archive of many tasks and hours has many.
+    """
+    by_folder: dict[str, list[WrittenFile]] = {}
+    for file in sorted(files):
+        if file.total_bytes < _SMALL_BYTES:
+            by_folder.setdefault(file.name.rpartition("/")[0], []).append(file)
+    groups: list[list[WrittenFile]] = []
+    for small in by_folder.values():
+        if len(small) <= _MOST_SMALL_FILES:
+            continue
+        room_bytes = 0
+        for file in small:
+            if file.total_bytes > room_bytes:
+                groups.append([])
+                room_bytes = _MERGED_BYTES
+            groups[-1].append(file)
+            room_bytes -= file.total_bytes
+    return [group for group in groups if len(group) > 1]
+
+
+def merge_files(location: str, group: Sequence[WrittenFile]) -> WrittenFile:
+    """Write the rows of files of one table and folder to a new file; the others stay.
+
+    Raises UsageError if a file cannot be read or written.
+    """
+    folder = SharedFolder(location)
+    table, parent = group[0].table, group[0].name.rpartition("/")[0]
+    merged = _OpenFile(folder, f"{parent}/{uuid.uuid4().hex}.parquet", columns_of(table))
+    try:
+        for file in group:
+            with folder.open_file(file.name) as source:
+                merged.write_file(source)
+        total_bytes = merged.close()
+    except BaseException:
+        merged.abort()
+        raise
+    return WrittenFile(table, merged.name, sum(file.rows for file in group), total_bytes)
+
+
 class _OpenFile:
     """A file that is being written."""
 
@@ -130,6 +186,9 @@ class _OpenFile:
     def write(self, block: RowBlock) -> None:
         self._parquet.write_block(block)
         self.rows += len(block)
+
+    def write_file(self, source: Any) -> None:
+        self._parquet.write_file(source)
 
     def close(self) -> int:
         """Complete the file; return its size in bytes."""

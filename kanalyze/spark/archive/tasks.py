@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spark.archive.partitioner import SegmentBlock
-    from kanalyze.spark.archive.row_sink import RowSink
+    from kanalyze.spark.archive.row_sink import BucketSink
     from kanalyze.spark.key_sources import KeyedCapture
     from kanalyze.spark.source.readers import ReadPlan
     from kanalyze.tables.anomalies import AnomalyRow
@@ -128,7 +128,7 @@ class Job(NamedTuple):
         """Return what searches captures for names of topics."""
         return TopicNameScan(self.plan.catalog, Decoders(self.plan.catalog))
 
-    def sink(self, bucket: int, files: TableFiles | None) -> RowSink:
+    def sink(self, bucket: int, files: TableFiles | None) -> BucketSink:
         """Return what takes the rows of a bucket: files, or who runs the task."""
         if files is not None:
             return FileRows(files, bucket)
@@ -381,7 +381,7 @@ def _requests(
     source: ShuffleReader,
     carried: bytes | None,
     topic_ids: Mapping[bytes, str],
-    sink: RowSink,
+    sink: BucketSink,
 ) -> Iterator[pa.RecordBatch]:
     """Make the rows of a bucket, and yield its control rows."""
     analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))

@@ -132,6 +132,9 @@ class _BatchRun:
         run = self.run
         job = self._job()
         captures = [file.capture for file in run.files]
+        advice = self.engine.advice(sum(file.total_bytes or 0 for file in run.files))
+        if advice is not None:
+            self.warn(advice)
         tasks = tasks_for(captures, Stores(), self.settings.split_bytes, self.engine.cores)
         self.report_phase(f"reading {captures_text(len(run.files))} in {len(tasks)} tasks")
         with self.engine.read(job, tasks) as captured:

@@ -94,6 +94,9 @@ class Engine(Protocol):
     def cores(self) -> int:
         """The number of tasks that run at a time."""
 
+    def advice(self, total_bytes: int) -> str | None:
+        """Return what to say of captures for which another engine is better; None if none is."""
+
     def folder(self, location: str) -> Folder:
         """Open a folder by its path or URL; raises UsageError."""
 

@@ -42,7 +42,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.table_files import TableFiles
+from kanalyze.spark.archive.table_files import TableFiles, merge_files, small_files
 from kanalyze.spark.archive.tasks import read_splits, rebuild, with_keys
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
@@ -123,6 +123,9 @@ class ProcessEngine:
     def tasks_done(self) -> tuple[int, int] | None:
         """Return how many tasks of the present phase are done, and how many there are."""
         return (self._done, self._tasks) if self._tasks else None
+
+    def advice(self, total_bytes: int) -> None:
+        """Return nothing: no other engine takes less time on one machine."""
 
     def folder(self, location: str) -> SharedFolder:
         """Open a folder with pyarrow; raises UsageError."""
@@ -240,7 +243,7 @@ class _ScratchCaptures:
                 break
             names.update(missing)
         anomalies = [block for block in self._blocks if block.bucket == ANOMALY_BUCKET]
-        yield _ScratchRows(job, self.read_summary, summary, rebuilt, anomalies)
+        yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, anomalies)
 
     def _rebuild(
         self,
@@ -285,6 +288,7 @@ class _ScratchRows:
 
     def __init__(
         self,
+        engine: ProcessEngine,
         job: Job,
         read: ReadSummary,
         summary: RebuildSummary,
@@ -292,6 +296,7 @@ class _ScratchRows:
         anomalies: Sequence[_Block],
     ) -> None:
         self.summary = summary
+        self._engine = engine
         self._job = job
         self._read = read
         self._rebuilt = rebuilt
@@ -311,6 +316,10 @@ class _ScratchRows:
         for control in write_anomalies(before, row_filter, self._job.staging, batches):
             written += load_report(control.column("_data")[0].as_py())
         written += [file for each in self._rebuilt for file in each.files]
+        groups = small_files(written)
+        merged = self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
+        small = {file for group in groups for file in group}
+        written = [*merged, *(file for file in written if file not in small)]
         return [StagedFile(file.table, file.name) for file in written]
 
     def write_states(self, url: str) -> None:

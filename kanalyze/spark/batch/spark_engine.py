@@ -12,15 +12,30 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.capture.io.stores import arrow_url
 from kanalyze.capture.io.urls import is_url
 from kanalyze.errors import UsageError
+from kanalyze.render.units import bytes_text
 from kanalyze.spark.archive.anomaly_table import anomaly_table, write_anomalies_of_packets
 from kanalyze.spark.archive.archive import read_captures
-from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS, TableFiles, columns_of
+from kanalyze.spark.archive.shuffle_schema import (
+    CONTROL_FIELDS,
+    control_row,
+    dump_report,
+    load_report,
+)
+from kanalyze.spark.archive.table_files import (
+    OPEN_CONNECTIONS,
+    TableFiles,
+    columns_of,
+    merge_files,
+    small_files,
+)
 from kanalyze.spark.batch.commit import STAGING
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
@@ -33,13 +48,14 @@ from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spark.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.spark.archive.tasks import Job
     from kanalyze.spark.batch.commit import Folder
     from kanalyze.spark.batch.engine import SavedConnections, TableFolders
@@ -51,6 +67,10 @@ __all__ = ["SparkEngine"]
 
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
+_SMALL_BYTES: Final = 4_000_000_000
+"""A machine reads so much in the time that Spark takes to start and to plan (docs/spark.md)."""
+_SMALL_LOCAL_BYTES: Final = 100_000_000_000
+"""On one machine processes are faster at any size; for archives like these it is said."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
 _MOST_STATE_FILES: Final = 16
 
@@ -62,9 +82,14 @@ class SparkEngine:
         """Use a session; ``warn`` is called with warnings of one line."""
         self._spark = spark
         self._warn = warn
-        self._most_rows_here = most_rows_here(str(spark.sparkContext.master))
+        self._master = str(spark.sparkContext.master)
+        self._most_rows_here = most_rows_here(self._master)
         self._locations: dict[str, str | None] = {}
         self.cores: int = spark.sparkContext.defaultParallelism
+
+    def advice(self, total_bytes: int) -> str | None:
+        """Return what to say of captures that Spark does not pay for; None if it does."""
+        return advice_for(self._master, total_bytes)
 
     def folder(self, location: str) -> HadoopFolder:
         """Open a folder with Spark's own file systems and credentials; raises UsageError."""
@@ -193,6 +218,12 @@ class _SparkRows:
             *write_anomalies_of_packets(self._captured, self._job.staging),
             *self._found.files,
         ]
+        groups = small_files(written)
+        small = {file for group in groups for file in group}
+        written = [
+            *_merged(self._spark, self._job.staging, groups),
+            *(file for file in written if file not in small),
+        ]
         return [StagedFile(file.table, file.name) for file in written]
 
     def _staged_by_spark(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:
@@ -215,6 +246,36 @@ class _SparkRows:
             for entry in staging.files(table)
             if entry.name.endswith(".parquet")
         ]
+
+
+def advice_for(master: str, total_bytes: int) -> str | None:
+    """Return what to say of captures that Spark does not pay for on a master; None if it does."""
+    is_local = master.startswith("local")
+    if total_bytes >= (_SMALL_LOCAL_BYTES if is_local else _SMALL_BYTES):
+        return None
+    where = " on one machine" if is_local else ""
+    return (
+        f"{bytes_text(total_bytes)} of captures{where}: --engine process does the same in less time"
+    )
+
+
+def _merged(
+    spark: SparkSession, location: str, groups: Sequence[Sequence[WrittenFile]]
+) -> list[WrittenFile]:
+    """Have tasks merge files, one for each group."""
+    if not groups:
+        return []
+
+    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                merged = [merge_files(location, groups[index])]
+                yield control_row(pa.schema([]), "files", -1, dump_report(merged))
+
+    tasks = spark.range(0, len(groups), 1, len(groups))
+    schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
+    collected = tasks.mapInArrow(merge, schema).select("_data").collect()
+    return [file for row in collected for file in load_report(row[0])]
 
 
 def most_rows_here(master: str) -> int | None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kanalyze.spark.archive.row_sink import numbered
-from kanalyze.spark.archive.table_files import TableFiles, columns_of, hour_folder
+from kanalyze.spark.archive.table_files import (
+    TableFiles,
+    columns_of,
+    hour_folder,
+    merge_files,
+    small_files,
+)
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.rows import row
 
@@ -106,3 +113,41 @@ def test_an_hour_is_one_of_utc() -> None:
     assert hour_folder(0) == "day=1970-01-01/hour=00"
     assert hour_folder(-1) == "day=1969-12-31/hour=23"
     assert hour_folder(24 * 365 + 5) == "day=1971-01-01/hour=05"
+
+
+def test_many_small_files_of_a_folder_are_merged(tmp_path: Path) -> None:
+    written = []
+    for task in range(9):
+        files = TableFiles(str(tmp_path))
+        files.add("requests", block(0, first_id=3 * task))
+        if task:
+            files.add("requests", block(1, None, first_id=3 * task + 1))
+        written += files.finish()
+    (group,) = small_files(written)  # the other hour has eight files
+    assert {file.name.rpartition("/")[0] for file in group} == {"requests/day=2025-11-24/hour=16"}
+    merged = merge_files(str(tmp_path), group)
+    before, after = ids_in(tmp_path, group), ids_in(tmp_path, [merged])
+    assert {name: sorted(ids) for name, ids in after.items()} == {
+        name: sorted(ids) for name, ids in before.items()
+    }
+    one, many = (
+        pa.concat_tables([pq.ParquetFile(tmp_path / file.name).read() for file in some])
+        for some in ([merged], group)
+    )
+    assert one.schema == many.schema
+    assert one.sort_by("request_id").equals(many.sort_by("request_id"))
+
+
+def test_few_files_and_large_ones_stay(tmp_path: Path) -> None:
+    written = []
+    for _ in range(12):
+        files = TableFiles(str(tmp_path))
+        files.add("requests", block(0))
+        written += files.finish()
+    assert small_files(written[:8]) == []
+    large = [file._replace(total_bytes=16 << 20) for file in written[:4]]
+    assert small_files([*large, *written[4:]]) == []
+    sizes = [
+        len(group) for group in small_files([f._replace(total_bytes=15 << 20) for f in written])
+    ]
+    assert sizes == [8, 4]  # of 128 MB at most

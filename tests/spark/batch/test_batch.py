@@ -537,6 +537,12 @@ def go_on(run: Any, archive: Growing, *more: object, upto: int = 2) -> Ran:
 def test_an_archive_that_grows_has_in_the_end_what_one_run_has(
     is_killed, run, archive, tmp_path, monkeypatch
 ):
+    check_growing(is_killed, run, archive, tmp_path, monkeypatch)
+
+
+def check_growing(
+    is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also if a run is killed while it moves its files: the next one completes it, and goes on."""
     first = rows(archive.out)
     assert first

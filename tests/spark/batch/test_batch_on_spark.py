@@ -21,6 +21,7 @@ from tests.spark.batch.test_batch import (
     archive,
     begun,
     captures,
+    check_growing,
     expected,
     go_on,
     good,
@@ -30,7 +31,6 @@ from tests.spark.batch.test_batch import (
     report,
     rows,
     run,
-    test_an_archive_that_grows_has_in_the_end_what_one_run_has,
     test_anomalies_tell_what_is_wrong_with_files,
     test_captures_that_are_not_there_are_one_line,
     test_captures_that_cannot_be_read_are_told,
@@ -60,7 +60,6 @@ __all__ = [
     "once",
     "one_run",
     "run",
-    "test_an_archive_that_grows_has_in_the_end_what_one_run_has",
     "test_anomalies_tell_what_is_wrong_with_files",
     "test_captures_that_are_not_there_are_one_line",
     "test_captures_that_cannot_be_read_are_told",
@@ -78,6 +77,15 @@ def engine(spark: object) -> list[str]:
     return ["--engine", "spark"]
 
 
+@pytest.mark.usefixtures("few_findings")
+@pytest.mark.parametrize("is_killed", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_an_archive_grows_on_spark(
+    is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_growing(is_killed, run, archive, tmp_path, monkeypatch)
+
+
+@pytest.mark.usefixtures("few_findings")
 def test_what_spark_began_processes_go_on_with_and_the_other_way_round(
     run: Any, archive: Growing, tmp_path: Path
 ) -> None:
@@ -89,6 +97,15 @@ def test_what_spark_began_processes_go_on_with_and_the_other_way_round(
     for table, found in of_one.tables.items():
         assert rows(archive.out, table) == found
     assert report(archive.out) == of_one.report
+
+
+def test_of_a_small_archive_it_is_said_that_spark_takes_longer(spark: object) -> None:
+    local = spark_engine.SparkEngine(spark, print)  # type: ignore[arg-type]
+    told = "--engine process does the same in less time"
+    assert local.advice(3_000_000) == f"3.00 MB of captures on one machine: {told}"
+    assert local.advice(10**12) is None
+    assert spark_engine.advice_for("yarn", 10**9) == f"1.00 GB of captures: {told}"
+    assert spark_engine.advice_for("yarn", 10**11) is None
 
 
 @pytest.mark.usefixtures("few_findings")
