@@ -58,13 +58,10 @@ class Capture:
         """Read what was recorded beside a capture."""
         recorded = json.loads(truth.read_text(encoding="utf-8"))
         self.name: str = recorded["capture"]
+        self.path = str((truth.parent / self.name).relative_to(ROOT))
+        """The path from the root of the repository."""
         self.summary: str = recorded["summary"]
         self.fault: str | None = recorded.get("fault")
-
-    @property
-    def path(self) -> str:
-        """The path from the root of the repository."""
-        return f"captures/{self.name}"
 
     @property
     def is_faulty(self) -> bool:
@@ -125,22 +122,31 @@ def kind_pages(
 def _example(
     kind: FindingKind, found_in: Callable[[str], Sequence[Finding]]
 ) -> tuple[Capture, Finding] | None:
-    """Return the capture that was recorded for a fault, or else the first one that has it."""
+    """Return the capture that shows a kind, and the worst such finding in it."""
     name = kind.query.name
-    for capture in sorted(captures(), key=lambda each: (each.fault != name, not each.is_faulty)):
-        if capture.fault == name or name in EXAMPLES.get(capture.name, ()):
-            found = [each for each in found_in(capture.path) if each.name == name]
-            return capture, found[0]
-    return None
+    recorded = {capture.fault: capture for capture in captures()}
+    if name in EXAMPLES:
+        capture = Capture(ROOT / "captures" / f"{EXAMPLES[name]}.truth.json")
+    elif name in recorded:
+        capture = recorded[name]
+    else:
+        return None
+    return capture, next(each for each in found_in(capture.path) if each.name == name)
 
 
 EXAMPLES = {
-    "fault-killed.pcap": ("broker_away",),
-    "old-0-9-0-1.pcap": ("refused_by_kafka_4",),
-    "snaplen.pcap": ("capture_snapped",),
-    "tls.pcap": ("capture_encrypted",),
+    "broker_away": "fault-killed",
+    "capture_encrypted": "tls",
+    "capture_lost_packets": "tls/tls12-lost",
+    "capture_snapped": "snaplen",
+    "idle_cut": "fault-idle-240",
+    "rebalances": "fault-rebalances",
+    "refused_by_kafka_4": "old-0-9-0-1",
+    "tls_certificate_expires": "tls/tls12-expired",
+    "tls_failed": "tls/tls12-unknown-ca",
+    "tls_weak": "tls/tls10-and-11",
 }
-"""Findings of captures that were recorded for another reason."""
+"""Captures that show a kind which none was recorded for, and the best of several that were."""
 
 
 def _kind_page(kind: FindingKind, example: tuple[Capture, Finding] | None) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kanalyze.queries.findings import finding_kinds
+from kanalyze.api.tables import opened_tables
+from kanalyze.queries.findings import finding_kinds, findings_of
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import ROOT, path
-from tests.support.findings import findings_in
+from tests.support.findings import findings_in, kinds_of
 from tools.docs_blocks import with_outputs
-from tools.docs_findings import MADE_BY_HAND, captures, kind_pages
+from tools.docs_findings import EXAMPLES, MADE_BY_HAND, captures, kind_pages
 from tools.docs_pages import DOCS
 
 if TYPE_CHECKING:
@@ -22,7 +24,14 @@ NAMES = {
 
 
 def found(capture: str) -> list[Finding]:
-    return findings_in(NAMES[Path(capture).name])
+    """Return what is found in a capture, looking only for what its page needs."""
+    file = Path(capture)
+    if file.parent.name != "tls":
+        return findings_in(NAMES[file.name])
+    kinds = kinds_of(*(name for name, stem in EXAMPLES.items() if stem == f"tls/{file.stem}"))
+    asked = {table for kind in kinds for table in kind.tables}
+    with opened_tables(Analysis([str(ROOT / capture)]), asked) as tables:
+        return findings_of(tables.database, kinds)
 
 
 def test_each_kind_has_the_page_that_is_made_of_it() -> None:
