@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import kanalyze
 from kanalyze.api import options as option_types
 from kanalyze.cli.arguments import parser
+from kanalyze.common import argument_values
 from kanalyze.live.metrics.counters import Metrics
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.json_schema.published import SCHEMAS
@@ -187,6 +188,12 @@ def python_page() -> str:
     parts.append("\n## Options\n\n")
     functions = [name for name, it in public.items() if inspect.isfunction(it)]
     parts.append(table(("option", "type", "functions"), _options(functions)))
+    parts.append("\nThe types are\n\n")
+    parts.append(table(("type", "what may be given"), _types()))
+    parts.append(
+        "\n`FileName` is a path or None, `FileNames` one or several. `Captures` are paths, folders, "
+        "globs, URLs, open files, or several of these.\n"
+    )
     for name in ("Results", "Rows"):
         parts.append(_class(name, public[name]))
     errors = [it for it in public.values() if isinstance(it, type) and issubclass(it, Exception)]
@@ -230,6 +237,13 @@ def _options(functions: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             takers.setdefault(option, []).append(f"`{name}`")
     for option in sorted(types):
         yield f"`{option}`", f"`{types[option]}`", ", ".join(takers[option])
+
+
+def _types() -> Iterator[tuple[str, str]]:
+    """Give the names of types of options, and what they stand for."""
+    for name in ("Texts", "Apis", "Numbers", "Ports", "Addresses", "Moment", "Duration"):
+        spelled = getattr(argument_values, name).replace("_Address", argument_values._Address)
+        yield f"`{name}`", f"`{spelled}`"
 
 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes):$")

@@ -50,13 +50,14 @@ def test_pages_of_the_reference_are_those_of_the_code() -> None:
 
 def test_times_beside_tshark_are_those_that_were_measured() -> None:
     made = speed_table(
-        "| small 10-fold | 448.4 | kanalyze requests --jobs 2 | 1.923 (1-2) | 3 | 4 | 5 | 6 | 7 | 8 |\n"
-        "| small 10-fold | 448.4 | kanalyze report --jobs 2 | 1.8 (1-2) | 3 | 4 | 5 | 6 | 7 | 8 |\n"
-        "| small 10-fold | 448.4 | tshark | 19.311 (19-20) | 3 | 4 | 5 | 6 | 7 | 8 |\n"
+        "| small 10-fold | 448.4 | kanalyze requests --jobs 2 | 1.923 (1-2) || | | | | |\n"
+        "| small 10-fold | 448.4 | kanalyze report --jobs 2 | 1.8 (1-2) || | | | | |\n"
+        "| small 10-fold | 448.4 | tshark | 19.311 (19-20) || | | | | |\n"
         "| small 10-fold | CPU | 9.0 | 10.2 | 8.2 | 11.0 | 9.9 | 10.2 |\n"
     )
     assert made.splitlines()[-1] == "| small | 448.4 | 1.9 | 1.8 | 19.3 |"
-    assert "\n| small | 4" in (DOCS / "comparison.md").read_text(encoding="utf-8")
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| \w+ \| [\d,.]+ \| [\d.]+ \|", page, re.MULTILINE)) >= 6
 
 
 def test_metrics_that_the_docs_name_are_served() -> None:
