@@ -7,7 +7,9 @@ block say how it is meant:
 - ``<!-- output -->``: this block is what the block before it prints. ``output from "X"`` begins
   with the first line that contains X; ``output to "Y"`` ends before the first one after it that
   contains Y, ``output 5 lines`` after 5 lines. What is left out at the end is a line ``...``.
+- ``<!-- same as FILE -->``: this block is a file of the repository, such as what a test expects.
 - ``<!-- file: NAME -->``: the block is a file that the next commands read.
+- ``<!-- written: WHY -->``: text that nothing prints, such as another language's code.
 - ``<!-- status 1 -->``: the last command of the block ends with this exit status.
 - ``<!-- not run: REASON -->``: the block needs what a test does not have. Its commands of kanalyze
   are parsed, its Python is compiled.
@@ -194,10 +196,13 @@ class _Run:
         self._names: dict[str, Any] = {"__name__": "__main__"}
 
     def block(self, block: Block) -> str | None:
-        """Run a block; return its text if it is an output."""
+        """Run a block; return its text if it is an output, or a file."""
         mark = block.mark("output")
         if mark is not None:
             return self._excerpt(block, mark)
+        same = block.mark("same")
+        if same is not None:
+            return (ROOT / same.removeprefix("same as ")).read_text(encoding="utf-8")
         file = block.mark("file")
         if file is not None:
             path = self._folder / file.removeprefix("file: ")

@@ -191,8 +191,8 @@ def python_page() -> str:
     parts.append("\nThe types are\n\n")
     parts.append(table(("type", "what may be given"), _types()))
     parts.append(
-        "\n`FileName` is a path or None, `FileNames` one or several. `Captures` are paths, folders, "
-        "globs, URLs, open files, or several of these.\n"
+        "\n`FileName` is a path or None, `FileNames` one or several. `Captures` are paths, "
+        "folders, globs, URLs, open files, or several of these.\n"
     )
     for name in ("Results", "Rows"):
         parts.append(_class(name, public[name]))

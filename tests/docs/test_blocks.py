@@ -45,6 +45,17 @@ def test_every_block_has_a_language_and_no_code_hides_from_the_test() -> None:
         assert not hidden, name
 
 
+MADE = ("docs/reference/commands.md", "docs/reference/python.md")
+"""Pages whose blocks are made from code, not printed."""
+
+
+def test_text_that_was_printed_is_an_output_or_a_golden_file() -> None:
+    for name in set(PAGES) - set(MADE):
+        for block in blocks_of(PAGES[name].read_text(encoding="utf-8")):
+            marks = ("output", "same", "file", "written")
+            assert block.language != "text" or any(map(block.mark, marks)), (name, block)
+
+
 def test_a_page_without_its_output_gets_it(tmp_path: Path) -> None:
     page = written(
         tmp_path,
