@@ -1,4 +1,4 @@
-"""What the README promises, and the samples beside it."""
+"""What the README promises, and the samples beside it. Its blocks are run by tests/docs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ COMMANDS = {
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
 PYTHON = (DOCS / "python.md").read_text(encoding="utf-8")
+START = (DOCS / "getting-started.md").read_text(encoding="utf-8")
 
 
 def command(name: str) -> str:
@@ -54,18 +55,19 @@ def test_the_landing_check_runs_the_test_command_of_the_readme() -> None:
 def test_sample_reports_and_generated_parts_are_those_of_the_code_as_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But for the page of findings, which `tests/queries/test_findings.py` makes."""
+    """But for the pages of findings, which `tests/docs/test_findings.py` makes."""
     tool = sample_reports()
     page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     monkeypatch.setattr(tool, "findings_page", lambda: page)
+    monkeypatch.setattr(tool, "kind_pages", list)
     monkeypatch.setattr(sys, "argv", ["sample_reports.py", "--check"])
     monkeypatch.chdir(ROOT)
     status = tool.main()
-    told = f"{capsys.readouterr().out}\nrun tools/sample_reports.py and read the diff"
+    told = f"{capsys.readouterr().out}\npython -m tools.sample_reports, and read the diff"
     assert status == 0, told
 
 
-@pytest.mark.parametrize("folder", ["kanalyze", "tests", "tools", "captures", "reports"])
+@pytest.mark.parametrize("folder", ["kanalyze", "tests", "tools", "captures", "reports", "docs"])
 def test_no_file_names_a_path_of_one_machine(folder: str) -> None:
     for file in (ROOT / folder).rglob("*"):
         if file.suffix in {".py", ".md", ".json", ".txt", ".toml", ".xml"}:
@@ -84,10 +86,11 @@ def options_of(name: str) -> set[str]:
     return {action.dest for action in commands.choices[name].parser._actions}
 
 
-def test_the_commands_have_the_filters_that_the_readme_names() -> None:
+def test_the_commands_have_the_filters_that_the_docs_name() -> None:
     told = re.search(
-        r"lists its options\.\s+(.+?) have all\s+filters;(.+?) those on .+?;\s+(.+?) has its own",
-        README.replace("\n", " "),
+        r"so does \[the reference\].+?\.\s+(`report`.+?) have all\s+filters;(.+?) those on .+?;"
+        r"\s+(.+?) has its own",
+        START.replace("\n", " "),
     )
     assert told is not None
     everything, some, none = (re.findall(r"`(\w+)`", part) for part in told.groups())
@@ -105,7 +108,7 @@ def test_the_last_line_on_standard_error_says_what_is_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """One line of what is wrong is the last one; above it may be the usage."""
-    assert "the last line on standard error says" in README.replace("\n", " ")
+    assert "the last line on standard error says" in START.replace("\n", " ")
     assert main(["report", "--since", "soon", "x.pcap"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     with pytest.raises(SystemExit) as caught:
@@ -145,32 +148,30 @@ def test_the_licence_is_the_one_that_the_readme_names() -> None:
     assert "Apache License 2.0" in README
 
 
-LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)]+))?\)")
+LINES = 140
+"""It is read at once; all else is in docs/."""
 
 
-def anchors(text: str) -> set[str]:
-    """The anchors of the headings of a page, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+def test_the_readme_is_short_and_leads_to_what_there_is() -> None:
+    assert len(README.splitlines()) <= LINES
+    for target in ("docs/index.md", "docs/getting-started.md", "docs/comparison.md", "reports/"):
+        assert f"({target}" in README, target
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{f.name}" for f in DOCS.glob("*.md"))]
-)
-def test_links_between_pages_lead_somewhere(page: str) -> None:
-    here = ROOT / page
-    for target, anchor in LINK.findall(here.read_text(encoding="utf-8")):
-        if target.startswith(("http:", "https:")):
-            continue
-        file = (here.parent / target) if target else here
-        assert file.exists(), target
-        if anchor:
-            assert anchor in anchors(file.read_text(encoding="utf-8")), (target, anchor)
+def test_the_readme_says_what_every_extra_costs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = set(project["project"]["optional-dependencies"]) - {"dev", "docs", "test"}
+    costs = re.findall(
+        r"^\| `kanalyze(?:\[(\w+)\])?` \| .+ \| \+?\d+ \| \d+ \|$", README, re.MULTILINE
+    )
+    assert set(costs) == extras | {""}
 
 
-def test_the_readme_names_every_command_and_every_page() -> None:
-    (table,) = re.findall(r"\| command \|.+?\n((?:\|.+\n)+)", README)
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == COMMANDS
-    assert {f"docs/{file.name}" for file in DOCS.glob("*.md")} <= {
-        target for target, _ in LINK.findall(README)
-    }
+def test_the_readme_compares_with_other_tools_and_says_what_is_not_known() -> None:
+    for tool in ("tshark", "Pixie", "DeepFlow", "Datadog", "kafka-sniffer"):
+        assert tool in README
+    assert "not known" in README
+
+
+def test_the_docs_name_every_command() -> None:
+    assert set(re.findall(r"^\| \[`(\w+)`\]", START, re.MULTILINE)) == COMMANDS

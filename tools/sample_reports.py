@@ -1,9 +1,9 @@
-"""Makes the sample reports in reports/, pages and schemas in docs/, and the example in README.md.
+"""Makes the sample reports in reports/, and tables, findings and schemas in docs/.
 
-    .venv/bin/python tools/sample_reports.py [--check]
+    .venv/bin/python -m tools.sample_reports [--check]
 
-Run it after a change to what reports look like, and read the diff. With --check it writes nothing
-and exits with 1 when something would change.
+Run it after a change to what reports look like, then `python -m tools.docs`, and read the
+diff. With --check it writes nothing and exits with 1 when something would change.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +25,17 @@ import kanalyze
 from kanalyze.api.reports import page_of as api_page
 from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
-from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.json_schema.published import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.tables.anomalies import stage_of
 from kanalyze.tables.records.row import RECORD_COLUMNS
 from kanalyze.tables.registry import SQL_TABLES
 from kanalyze.tables.row import with_times
+from tools import docs_findings
+from tools.docs_blocks import with_outputs
+from tools.docs_pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,11 +43,9 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.tables.row import Column
 
-ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")
 PAGE_SAMPLE = "fault-network.pcap"
 WIDTH = 100
-EXAMPLE_LINES = 26
 TABLES_HEAD = """\
 # Tables
 
@@ -58,34 +58,6 @@ What `kanalyze sql` can ask, as `kanalyze sql --tables` lists it. Written by
 MORE_OF_RECORDS = """\
 `kanalyze records` and `kanalyze.records` have more columns: `key`, `key_encoding`, `value`,
 `value_encoding` and `headers` only with `--values`, as Spark's table has.
-"""
-FINDINGS_HEAD = """\
-# Findings
-
-What `kanalyze report` looks for, the worst first. Written by `tools/sample_reports.py` from the
-comments at the head of `kanalyze/queries/sql/findings/*.sql`, one file for each, and from what they
-answer for the captures of this repository. A threshold is given by the name of the finding and its
-own, as in `tiny_batches.least_per_s`.
-"""
-FAULTS_HEAD = """\
-
-## Captures with a known fault
-
-Each was recorded from a real broker (`captures/PROVENANCE.md` says how) for one fault, which is the
-first finding.
-
-| capture | what happens in it | first finding | what it says | others |
-|---|---|---|---|---|
-"""
-OTHERS_HEAD = """\
-
-## The other captures
-
-They were recorded for other reasons. What some of them hold on purpose (old versions, wrong
-passwords, records that are too large, TLS spoken to a port without it) is found; nothing else is.
-
-| capture | findings |
-|---|---|
 """
 
 
@@ -124,13 +96,6 @@ def column_table(columns: Sequence[Column]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kind_table() -> str:
-    """Return the kinds of anomalies as a Markdown table."""
-    lines = ["| kind | found by | what it is |", "|---|---|---|"]
-    lines += [f"| `{kind.value}` | {stage_of(kind)} | {kind.meaning} |" for kind in AnomalyKind]
-    return "\n".join(lines) + "\n"
-
-
 def tables_page() -> str:
     """Return the page on all tables."""
     parts = [TABLES_HEAD]
@@ -145,39 +110,21 @@ def tables_page() -> str:
 
 
 def findings_page() -> str:
-    """Return the page on findings: what each is, and what is found in our captures."""
-    kinds = finding_kinds()
-    parts = [FINDINGS_HEAD]
-    parts += map(kind_section, sorted(kinds, key=lambda kind: (-kind.severity, kind.query.name)))
-    faults, others = [FAULTS_HEAD], [OTHERS_HEAD]
-    for file in sorted((ROOT / "captures").glob("*.truth.json")):
-        truth = json.loads(file.read_text(encoding="utf-8"))
-        found = findings_in(f"captures/{truth['capture']}", kinds)
-        names = [f"`{name}`" for name in dict.fromkeys(each.name for each in found)]
-        if file.name.startswith("fault-"):
-            cells = [truth["summary"], names[0], found[0].what, ", ".join(names[1:])]
-            faults.append(table_line(f"`{truth['capture']}`", *cells))
-        else:
-            others.append(table_line(f"`{truth['capture']}`", ", ".join(names) or "none"))
-    return "".join([*parts, *faults, *others])
+    """Return the list of findings, and what is found in our captures."""
+    return docs_findings.findings_page(finding_kinds(), all_findings_in)
 
 
-def kind_section(kind: FindingKind) -> str:
-    """Return what the head of a finding's file says."""
-    about = kind.query.description.partition("severity:")[0].strip()
-    thresholds = [
-        table_line(f"`{name}`", f"{value:g}", kind.meanings[name])
-        for name, value in kind.thresholds.items()
-    ]
-    return (
-        f"\n## {kind.query.title.rstrip('.')}\n\n`{kind.query.name}`, severity {kind.severity}; "
-        f"`kanalyze {kind.command}` shows the rows.\n\n"
-        + (f"{about}\n\n" if about else "")
-        + f"- Why it matters: {kind.why}\n- How sure: {kind.sure}\n"
-        + f"- What repairs it: {kind.repair}\n\n"
-        + "| threshold | default | meaning |\n|---|---|---|\n"
-        + "".join(thresholds)
-    )
+def kind_pages() -> Iterator[tuple[Path, str]]:
+    """Give the page of each kind of finding, with the outputs of its commands as they stand."""
+    for path, text in docs_findings.kind_pages(finding_kinds(), all_findings_in):
+        written = path.read_text(encoding="utf-8") if path.exists() else ""
+        yield path, with_outputs(text, written)
+
+
+@cache
+def all_findings_in(capture: str) -> list[Finding]:
+    """Return what is wrong in a capture: findings of every kind, the worst first."""
+    return findings_in(capture, finding_kinds())
 
 
 def findings_in(capture: str, kinds: Sequence[FindingKind]) -> list[Finding]:
@@ -185,20 +132,6 @@ def findings_in(capture: str, kinds: Sequence[FindingKind]) -> list[Finding]:
     asked = {table for kind in kinds for table in kind.tables}
     with opened_tables(Analysis([capture]), asked) as tables:
         return findings_of(tables.database, kinds)
-
-
-def table_line(*cells: str) -> str:
-    """Return a line of a Markdown table."""
-    texts = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {' | '.join(texts)} |\n"
-
-
-def between(text: str, marker: str, replacement: str) -> str:
-    """Return the text with what stands between two marker lines replaced."""
-    begin, end = f"<!-- {marker} begins -->\n", f"<!-- {marker} ends -->\n"
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
-    return before + begin + replacement + end + after
 
 
 def outputs() -> Iterator[tuple[Path, str]]:
@@ -209,19 +142,14 @@ def outputs() -> Iterator[tuple[Path, str]]:
         stem = Path(name).stem
         yield ROOT / "reports" / f"{stem}.txt", text
         yield ROOT / "reports" / f"{stem}.json", json_text
-        if name == SAMPLES[0]:
-            example = "\n".join(text.splitlines()[:EXAMPLE_LINES]) + "\n"
     page = ROOT / "reports" / f"{Path(PAGE_SAMPLE).stem}.html"
     yield page, page_of(f"captures/{PAGE_SAMPLE}")
     yield ROOT / "docs" / "tables.md", tables_page()
     yield ROOT / "docs" / "findings.md", findings_page()
+    yield from kind_pages()
     for name, schema in SCHEMAS.items():
         file = ROOT / "docs" / "schema" / f"{name}.schema.json"
         yield file, json.dumps(schema, indent=2, ensure_ascii=True) + "\n"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    yield ROOT / "README.md", between(readme, "example", f"```\n{example}```\n")
-    page = (ROOT / "docs" / "captures.md").read_text(encoding="utf-8")
-    yield ROOT / "docs" / "captures.md", between(page, "anomaly kinds", kind_table())
 
 
 def main() -> int:
@@ -233,6 +161,7 @@ def main() -> int:
             continue
         changed.append(path)
         if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     for path in changed:
         print(("would change " if check else "wrote ") + str(path.relative_to(ROOT)))

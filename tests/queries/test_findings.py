@@ -141,7 +141,9 @@ def test_the_page_of_findings_says_what_is_found(
     tool = sample_reports()
     monkeypatch.setattr(tool, "findings_in", lambda capture, _: find(name_of(Path(capture).name)))
     written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert written == tool.findings_page(), "run tools/sample_reports.py and read the diff"
+    assert written == tool.findings_page(), (
+        "python -m tools.sample_reports, then tools.docs; read the diff"
+    )
 
 
 def name_of(capture: str) -> str:
