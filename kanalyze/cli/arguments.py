@@ -575,6 +575,7 @@ def _add_anonymize(made: argparse.ArgumentParser) -> None:
         help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
         "these; several become one capture, in the order of time",
     )
+    _add_no_progress(made)
     group = made.add_argument_group("Kafka")
     _add_ports(group)
     _add_definitions(group)
@@ -906,12 +907,22 @@ _KEY_LOG = (
 
 def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argparse._ArgumentGroup:
     """Add the options of how captures are read; return the group for filters."""
+    _add_no_progress(made)
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
     _add_memory(made)
     return made.add_argument_group(
         "filters (all of them must match; repeated values are alternatives)"
+    )
+
+
+def _add_no_progress(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--no-progress",
+        action="store_true",
+        help="do not show how far the command is, on standard error, which it does after a second "
+        "on a terminal, else every ten seconds",
     )
 
 

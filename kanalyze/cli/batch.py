@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kanalyze.cli.analyze import filters_of
 from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.console import print_message
+from kanalyze.cli.progress import progress_of
 from kanalyze.cli.report import check_order, most_slowest, show_report, write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -49,7 +50,7 @@ def _run(
     from kanalyze.spark.batch.batch import run_batch
     from kanalyze.spark.task_counts import task_counts
 
-    progress = BatchProgress()
+    progress = BatchProgress(progress_of(arguments))
     progress.begin("starting Spark")
     with _session(arguments) as spark, progress.shown(partial(task_counts, spark)):
         functions = {"warn": print_message, "report_phase": progress.begin}

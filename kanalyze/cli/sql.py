@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
+from kanalyze.cli.analyze import rows_of, worker_count
 from kanalyze.cli.output import TABLE, Output, default_format
+from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.files import find_query, questions, words_of
@@ -19,7 +22,8 @@ from kanalyze.queries.files import find_query, questions, words_of
 if TYPE_CHECKING:
     import argparse
 
-    from kanalyze.queries.database import Database
+    import pyarrow as pa
+
     from kanalyze.queries.files import Query
 
 __all__ = ["split_query", "sql"]
@@ -59,18 +63,26 @@ def sql(arguments: argparse.Namespace) -> None:
     from kanalyze.tables.registry import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
-    with opened_tables(
+    progress = progress_of(arguments, arguments.output)
+    tables = opened_tables(
         analysis,
         words_of(query) & TABLES.keys(),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=worker_count(arguments),
-        progress=progress_bar(analysis, arguments.output),
-    ) as tables:
-        database = tables.database
-        if row_format == TABLE:
-            _show(database, query, parameters, arguments.output)
-        else:
-            _write(database, query, parameters, arguments.output, row_format)
+        progress=progress.reading(analysis),
+    )
+    with ExitStack() as stack:
+        # Opened first, so that an error is reported before the work.
+        output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))
+        with progress.shown():
+            database = stack.enter_context(tables).database
+            progress.begin("querying")
+            if output is None:
+                write = partial(_show, database.ask(query, parameters), arguments.output)
+            else:
+                answer = stack.enter_context(database.answer_file(query, parameters, row_format))
+                write = partial(shutil.copyfileobj, answer, output.file)
+        write()
 
 
 def _list(folders: list[Path]) -> None:
@@ -118,12 +130,11 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _show(database: Database, query: str, parameters: dict[str, Any], destination: str) -> None:
+def _show(answer: pa.Table, destination: str) -> None:
     import pyarrow as pa
 
     from kanalyze.render.answers import answer_columns
 
-    answer = database.ask(query, parameters)
     are_numbers = [
         pa.types.is_integer(field.type)
         or pa.types.is_floating(field.type)
@@ -136,17 +147,3 @@ def _show(database: Database, query: str, parameters: dict[str, Any], destinatio
         for batch in answer.to_batches(max_chunksize=1000):
             columns = [column.to_pylist() for column in batch.columns]
             sink.write(list(zip(*columns, strict=True)))
-
-
-def _write(
-    database: Database,
-    query: str,
-    parameters: dict[str, Any],
-    destination: str,
-    row_format: str,
-) -> None:
-    with (
-        OutputFile(destination) as output,
-        database.answer_file(query, parameters, row_format) as answer,
-    ):
-        shutil.copyfileobj(answer, output.file)

@@ -118,6 +118,7 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
         "from kanalyze.tables.quality import CaptureQuality\n"
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"
+        "    progress = 0, None\n"
         "    def __init__(self, captures, row_filter, **_):\n"
         "        self.quality, self.row_filter = CaptureQuality(list(captures)), row_filter\n"
         "    def start(self): pass\n"
