@@ -627,6 +627,7 @@ def _add_protocol(made: argparse.ArgumentParser) -> None:
 
 
 def _add_live(made: argparse.ArgumentParser) -> None:
+    made.usage = f"{_PROGRAM} live [OPTIONS] (-i IFACE | - | --list)"
     source = made.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "-i",
@@ -661,9 +662,7 @@ def _add_live(made: argparse.ArgumentParser) -> None:
         help="the kernel's buffer for packets (default: 128M)",
     )
     _add_row_filters(
-        made.add_argument_group(
-            "requests (all of these must match; repeated values are alternatives)"
-        )
+        made.add_argument_group("requests (all must match; repeated values are alternatives)")
     )
     _repeated(
         made.add_argument_group("TLS"),
@@ -912,17 +911,14 @@ def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argpar
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
     _add_memory(made)
-    return made.add_argument_group(
-        "filters (all of them must match; repeated values are alternatives)"
-    )
+    return made.add_argument_group("filters (all must match; repeated values are alternatives)")
 
 
 def _add_no_progress(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--no-progress",
         action="store_true",
-        help="do not show how far the command is, on standard error, which it does after a second "
-        "on a terminal, else every ten seconds",
+        help="do not show on standard error how far a long run is",
     )
 
 

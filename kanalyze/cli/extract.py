@@ -19,6 +19,7 @@ from kanalyze.cli.analyze import (
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import progress_of
+from kanalyze.common.similar_names import known_or_similar
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -94,7 +95,7 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     kinds = finding_kinds()
     known = sorted(kind.query.name for kind in kinds)
     for name in sorted(wanted.difference(known)):
-        raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
+        raise UsageError(f"no finding is named {name!r}{known_or_similar(name, known)}")
     kinds = [kind for kind in kinds if kind.query.name in wanted]
     for kind in kinds:
         if kind.command == "anomalies":

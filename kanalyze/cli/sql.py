@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.cli.analyze import rows_of, worker_count
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.cli.progress import progress_of
+from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.files import find_query, questions, words_of
@@ -38,8 +39,19 @@ def split_query(arguments: argparse.Namespace) -> None:
                 'no query given: add one, such as "SELECT api_name, count(*) FROM requests ..."'
             )
         arguments.sql = arguments.captures.pop()
+        _check_order(arguments.captures, arguments.sql)
     if not arguments.captures and not _tells(arguments):
         raise UsageError("no capture given")
+
+
+def _check_order(captures: list[str], query: str) -> None:
+    """Raise UsageError if the query seems to be a capture: it is missing, or not the last."""
+    if not paths.exists(query):
+        return
+    before = next((each for each in captures if " " in each and not paths.exists(each)), None)
+    if before is not None:
+        raise UsageError(f"the query comes last, after the captures: {before}")
+    raise UsageError(f'{query} is no query: add one, such as "FROM requests LIMIT 10"')
 
 
 def _tells(arguments: argparse.Namespace) -> bool:

@@ -53,10 +53,10 @@ class RateMeter:
     def add(self, now_s: float, done: int, total: int | None) -> float | None:
         """Take the amount of now; return the rate per second, None if it is unknown.
 
-        An amount that falls, or another total, begins anew.
+        An amount that falls, or another total than was known, begins anew.
         """
         samples = self._samples
-        if samples and (done < samples[-1][1] or total != self._total):
+        if samples and (done < samples[-1][1] or self._total not in (None, total)):
             samples.clear()
         self._total = total
         samples.append((now_s, done))

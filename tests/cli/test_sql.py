@@ -99,9 +99,13 @@ def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([CAPTURE], "no capture given"),
+        ([CAPTURE], f"{CAPTURE} is no query: add one, such as"),
+        (["SELECT 1", CAPTURE], "the query comes last, after the captures: SELECT 1"),
+        (["SELECT 1"], "no capture given"),
         ([], "no query given"),
         ([CAPTURE, "SELEC 1"], "Parser Error"),
+        ([CAPTURE, "SELECT clientid FROM requests"], "not found in FROM clause! Candidate"),
+        ([CAPTURE, "FROM reqests"], 'Table with name reqests does not exist! Did you mean "req'),
         ([CAPTURE, "DROP TABLE requests"], "use a single query"),
         (["--query", "none", CAPTURE], "unknown query: 'none'"),
         (["--query", "connection_trace", CAPTURE], "needs a parameter: add --param connection=..."),

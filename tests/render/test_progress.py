@@ -77,3 +77,9 @@ def test_a_rate_begins_anew_with_what_is_counted() -> None:
     assert meter.add(2.0, 5, 40) is None
     assert meter.add(3.0, 7, 40) == 2
     assert meter.add(4.0, 8, 9) is None
+
+
+def test_a_total_that_is_known_late_leaves_the_rate() -> None:
+    meter = RateMeter()
+    meter.add(0.0, 0, None)
+    assert meter.add(1.0, 10, 40) == 10
