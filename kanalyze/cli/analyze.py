@@ -7,6 +7,7 @@ for.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.filters import make_filter
@@ -58,6 +59,7 @@ _FILTERS = {
 """The arguments of ``RowFilter.parse``, by option."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
+_STANDARD_INPUT = "-"
 KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
 """Maximum number of messages about files that cannot be read."""
@@ -80,6 +82,9 @@ def analysis_of(
     :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is one made with
     ``arguments.definitions`` before. If not ``filtered``, all rows are given.
     """
+    if _STANDARD_INPUT in arguments.captures and sys.stdin is not None and sys.stdin.isatty():
+        command = f"kanalyze {arguments.command} {_STANDARD_INPUT}"
+        raise UsageError(f"standard input is a terminal: pipe a capture into {command}")
     if catalog is None:
         catalog = catalog_of(arguments)
     row_filter = make_filter(catalog, **filters_of(arguments)) if filtered else None

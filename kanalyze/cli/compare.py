@@ -44,7 +44,9 @@ _FAIL_ON = {
 def compare(arguments: argparse.Namespace) -> int:
     """Compare; return 1 if --fail-on found something. Raises KanalyzeError and OSError."""
     a, b = arguments.a, arguments.b
-    thresholds = Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
+    thresholds = _thresholds(arguments)
+    if arguments.json == STANDARD_OUTPUT and arguments.format == "md":
+        raise UsageError("--json - and --format md would both use standard output: use --json FILE")
     if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
     # Opened first, so that an error comes before the work.
@@ -70,6 +72,15 @@ def compare(arguments: argparse.Namespace) -> int:
     if not found["tested"]:
         print_message(f"--fail-on: not tested for chance: {found['not_tested']}")
     return FAILED_ON
+
+
+def _thresholds(arguments: argparse.Namespace) -> Thresholds:
+    """Return the thresholds of the options; raises UsageError with the name of a wrong one."""
+    try:
+        return Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
+    except UsageError as error:
+        name, _, problem = str(error).partition(":")
+        raise UsageError(f"--{name.replace('_', '-')}:{problem}") from None
 
 
 @contextmanager

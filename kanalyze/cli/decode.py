@@ -34,6 +34,8 @@ def decode(arguments: argparse.Namespace) -> None:
     """Write every field of every message; raises KanalyzeError and OSError."""
     catalog = Catalog(arguments.definitions)
     text_format = arguments.format or _default_format(arguments.output)
+    if arguments.all and text_format != "text":
+        raise UsageError(f"--all works for text only: {text_format} has everything")
     keep = keeps_bytes(make_filter(catalog, apis=arguments.api), catalog)
     analysis = analysis_of(arguments, keep=keep, catalog=catalog)
     lines = _lines_maker(catalog, text_format, everything=arguments.all)

@@ -46,7 +46,8 @@ _OTHER_ENDINGS: Final = frozenset(
     (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".txt", ".md", ".html")
 )
 """Endings of the files of other commands."""
-_PARQUET: Final = "parquet"
+_NOT_FOR_TERMINALS: Final = {"parquet": "Parquet", "html": "HTML"}
+"""Formats of commands that have several."""
 _REPORT_OF_BATCH: Final = "report.json"
 _STANDARD: Final = "-"
 _STANDARD_INPUT, _STANDARD_OUTPUT = 0, 1
@@ -83,11 +84,14 @@ def _check_kind(arguments: argparse.Namespace) -> None:
     """Raise UsageError if the output is a terminal or has an ending for something else."""
     output = getattr(arguments, "output", None)
     made = _MADE.get(arguments.command)
-    if output is None or (made is None and arguments.format != _PARQUET):
+    if output is None:
         return
     if output == _STANDARD:
-        if sys.stdout.isatty():
-            raise UsageError(f"{made or 'Parquet'} is not for a terminal: use -o FILE, or a pipe")
+        if arguments.command == "save":
+            return  # it refuses all streams
+        written = made or _NOT_FOR_TERMINALS.get(arguments.format)
+        if written is not None and sys.stdout.isatty():
+            raise UsageError(f"{written} is not for a terminal: use -o FILE, or a pipe")
     elif made is not None and (ending := paths.ending(output)) in _OTHER_ENDINGS:
         raise UsageError(
             f"{output}: {arguments.command} writes {made}, not {ending}: use another ending"

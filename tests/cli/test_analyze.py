@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -77,3 +78,11 @@ def test_definitions_become_a_catalog(fake, tmp_path):
     assert made.row_filter.api_names == {"vendorthing"}
     with pytest.raises(DefinitionError, match="not a folder"):
         analysis("--definitions", str(tmp_path / "missing"))
+
+
+def test_a_capture_is_not_typed(fake, monkeypatch):
+    given = parser().parse_args(["requests", "-"])
+    assert analysis_of(given).captures == ["-"]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    with pytest.raises(UsageError, match=r"^standard input is a terminal: pipe a capture into kan"):
+        analysis_of(given)

@@ -313,6 +313,7 @@ def test_an_ending_of_something_else_is_a_mistake(words, what, tmp_path, monkeyp
         ["anonymize", "-o", "-"],
         ["requests", "--format", "parquet"],
         ["records", "--format", "parquet"],
+        ["report", "--format", "html"],
     ],
 )
 def test_a_terminal_gets_no_binary_data(words, monkeypatch, capsys):
