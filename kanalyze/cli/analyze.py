@@ -205,6 +205,8 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
         elif value:
             several = value if isinstance(value, list) else [value]
             words += [f"{flag} {_quoted(each)}" for each in several]
+    if getattr(arguments, "search", None) is not None:
+        words.append("--search")
     return words
 
 

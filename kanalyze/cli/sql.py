@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import rows_of, worker_count
+from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from kanalyze.queries.files import Query
 
 __all__ = ["split_query", "sql"]
+
+_MEANINGS_AT = 47
+"""Where the meanings of columns begin in the list of tables."""
+_NARROW_INDENT = 4
 
 
 def split_query(arguments: argparse.Namespace) -> None:
@@ -99,22 +105,38 @@ def sql(arguments: argparse.Namespace) -> None:
 
 def _list(folders: list[Path]) -> None:
     """Write the name and title of each query."""
-    for name, query in sorted(questions(*folders).items()):
-        parameters = "".join(f" --param {each}=..." for each in query.parameters)
-        sys.stdout.write(f"{name + parameters:32} {query.title}\n")
+    titles = {
+        name + "".join(f" --param {each}=..." for each in query.parameters): query.title
+        for name, query in sorted(questions(*folders).items())
+    }
+    width = max(map(len, titles))
+    for name, title in titles.items():
+        sys.stdout.write(f"{name:{width}}  {title}\n")
 
 
 def _tables() -> None:
     """Write the tables that can be queried: the meaning of a line, and the columns."""
     from kanalyze.tables.registry import SQL_TABLES  # imported late: large tables
 
+    width = plain_width() if sys.stdout.isatty() else None
+    indent = _MEANINGS_AT if width is not None and width >= 2 * _MEANINGS_AT else _NARROW_INDENT
     for table in SQL_TABLES.values():
-        sys.stdout.write(f"{table.name}: {table.line}\n")
+        _write_wrapped(f"{table.name}: {table.line}", width, _NARROW_INDENT)
         for column in table.columns:
             kind = f"{column.type}{' or null' if column.nullable else ''}"
             unit = f" ({column.unit})" if column.unit else ""
             items = "".join(f"; {each.name}: {each.meaning}" for each in column.fields)
-            sys.stdout.write(f"  {column.name:28} {kind:15} {column.meaning}{unit}{items}\n")
+            text = f"  {column.name:28} {kind:15} {column.meaning}{unit}{items}"
+            _write_wrapped(text, width, indent)
+
+
+def _write_wrapped(text: str, width: int | None, indent: int) -> None:
+    """Write a text in lines of at most ``width``, all but the first indented; None: in one."""
+    lines = [text]
+    if width is not None:
+        margin = " " * indent
+        lines = textwrap.wrap(text, width, subsequent_indent=margin, break_on_hyphens=False)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dict[str, Any]]:
@@ -159,3 +181,5 @@ def _show(answer: pa.Table, destination: str) -> None:
         for batch in answer.to_batches(max_chunksize=1000):
             columns = [column.to_pylist() for column in batch.columns]
             sink.write(list(zip(*columns, strict=True)))
+    if not answer.num_rows:
+        print_message("the answer has no rows")
