@@ -66,7 +66,7 @@ def compare_inputs(
     *,
     max_memory_bytes: int | None = None,
     threads: int = 1,
-    watched: Callable[[Analysis | SavedAnalysis], AbstractContextManager[None]] | None = None,
+    watched: Callable[[Analysis | SavedAnalysis, str], AbstractContextManager[None]] | None = None,
 ) -> dict[str, Any]:
     """Return the differences between A and B.
 
@@ -77,7 +77,8 @@ def compare_inputs(
         thresholds: the smallest differences to list.
         max_memory_bytes: memory in bytes for the tables of both sides together.
         threads: number of threads of a query.
-        watched: returns a context manager that is entered while an analysis runs.
+        watched: returns a context manager that is entered while an analysis runs, of ``A`` or
+            ``B``.
 
     Raises:
         KanalyzeError: an input is missing, or is not a capture, saved file or report.
@@ -86,19 +87,19 @@ def compare_inputs(
     reports = [report_in(each) for each in (a, b)]
     with ExitStack() as stack:
 
-        def opened(given: object) -> OpenedTables:
+        def opened(given: object, name: str) -> OpenedTables:
             analysis = analysis_of(given)
             tables = opened_tables(
                 analysis,
                 max_memory_bytes=memory_bytes,
                 threads=threads,
-                progress=watched(analysis) if watched else None,
+                progress=watched(analysis, name) if watched else None,
             )
             return stack.enter_context(tables)
 
         rows = [
-            None if report is not None else opened(given)
-            for given, report in zip((a, b), reports, strict=True)
+            None if report is not None else opened(given, name)
+            for name, given, report in zip(("A", "B"), (a, b), reports, strict=True)
         ]
         sides: list[Side] = []
         for name, given, report, tables, slices in zip(

@@ -1,15 +1,14 @@
 """Makes the analysis that arguments ask for: the common part of commands that read captures.
 
-In: parsed arguments. Out: an analysis; a progress bar; messages. This module must not know what
-rows are used for.
+In: parsed arguments. Out: an analysis; messages. This module must not know what rows are used
+for.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.filters import make_filter
 from kanalyze.api.key_logs import read_key_logs
@@ -18,15 +17,13 @@ from kanalyze.cli.console import print_message
 from kanalyze.common import paths
 from kanalyze.common.saved_files import saved_files
 from kanalyze.errors import UsageError
-from kanalyze.export.files import STANDARD_OUTPUT
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.nothing import no_kafka_text
 from kanalyze.runtime.pipeline import Analysis
 
 if TYPE_CHECKING:
     import argparse
-    import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.kafka.session.message_bodies import KeepsBytes
@@ -39,7 +36,6 @@ __all__ = [
     "filters_of",
     "key_log_of",
     "left_out_reporter",
-    "progress_bar",
     "report_if_none",
     "rows_of",
 ]
@@ -63,6 +59,7 @@ _FILTERS = {
 """The arguments of ``RowFilter.parse``, by option."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
+_STANDARD_INPUT = "-"
 KEY_LOG_VARIABLE = "SSLKEYLOGFILE"
 _MAX_LEFT_OUT = 10
 """Maximum number of messages about files that cannot be read."""
@@ -70,17 +67,6 @@ _NOT_ONLY_KAFKA = ("connections", "anomalies")
 """Commands whose rows are not only about Kafka."""
 _OF_REQUESTS = ("decode", "extract", "save")
 """Commands that are about requests, by another name."""
-_DELAY_S = 1.0
-_REFRESH_S = 0.1
-
-
-class HasProgress(Protocol):
-    """What a progress bar shows, such as an analysis."""
-
-    @property
-    def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; the latter is None if unknown."""
-        ...
 
 
 def analysis_of(
@@ -96,6 +82,9 @@ def analysis_of(
     :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is one made with
     ``arguments.definitions`` before. If not ``filtered``, all rows are given.
     """
+    if _STANDARD_INPUT in arguments.captures and sys.stdin is not None and sys.stdin.isatty():
+        command = f"kanalyze {arguments.command} {_STANDARD_INPUT}"
+        raise UsageError(f"standard input is a terminal: pipe a capture into {command}")
     if catalog is None:
         catalog = catalog_of(arguments)
     row_filter = make_filter(catalog, **filters_of(arguments)) if filtered else None
@@ -216,6 +205,8 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
         elif value:
             several = value if isinstance(value, list) else [value]
             words += [f"{flag} {_quoted(each)}" for each in several]
+    if getattr(arguments, "search", None) is not None:
+        words.append("--search")
     return words
 
 
@@ -255,56 +246,3 @@ def worker_count(arguments: argparse.Namespace) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@contextmanager
-def progress_bar(analysis: HasProgress, destination: str | None = None) -> Iterator[None]:
-    """Show a bar on standard error while the block runs, after its first second.
-
-    There is no bar if standard error is not a terminal, or if rows go to a terminal, where the bar
-    would overwrite them: ``destination`` is where rows go. A thread reads the progress, because
-    rows may be rare.
-    """
-    overwrites = destination == STANDARD_OUTPUT and sys.stdout.isatty()
-    if overwrites or not sys.stderr.isatty():
-        yield
-        return
-    import threading  # imported late: it is slow, and only needed on a terminal
-
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(analysis, done), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _watch(analysis: HasProgress, done: threading.Event) -> None:
-    if done.wait(_DELAY_S):
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    with Progress(
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        # Rows on standard output must not go through the bar.
-        redirect_stdout=False,
-        redirect_stderr=False,
-    ) as progress:
-        task = progress.add_task("")
-        while not done.wait(_REFRESH_S):
-            completed, total = analysis.progress
-            progress.update(task, completed=completed, total=total)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kanalyze.anonymization.anonymize import Anonymization, key_of
-from kanalyze.cli.analyze import catalog_of, left_out_reporter, progress_bar
+from kanalyze.cli.analyze import catalog_of, left_out_reporter
+from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 
@@ -36,7 +37,8 @@ def anonymize(arguments: argparse.Namespace) -> None:
     )
     # What is left may still tell something to those who know the network: the owner shares it.
     output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
-    with progress_bar(anonymization, arguments.output):
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with progress.shown(), progress.reading(anonymization, "reading and writing"):
         done = anonymization.run(output)
     if arguments.output != STANDARD_OUTPUT:
         sys.stdout.write(f"{_text(done, arguments.output)}\n")

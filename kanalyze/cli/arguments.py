@@ -576,6 +576,7 @@ def _add_anonymize(made: argparse.ArgumentParser) -> None:
         help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
         "these; several become one capture, in the order of time",
     )
+    _add_no_progress(made)
     group = made.add_argument_group("Kafka")
     _add_ports(group)
     _add_definitions(group)
@@ -627,6 +628,7 @@ def _add_protocol(made: argparse.ArgumentParser) -> None:
 
 
 def _add_live(made: argparse.ArgumentParser) -> None:
+    made.usage = f"{_PROGRAM} live [OPTIONS] (-i IFACE | - | --list)"
     source = made.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "-i",
@@ -661,9 +663,7 @@ def _add_live(made: argparse.ArgumentParser) -> None:
         help="the kernel's buffer for packets (default: 128M)",
     )
     _add_row_filters(
-        made.add_argument_group(
-            "requests (all of these must match; repeated values are alternatives)"
-        )
+        made.add_argument_group("requests (all must match; repeated values are alternatives)")
     )
     _repeated(
         made.add_argument_group("TLS"),
@@ -921,12 +921,19 @@ _KEY_LOG = (
 
 def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argparse._ArgumentGroup:
     """Add the options of how captures are read; return the group for filters."""
+    _add_no_progress(made)
     _add_detection(made.add_argument_group("Kafka"))
     if keys:
         _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
     _add_memory(made)
-    return made.add_argument_group(
-        "filters (all of them must match; repeated values are alternatives)"
+    return made.add_argument_group("filters (all must match; repeated values are alternatives)")
+
+
+def _add_no_progress(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--no-progress",
+        action="store_true",
+        help="do not show on standard error how far a long run is",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kanalyze.cli.analyze import filters_of, worker_count
 from kanalyze.cli.batch_progress import BatchProgress
 from kanalyze.cli.console import print_message
+from kanalyze.cli.progress import progress_of
 from kanalyze.cli.report import check_order, most_slowest, show_report, write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -59,7 +60,7 @@ def _run(
 ) -> dict[str, Any]:
     from kanalyze.spark.batch.batch import run_batch
 
-    progress = BatchProgress()
+    progress = BatchProgress(progress_of(arguments))
     with _engine(arguments, progress) as engine:
         functions = {"warn": print_message, "report_phase": progress.begin}
         return run_batch(engine, plan, settings, **functions, options=options)

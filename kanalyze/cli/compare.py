@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.comparing import compare_inputs, report_in
-from kanalyze.cli.analyze import filters_of, progress_bar, rows_of
+from kanalyze.cli.analyze import filters_of, rows_of
 from kanalyze.cli.console import is_plain, plain_width, print_message
+from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.queries.compare.comparison import Thresholds
@@ -22,7 +23,10 @@ from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.json import summary_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.cli.progress import HasProgress, Progress
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare"]
@@ -40,20 +44,25 @@ _FAIL_ON = {
 def compare(arguments: argparse.Namespace) -> int:
     """Compare; return 1 if --fail-on found something. Raises KanalyzeError and OSError."""
     a, b = arguments.a, arguments.b
-    thresholds = Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
+    thresholds = _thresholds(arguments)
+    if arguments.json == STANDARD_OUTPUT and arguments.format == "md":
+        raise UsageError("--json - and --format md would both use standard output: use --json FILE")
     if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
     # Opened first, so that an error comes before the work.
     with OutputFile(arguments.json) if arguments.json else nullcontext() as output:
-        found = compare_inputs(
-            a,
-            b,
-            partial(_rows_of_side, arguments),
-            thresholds,
-            max_memory_bytes=arguments.max_memory,
-            threads=arguments.jobs or 1,
-            watched=progress_bar,
-        )
+        progress = progress_of(arguments, STANDARD_OUTPUT)
+        progress.begin("comparing")
+        with progress.shown():
+            found = compare_inputs(
+                a,
+                b,
+                partial(_rows_of_side, arguments),
+                thresholds,
+                max_memory_bytes=arguments.max_memory,
+                threads=arguments.jobs or 1,
+                watched=partial(_watched, progress),
+            )
         if output is not None:
             output.file.write(summary_json(found).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
@@ -63,6 +72,23 @@ def compare(arguments: argparse.Namespace) -> int:
     if not found["tested"]:
         print_message(f"--fail-on: not tested for chance: {found['not_tested']}")
     return FAILED_ON
+
+
+def _thresholds(arguments: argparse.Namespace) -> Thresholds:
+    """Return the thresholds of the options; raises UsageError with the name of a wrong one."""
+    try:
+        return Thresholds.of(arguments.at_least, arguments.least_ms, arguments.least_percent)
+    except UsageError as error:
+        name, _, problem = str(error).partition(":")
+        raise UsageError(f"--{name.replace('_', '-')}:{problem}") from None
+
+
+@contextmanager
+def _watched(progress: Progress, source: HasProgress, name: str) -> Iterator[None]:
+    """Show the reading of A or B; what comes then is the comparison."""
+    with progress.reading(source, f"reading {name}"):
+        yield
+    progress.begin("comparing")
 
 
 def _rows_of_side(arguments: argparse.Namespace, given: str) -> Analysis | SavedAnalysis:

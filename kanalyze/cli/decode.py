@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.api.filters import keeps_bytes, make_filter
-from kanalyze.cli.analyze import analysis_of, progress_bar, report_if_none
+from kanalyze.cli.analyze import analysis_of, report_if_none
+from kanalyze.cli.progress import progress_of
 from kanalyze.decoding.bodies import BodyReader
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -33,11 +34,18 @@ def decode(arguments: argparse.Namespace) -> None:
     """Write every field of every message; raises KanalyzeError and OSError."""
     catalog = Catalog(arguments.definitions)
     text_format = arguments.format or _default_format(arguments.output)
+    if arguments.all and text_format != "text":
+        raise UsageError(f"--all works for text only: {text_format} has everything")
     keep = keeps_bytes(make_filter(catalog, apis=arguments.api), catalog)
     analysis = analysis_of(arguments, keep=keep, catalog=catalog)
     lines = _lines_maker(catalog, text_format, everything=arguments.all)
     written = 0
-    with OutputFile(arguments.output) as output, progress_bar(analysis, arguments.output):
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with (
+        OutputFile(arguments.output) as output,
+        progress.shown(),
+        progress.reading(analysis),
+    ):
         for exchanges, block in analysis.exchange_blocks():
             written += len(exchanges)
             for line in lines(exchanges, block):

@@ -13,12 +13,13 @@ from kanalyze.cli.analyze import (
     catalog_of,
     filters_of,
     key_log_of,
-    progress_bar,
     report_if_none,
     worker_count,
 )
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
+from kanalyze.cli.progress import progress_of
+from kanalyze.common.similar_names import known_or_similar
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from kanalyze.cli.progress import Progress
     from kanalyze.extraction.extract import Extracted
     from kanalyze.tables.filters import RowFilter
 
@@ -51,18 +53,20 @@ def extract(arguments: argparse.Namespace) -> None:
     extent = Extent(around_ns, arguments.with_handshake, arguments.whole_connections)
     # The packets have users' data, so only the owner may read the file.
     output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
     if arguments.finding:
-        selected = _of_findings(arguments)
+        selected = _of_findings(arguments, progress)
     else:
         selected = Selected([make_filter(catalog, **filters_of(arguments))])
     analysis = analysis_of(arguments, catalog=catalog, filtered=False)
-    with closing(analysis), progress_bar(analysis, arguments.output):
+    with closing(analysis), progress.shown(), progress.reading(analysis, "finding requests"):
         extracted = extract_packets(
             analysis,
             selected,
             output,
             extent,
             key_log=_own_key_log(arguments) if arguments.with_secrets else None,
+            watched=partial(progress.reading, phase="writing packets"),
         )
     if not extracted.connections:
         report_if_none(0, arguments, analysis)
@@ -80,7 +84,7 @@ def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
     return key_log_of(arguments) or KeyLog()
 
 
-def _of_findings(arguments: argparse.Namespace) -> Selected:
+def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     """Search for findings, and return the filters of their rows; raises UsageError if none."""
     from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
@@ -91,7 +95,7 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
     kinds = finding_kinds()
     known = sorted(kind.query.name for kind in kinds)
     for name in sorted(wanted.difference(known)):
-        raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
+        raise UsageError(f"no finding is named {name!r}{known_or_similar(name, known)}")
     kinds = [kind for kind in kinds if kind.query.name in wanted]
     for kind in kinds:
         if kind.command == "anomalies":
@@ -100,15 +104,17 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
                 "packets; kanalyze anomalies shows where it is missing"
             )
     analysis = analysis_of(arguments)
-    with opened_tables(
+    tables = opened_tables(
         analysis,
         tables_of(kinds),
         names_of(kinds, has_page=False),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=worker_count(arguments),
-        progress=progress_bar(analysis, arguments.output),
-    ) as tables:
-        findings = report_on(tables, kinds)["findings"]
+        progress=progress.reading(analysis),
+    )
+    with progress.shown(), tables as filled:
+        progress.begin("searching findings")
+        findings = report_on(filled, kinds)["findings"]
     of_requests = [each for each in findings if each["command"] == "requests"]
     of_connections = [each for each in findings if each["command"] == "connections"]
     return Selected(

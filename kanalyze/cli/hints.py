@@ -21,24 +21,53 @@ __all__ = ["HelpFormatter", "HintingParser", "LazyCommand"]
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
 _DEFAULT_WIDTH: Final = 80
+_MOST_WIDTH: Final = 100
+"""Longer lines are hard to read."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Writes descriptions unchanged, in lines as wide as the terminal.
+    """Writes texts in lines as wide as the terminal, up to 100 characters; examples unchanged.
+
+    Paragraphs with an indented line are examples.
 
     argparse makes a formatter for each argument. Its own formatter imports :mod:`shutil` to find
     the width, and with it all decompressors of Python.
     """
 
     def __init__(self, prog: str, **options: Any) -> None:
-        options.setdefault("width", _terminal_width() - 2)
+        options.setdefault("width", min(_terminal_width() - 2, _MOST_WIDTH))
         super().__init__(prog, **options)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add an argument, like argparse, with room for the longest command."""
+        super().add_argument(action)
+        if action.nargs == argparse.PARSER:
+            # argparse forgets that commands are indented.
+            self._action_max_length += self._indent_increment
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        import textwrap  # imported late: only for help
+
+        paragraphs = [
+            paragraph
+            if "\n " in paragraph
+            else textwrap.fill(
+                " ".join(paragraph.split()),
+                width,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_on_hyphens=False,
+            )
+            for paragraph in text.strip("\n").split("\n\n")
+        ]
+        return "\n\n".join(paragraphs) + "\n"
 
 
 class HintingParser(argparse.ArgumentParser):
     """A parser that reports unknown options below the usage of the command, with hints.
 
-    argparse itself reports them below the usage of the program, without hints.
+    argparse itself reports them below the usage of the program, without hints. The usage is one
+    line, not all options, which fill a screen and would hide the error.
     """
 
     _commands: Mapping[str, LazyCommand] | None = None
@@ -90,6 +119,18 @@ class HintingParser(argparse.ArgumentParser):
             if text.startswith("--") and " " not in text and not self.has(name):
                 self._fail_for_option(name)
 
+    def short_usage(self) -> str:
+        """Return the usage with the arguments that must be given."""
+        shown = [
+            action
+            for action in self._actions
+            if not action.option_strings or (action.required and action.nargs != 0)
+        ]
+        formatter = self._get_formatter()
+        formatter.add_usage(None, shown, [], prefix="")
+        needed = " ".join(formatter.format_help().split()).removeprefix(self.prog).strip()
+        return f"{self.prog} [OPTIONS] {needed}".strip()
+
     def has(self, option: str) -> bool:
         """Return whether there is such an option."""
         return option in self._option_string_actions
@@ -110,10 +151,27 @@ class HintingParser(argparse.ArgumentParser):
 
     def _check_command(self, words: Iterable[str]) -> None:
         assert self._commands is not None
-        text = next((text for text in words if text == "-" or not text.startswith("-")), None)
-        if text is None or text in self._commands:
+        options = []
+        for text in words:
+            if text == _STANDARD_INPUT or not text.startswith("-"):
+                break
+            options.append(text)
+        else:
+            self._check_no_command(options)
+            return
+        if text in self._commands:
             return
         self.error(f"unknown command {text!r}; {self._command_hint(text)}")
+
+    def _check_no_command(self, options: Iterable[str]) -> None:
+        """Report that there is no command, unless an option needs none."""
+        for option in options:
+            if not self.has(option):
+                self.error(
+                    f"unknown option {option}; {self.prog} --help lists options and commands"
+                )
+            return
+        self.error(f"no command given; {self.prog} --help lists the commands")
 
     def _command_hint(self, text: str) -> str:
         if _may_be_a_file(text):
@@ -146,6 +204,8 @@ class LazyCommand:
         made.siblings = self.siblings
         if self.fill is not None:
             self.fill(made)
+        if made.usage is None:
+            made.usage = made.short_usage().replace("%", "%%")
         return made
 
     def parse_known_args(self, args: Sequence[str], namespace: Any) -> tuple[Any, list[str]]:

@@ -7,6 +7,7 @@ knows the command.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import os
@@ -31,6 +32,11 @@ INTERRUPTED = 130
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
+_ESCAPES = "kanalyze.escaped"
+_PLAIN = dict(zip("\u2502\u2026\u2191\u2192\u2193\u00b5", "|~^>vu", strict=True)) | dict(
+    zip("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "__..==##", strict=True)
+)
+"""What stands for characters of layouts where the encoding lacks them: lines, arrows, bars."""
 _MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands")
 """The modules of commands whose name differs from the command's."""
 
@@ -137,8 +143,21 @@ def _tolerant(stream: TextIO | None) -> TextIO:
         return Path(os.devnull).open("w", encoding="utf-8")
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
+        codecs.register_error(_ESCAPES, _escaped)
+        reconfigure(errors=_ESCAPES)
     return stream
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return a character for one that an encoding lacks, as wide if it is one of ours.
+
+    Others are escaped. Layouts would be torn apart if bars and ellipses were escaped too.
+    """
+    assert isinstance(error, UnicodeEncodeError)
+    char = error.object[error.start]
+    if char in _PLAIN:
+        return _PLAIN[char], error.start + 1
+    return char.encode("ascii", "backslashreplace").decode("ascii"), error.start + 1
 
 
 def _discard_output() -> None:

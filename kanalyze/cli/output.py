@@ -12,8 +12,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.cli.analyze import progress_bar, report_if_none
+from kanalyze.cli.analyze import report_if_none
 from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -150,7 +151,8 @@ def opened_output(
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
     output = Output(arguments.output, row_format, names, table, table_style)
-    with output.opened() as sink, progress_bar(analysis, arguments.output):
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with output.opened() as sink, progress.shown(), progress.reading(analysis):
         yield sink
 
 

@@ -8,6 +8,7 @@ overwritten.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -35,6 +36,18 @@ INPUTS: Final = (
 OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
 """Arguments that are outputs."""
 
+_MADE: Final = {
+    "extract": "a capture (pcapng)",
+    "anonymize": "a capture (pcapng)",
+    "save": "a database (DuckDB)",
+}
+"""What commands write that have but one format."""
+_OTHER_ENDINGS: Final = frozenset(
+    (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".txt", ".md", ".html")
+)
+"""Endings of the files of other commands."""
+_NOT_FOR_TERMINALS: Final = {"parquet": "Parquet", "html": "HTML"}
+"""Formats of commands that have several."""
 _REPORT_OF_BATCH: Final = "report.json"
 _STANDARD: Final = "-"
 _STANDARD_INPUT, _STANDARD_OUTPUT = 0, 1
@@ -46,8 +59,14 @@ _File: TypeAlias = tuple[int, int]
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Raise UsageError if an output is an input, by whatever name, or another output.
 
-    Links are followed. Terminals and devices such as ``/dev/null`` may be both.
+    Links are followed. Terminals and devices such as ``/dev/null`` may be both. An output must also
+    be fit for what is written: no terminal, and no ending of something else.
     """
+    _check_files(arguments)
+    _check_kind(arguments)
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
     written = [path for option in OUTPUTS for path in _written(option, arguments)]
     _check_apart(written)
     outputs = {found: path for _, path in written if (found := _file(path)) is not None}
@@ -59,6 +78,24 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     for found in _inputs(arguments):
         if found in outputs:
             raise UsageError(f"{outputs[found]}: is also an input: use another output file")
+
+
+def _check_kind(arguments: argparse.Namespace) -> None:
+    """Raise UsageError if the output is a terminal or has an ending for something else."""
+    output = getattr(arguments, "output", None)
+    made = _MADE.get(arguments.command)
+    if output is None:
+        return
+    if output == _STANDARD:
+        if arguments.command == "save":
+            return  # it refuses all streams
+        written = made or _NOT_FOR_TERMINALS.get(arguments.format)
+        if written is not None and sys.stdout.isatty():
+            raise UsageError(f"{written} is not for a terminal: use -o FILE, or a pipe")
+    elif made is not None and (ending := paths.ending(output)) in _OTHER_ENDINGS:
+        raise UsageError(
+            f"{output}: {arguments.command} writes {made}, not {ending}: use another ending"
+        )
 
 
 def _written(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]]:

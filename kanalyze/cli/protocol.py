@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.cli.console import plain_width
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.render.protocol import (
@@ -33,7 +34,10 @@ def protocol(arguments: argparse.Namespace) -> None:
     catalog = Catalog(arguments.definitions)
     name = arguments.api
     if name is None:
-        _show(arguments.json, apis_lines(catalog), [summary_facts(api) for api in catalog.apis])
+        width = plain_width() if sys.stdout.isatty() else None
+        _show(
+            arguments.json, apis_lines(catalog, width), [summary_facts(api) for api in catalog.apis]
+        )
     elif name.lower() == _ERRORS:
         _show(arguments.json, errors_lines(), error_facts())
     else:

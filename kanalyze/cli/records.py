@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import analysis_of, progress_bar, report_if_none
+from kanalyze.cli.analyze import analysis_of, report_if_none
 from kanalyze.cli.output import TABLE, Output, column_names, default_format
+from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
@@ -48,7 +49,8 @@ def records(arguments: argparse.Namespace) -> None:
     style = {"readable": readable, "status_of": record_status}
     # The file contains users' data, so only the owner may read it.
     output = Output(arguments.output, row_format, names, table, style, private=arguments.values)
-    with output.opened() as sink, progress_bar(analysis, arguments.output):
+    progress = progress_of(arguments, arguments.output, is_streamed=True)
+    with output.opened() as sink, progress.shown(), progress.reading(analysis):
         if row_format == TABLE:
             for pairs in analysis.exchange_batches(produced.note):
                 for rows in reader.row_batches(pairs):

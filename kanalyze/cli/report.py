@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
+from kanalyze.cli.analyze import rows_of, worker_count
 from kanalyze.cli.console import is_plain, plain_width
+from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -52,6 +53,8 @@ def report(arguments: argparse.Namespace) -> None:
         to_terminal = report_format == "text" and arguments.output == STANDARD_OUTPUT
         output = None if to_terminal else opened(arguments.output)
         analysis = rows_of(arguments)
+        uses_stdout = STANDARD_OUTPUT in (arguments.output, arguments.json)
+        progress = progress_of(arguments, STANDARD_OUTPUT if uses_stdout else None)
         tables = opened_tables(
             analysis,
             tables_of(kinds),
@@ -59,13 +62,15 @@ def report(arguments: argparse.Namespace) -> None:
             max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
             usual_memory_bytes=REPORT_MEMORY_BYTES,
             threads=worker_count(arguments),
-            progress=progress_bar(analysis),
+            progress=progress.reading(analysis),
         )
 
         def summarize() -> dict[str, Any]:
-            filled = stack.enter_context(tables)
-            summary = report_on(filled, kinds, thresholds, most_slowest=most_slowest(arguments))
-            made = page_of(filled.database, summary) if has_page else b""
+            with progress.shown():
+                filled = stack.enter_context(tables)
+                progress.begin("summarizing")
+                summary = report_on(filled, kinds, thresholds, most_slowest=most_slowest(arguments))
+                made = page_of(filled.database, summary) if has_page else b""
             if page is not None:
                 page.file.write(made)
             if output is not None and report_format == "html":

@@ -8,8 +8,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kanalyze.cli.analyze import progress_bar, report_if_none, rows_of
+from kanalyze.cli.analyze import report_if_none, rows_of
 from kanalyze.cli.output import opened_output, write_rows
+from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 
@@ -46,10 +47,12 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
         raise UsageError("--wireshark writes display filters: without --format and --columns")
     packets: list[tuple[str, int | None]] = []
     requests = 0
+    progress = progress_of(arguments, arguments.output)
     with (
         closing(rows_of(arguments)) as analysis,
         OutputFile(arguments.output) as output,
-        progress_bar(analysis, arguments.output),
+        progress.shown(),
+        progress.reading(analysis),
     ):
         for rows in analysis.row_batches():
             requests += len(rows)

@@ -7,7 +7,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.saving import save_tables
-from kanalyze.cli.analyze import analysis_of, progress_bar, report_if_none
+from kanalyze.cli.analyze import analysis_of, report_if_none
+from kanalyze.cli.progress import progress_of
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ __all__ = ["save"]
 def save(arguments: argparse.Namespace) -> None:
     """Write the tables of captures to a file; raises KanalyzeError and OSError."""
     analysis = analysis_of(arguments)
-    with _ended_in_order(), closing(analysis), progress_bar(analysis):
+    progress = progress_of(arguments)
+    with _ended_in_order(), closing(analysis), progress.shown(), progress.reading(analysis):
         requests = save_tables(
             analysis,
             arguments.output,

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.cli.analyze import progress_bar, rows_of, worker_count
+from kanalyze.cli.analyze import rows_of, worker_count
+from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
+from kanalyze.cli.progress import progress_of
+from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.files import find_query, questions, words_of
@@ -19,10 +25,15 @@ from kanalyze.queries.files import find_query, questions, words_of
 if TYPE_CHECKING:
     import argparse
 
-    from kanalyze.queries.database import Database
+    import pyarrow as pa
+
     from kanalyze.queries.files import Query
 
 __all__ = ["split_query", "sql"]
+
+_MEANINGS_AT = 47
+"""Where the meanings of columns begin in the list of tables."""
+_NARROW_INDENT = 4
 
 
 def split_query(arguments: argparse.Namespace) -> None:
@@ -34,8 +45,19 @@ def split_query(arguments: argparse.Namespace) -> None:
                 'no query given: add one, such as "SELECT api_name, count(*) FROM requests ..."'
             )
         arguments.sql = arguments.captures.pop()
+        _check_order(arguments.captures, arguments.sql)
     if not arguments.captures and not _tells(arguments):
         raise UsageError("no capture given")
+
+
+def _check_order(captures: list[str], query: str) -> None:
+    """Raise UsageError if the query seems to be a capture: it is missing, or not the last."""
+    if not paths.exists(query):
+        return
+    before = next((each for each in captures if " " in each and not paths.exists(each)), None)
+    if before is not None:
+        raise UsageError(f"the query comes last, after the captures: {before}")
+    raise UsageError(f'{query} is no query: add one, such as "FROM requests LIMIT 10"')
 
 
 def _tells(arguments: argparse.Namespace) -> bool:
@@ -59,38 +81,62 @@ def sql(arguments: argparse.Namespace) -> None:
     from kanalyze.tables.registry import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
-    with opened_tables(
+    progress = progress_of(arguments, arguments.output)
+    tables = opened_tables(
         analysis,
         words_of(query) & TABLES.keys(),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=worker_count(arguments),
-        progress=progress_bar(analysis, arguments.output),
-    ) as tables:
-        database = tables.database
-        if row_format == TABLE:
-            _show(database, query, parameters, arguments.output)
-        else:
-            _write(database, query, parameters, arguments.output, row_format)
+        progress=progress.reading(analysis),
+    )
+    with ExitStack() as stack:
+        # Opened first, so that an error is reported before the work.
+        output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))
+        with progress.shown():
+            database = stack.enter_context(tables).database
+            progress.begin("querying")
+            if output is None:
+                write = partial(_show, database.ask(query, parameters), arguments.output)
+            else:
+                answer = stack.enter_context(database.answer_file(query, parameters, row_format))
+                write = partial(shutil.copyfileobj, answer, output.file)
+        write()
 
 
 def _list(folders: list[Path]) -> None:
     """Write the name and title of each query."""
-    for name, query in sorted(questions(*folders).items()):
-        parameters = "".join(f" --param {each}=..." for each in query.parameters)
-        sys.stdout.write(f"{name + parameters:32} {query.title}\n")
+    titles = {
+        name + "".join(f" --param {each}=..." for each in query.parameters): query.title
+        for name, query in sorted(questions(*folders).items())
+    }
+    width = max(map(len, titles))
+    for name, title in titles.items():
+        sys.stdout.write(f"{name:{width}}  {title}\n")
 
 
 def _tables() -> None:
     """Write the tables that can be queried: the meaning of a line, and the columns."""
     from kanalyze.tables.registry import SQL_TABLES  # imported late: large tables
 
+    width = plain_width() if sys.stdout.isatty() else None
+    indent = _MEANINGS_AT if width is not None and width >= 2 * _MEANINGS_AT else _NARROW_INDENT
     for table in SQL_TABLES.values():
-        sys.stdout.write(f"{table.name}: {table.line}\n")
+        _write_wrapped(f"{table.name}: {table.line}", width, _NARROW_INDENT)
         for column in table.columns:
             kind = f"{column.type}{' or null' if column.nullable else ''}"
             unit = f" ({column.unit})" if column.unit else ""
             items = "".join(f"; {each.name}: {each.meaning}" for each in column.fields)
-            sys.stdout.write(f"  {column.name:28} {kind:15} {column.meaning}{unit}{items}\n")
+            text = f"  {column.name:28} {kind:15} {column.meaning}{unit}{items}"
+            _write_wrapped(text, width, indent)
+
+
+def _write_wrapped(text: str, width: int | None, indent: int) -> None:
+    """Write a text in lines of at most ``width``, all but the first indented; None: in one."""
+    lines = [text]
+    if width is not None:
+        margin = " " * indent
+        lines = textwrap.wrap(text, width, subsequent_indent=margin, break_on_hyphens=False)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dict[str, Any]]:
@@ -118,12 +164,11 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-def _show(database: Database, query: str, parameters: dict[str, Any], destination: str) -> None:
+def _show(answer: pa.Table, destination: str) -> None:
     import pyarrow as pa
 
     from kanalyze.render.answers import answer_columns
 
-    answer = database.ask(query, parameters)
     are_numbers = [
         pa.types.is_integer(field.type)
         or pa.types.is_floating(field.type)
@@ -136,17 +181,5 @@ def _show(database: Database, query: str, parameters: dict[str, Any], destinatio
         for batch in answer.to_batches(max_chunksize=1000):
             columns = [column.to_pylist() for column in batch.columns]
             sink.write(list(zip(*columns, strict=True)))
-
-
-def _write(
-    database: Database,
-    query: str,
-    parameters: dict[str, Any],
-    destination: str,
-    row_format: str,
-) -> None:
-    with (
-        OutputFile(destination) as output,
-        database.answer_file(query, parameters, row_format) as answer,
-    ):
-        shutil.copyfileobj(answer, output.file)
+    if not answer.num_rows:
+        print_message("the answer has no rows")

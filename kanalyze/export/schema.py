@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.similar_names import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.tables.row import COLUMNS, Column, time_name
 
@@ -31,7 +32,7 @@ def choose_columns(
     asked = tuple(names)
     for name in asked:
         if name not in known:
-            raise UsageError(f"unknown column: {name!r}; there are {', '.join(known)}")
+            raise UsageError(f"unknown column: {name!r}{known_or_similar(name, known)}")
     if not asked or len(set(asked)) < len(asked):
         raise UsageError("columns: name at least one column, and each only once")
     return tuple(known[name] for name in asked)

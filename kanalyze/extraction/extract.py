@@ -13,6 +13,7 @@ without the records before it a record cannot be decrypted.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import nullcontext
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -39,6 +40,7 @@ from kanalyze.tls.keylog import TLS_KEY_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -101,6 +103,8 @@ def extract_packets(
     output: Callable[[], OutputFile],
     extent: Extent,
     key_log: KeyLog | None = None,
+    *,
+    watched: Callable[[MergedCaptures], AbstractContextManager[None]] | None = None,
 ) -> Extracted:
     """Write the packets of the requests and connections that match.
 
@@ -112,6 +116,7 @@ def extract_packets(
         key_log: if given, the secrets of sessions that are in the file are put into it: those of
             this log, and those inside of the captures. It is a log of its own, not that of the
             analysis.
+        watched: returns a context manager that is entered while the captures are read again.
 
     Raises:
         UsageError: a capture can be read only once, such as standard input.
@@ -132,7 +137,8 @@ def extract_packets(
             chosen.add_connection(connection)
     packets = 0
     if chosen.selection:
-        with captures, output() as file:
+        watch = nullcontext() if watched is None else watched(captures)
+        with captures, watch, output() as file:
             if key_log is None:
                 packets = _write(captures, chosen.selection, file.file)
             else:

@@ -58,6 +58,8 @@ _COPY_OPTIONS = {
 }
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
+_HINTS = ("Did you mean", "Candidate bindings:")
+"""How a line of DuckDB's messages begins that says which names may be meant."""
 _READ_ROWS = 4096
 """Number of rows in a batch that is read from a saved file."""
 _SAVED_BLOCK_BYTES = 65_536
@@ -354,5 +356,7 @@ def _time_beside(field: pa.Field) -> str | None:
 
 
 def _one_line(error: Exception) -> str:
-    """Return the first line of DuckDB's message, which says what is wrong."""
-    return str(error).partition("\n")[0]
+    """Return what DuckDB's message says is wrong, and which names may be meant."""
+    first, *more = str(error).splitlines() or [""]
+    hints = [line for line in more[:1] if line.startswith(_HINTS)]
+    return " ".join([first, *hints])

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.similar_names import known_or_similar
 from kanalyze.errors import UsageError
 
 __all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "words_of"]
@@ -72,7 +73,7 @@ def find_query(name: str, *folders: Path) -> Query:
     """Return one of the :func:`questions` by name; raises UsageError if there is none."""
     known = questions(*folders)
     if name not in known:
-        raise UsageError(f"unknown query: {name!r}; there are {', '.join(sorted(known))}")
+        raise UsageError(f"unknown query: {name!r}{known_or_similar(name, sorted(known))}")
     return known[name]
 
 

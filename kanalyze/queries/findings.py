@@ -25,6 +25,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.similar_names import similar
 from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in, read_queries
@@ -166,7 +167,7 @@ def with_thresholds(
 
     For ``thresholds`` see :func:`findings_of`. Raises UsageError for one that no kind has.
     """
-    given = dict(thresholds)
+    given, known = dict(thresholds), []
     made = []
     for kind in kinds:
         values = {
@@ -174,8 +175,10 @@ def with_thresholds(
             for name, value in kind.thresholds.items()
         }
         made.append(kind._replace(thresholds=values))
+        known += [f"{kind.query.name}.{name}" for name in values]
     if given:
-        raise UsageError(f"unknown threshold: {next(iter(given))!r}")
+        name = next(iter(given))
+        raise UsageError(f"unknown threshold: {name!r}{similar(name, known)}")
     return made
 
 

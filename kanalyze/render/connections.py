@@ -69,30 +69,31 @@ def _arrow(row: ConnectionRow) -> str:
 
 
 CONNECTION_TABLE: tuple[ReadableColumn, ...] = (
-    ReadableColumn(TableColumn("start", rank=6), lambda row: clock_text(row.start_ns)),
+    ReadableColumn(TableColumn("start", rank=7), lambda row: clock_text(row.start_ns)),
     ReadableColumn(TableColumn("connection", least=30), _arrow),
     ReadableColumn(TableColumn("protocol"), _protocol),
-    ReadableColumn(TableColumn("client", least=8, rank=5), lambda row: shown(row.client_id)),
+    ReadableColumn(TableColumn("client", least=8, rank=6), lambda row: shown(row.client_id)),
     ReadableColumn(TableColumn("lifetime", right=True), lambda row: duration_text(row.duration_ns)),
     ReadableColumn(
-        TableColumn("requests", right=True, rank=4), lambda row: count_text(row.requests)
+        TableColumn("requests", right=True, rank=5), lambda row: count_text(row.requests)
     ),
     ReadableColumn(
-        TableColumn("sent", right=True, rank=3), lambda row: bytes_text(row.client_payload_bytes)
+        TableColumn("sent", right=True, rank=4), lambda row: bytes_text(row.client_payload_bytes)
     ),
     ReadableColumn(
-        TableColumn("received", right=True, rank=3),
+        TableColumn("received", right=True, rank=4),
         lambda row: bytes_text(row.broker_payload_bytes),
     ),
     ReadableColumn(
-        TableColumn("handshake", right=True), lambda row: duration_text(row.handshake_rtt_ns)
+        TableColumn("handshake", right=True, rank=1),
+        lambda row: duration_text(row.handshake_rtt_ns),
     ),
     ReadableColumn(
-        TableColumn("RTT to broker", right=True, rank=1),
+        TableColumn("RTT to broker", right=True, rank=2),
         lambda row: duration_text(row.broker_rtt_mean_ns),
     ),
     ReadableColumn(
-        TableColumn("to client", right=True, rank=2),
+        TableColumn("to client", right=True, rank=3),
         lambda row: duration_text(row.client_rtt_mean_ns),
     ),
     ReadableColumn(TableColumn("end"), _closed),

@@ -78,7 +78,7 @@ def finding_lines(
         yield Line(group.title, style="bold red")
         for seen, command in group.seen:
             yield Line(f"  {seen}")
-            yield Line(f"    {command}", style="dim")
+            yield Line(f"    {command}", style="dim", is_command=True)
         if group.more:
             yield Line(f"  and {count_text(group.more)} more", style="dim")
         yield Line(f"  why: {group.why}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kanalyze.render.layout import GAP, cell_width, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.render.layout import TableColumn
 
@@ -20,16 +20,23 @@ __all__ = ["Line", "table_line"]
 
 _HANGING = 2
 _WORD = re.compile(r"\s*\S+\s*")
+_SHELL_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+\s*""")
+_JOINT = " \\"
+"""With it at the end of a line, a shell reads the next one as its continuation."""
 
 
 class Line:
     """A line: parts of text, each with a style such as ``bold cyan``; ``""`` is no style."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_is_command", "parts")
 
-    def __init__(self, text: str = "", style: str = "") -> None:
-        """Make a line of one part; without a text, an empty line to append to."""
+    def __init__(self, text: str = "", style: str = "", *, is_command: bool = False) -> None:
+        """Make a line of one part; without a text, an empty line to append to.
+
+        The lines of a command that is broken are joined again by a shell that they are pasted into.
+        """
         self.parts = [(text, style)] if text else []
+        self._is_command = is_command
 
     def append(self, text: str, style: str = "") -> None:
         """Add a part at the end."""
@@ -61,9 +68,15 @@ class Line:
             ((text, style),) = self.parts
             indent = len(text) - len(text.lstrip(" "))
             room = max(width - indent - _HANGING, 1) if indent else width
-            margin = " " * indent
-            for piece in _broken(text[indent:], room):
-                yield Line(margin + piece, style)
+            text, margin = text[indent:], " " * indent
+            words, joint = _WORD.findall(text), ""
+            if self._is_command:
+                whole = _SHELL_WORD.findall(text)
+                if max(cell_width(word.rstrip()) for word in whole) <= room - len(_JOINT):
+                    words, joint = whole, _JOINT
+            pieces = list(_broken(words, room - len(joint)))
+            for number, piece in enumerate(pieces, 1):
+                yield Line(margin + piece + (joint if number < len(pieces) else ""), style)
                 margin = " " * (indent + _HANGING) if indent else ""
         else:
             yield self._cut(width)
@@ -77,9 +90,10 @@ class Line:
         return cut
 
 
-def _broken(text: str, width: int) -> Iterator[str]:
+def _broken(words: Iterable[str], width: int) -> Iterator[str]:
+    """Yield words, which end in spaces, in lines."""
     line = ""
-    for word in _WORD.findall(text):
+    for word in words:
         if cell_width(line + word.rstrip()) <= width:
             line += word
             continue

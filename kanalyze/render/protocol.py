@@ -6,6 +6,7 @@ go. It escapes the texts of definitions that a user added.
 
 from __future__ import annotations
 
+import textwrap
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from kanalyze.kafka.schema.catalog import RELEASES, Catalog, Kind
 from kanalyze.kafka.schema.error_codes import is_retriable
 from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.kafka.schema.versions import MAX_VERSION
-from kanalyze.render.layout import TableColumn, natural_widths, padded
+from kanalyze.render.layout import TableColumn, fitted, natural_widths, padded
 from kanalyze.render.text import MISSING
 
 if TYPE_CHECKING:
@@ -42,20 +43,20 @@ _OLDEST, _NEWEST = RELEASES[0], RELEASES[-2]
 # -- all APIs -------------------------------------------------------------------------------------
 
 
-def apis_lines(catalog: Catalog) -> Iterator[str]:
-    """Yield the table of all APIs."""
+def apis_lines(catalog: Catalog, width: int | None = None) -> Iterator[str]:
+    """Yield the table of all APIs, without some columns if they do not fit into ``width``."""
     columns = (
         TableColumn("key", right=True),
-        TableColumn("API"),
+        TableColumn("API", least=20),
         TableColumn("versions"),
-        TableColumn("flexible"),
-        TableColumn("request header"),
-        TableColumn("response header"),
-        TableColumn("since"),
+        TableColumn("flexible", rank=1),
+        TableColumn("request header", rank=5),
+        TableColumn("response header", rank=6),
+        TableColumn("since", rank=2),
         TableColumn(_OLDEST),
         TableColumn(_NEWEST),
-        TableColumn("unstable"),
-        TableColumn("listeners"),
+        TableColumn("unstable", rank=4),
+        TableColumn("listeners", rank=3),
     )
     rows = [
         (
@@ -73,12 +74,13 @@ def apis_lines(catalog: Catalog) -> Iterator[str]:
         )
         for api in catalog.apis
     ]
-    yield from _table(columns, rows)
+    yield from _table(columns, rows, width)
     yield ""
-    yield (
+    meaning = (
         "versions: all that any release speaks; header: its version, N+: from API version N on; "
         f"{_OLDEST}, {_NEWEST}: the versions that these releases speak"
     )
+    yield from [meaning] if width is None else textwrap.wrap(meaning, width)
 
 
 def summary_facts(api: Api) -> dict[str, Any]:
@@ -233,14 +235,17 @@ def error_facts() -> list[dict[str, Any]]:
 # -- words ----------------------------------------------------------------------------------------
 
 
-def _table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None = None
+) -> Iterator[str]:
     columns = [column._replace(title=escape(column.title)) for column in columns]
     rows = [[escape(text) for text in row] for row in rows]
-    widths = natural_widths(columns, rows)
+    widths = fitted(columns, natural_widths(columns, rows), width)
     for row in ([column.title for column in columns], *rows):
         cells = (
-            padded(text, width, right=column.right)
-            for text, width, column in zip(row, widths, columns, strict=True)
+            padded(text, taken, right=column.right)
+            for text, taken, column in zip(row, widths, columns, strict=True)
+            if taken is not None
         )
         yield "  ".join(cells).rstrip()
 

@@ -198,7 +198,8 @@ READABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(
         TableColumn("received", right=True, rank=2), lambda row: bytes_text(row.response_bytes)
     ),
-    ReadableColumn(TableColumn("status", least=8), _status),
+    # Most names of errors have the same beginnings.
+    ReadableColumn(TableColumn("status", least=20), _status),
     ReadableColumn(TableColumn("topics", least=8), _topics),
     ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),
     ReadableColumn(TableColumn("packets", right=True, rank=1), _packets),

@@ -9,6 +9,7 @@ found, nor where rows go.
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.similar_names import known_or_similar
 from kanalyze.errors import UsageError
 from kanalyze.model.anomalies import NET_ANOMALIES, AnomalyKind
 from kanalyze.tables.row import Column, Meaning, columns_of
@@ -106,7 +107,7 @@ def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
     kinds = tuple(names)
     for name in kinds:
         if name not in known:
-            raise UsageError(f"unknown kind of anomaly: {name!r}; there are {', '.join(known)}")
+            raise UsageError(f"unknown kind of anomaly: {name!r}{known_or_similar(name, known)}")
     return frozenset(kinds)
 
 

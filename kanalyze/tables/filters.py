@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.similar_names import similar
 from kanalyze.common.times import (
     NS_PER_DAY,
     format_time,
@@ -151,7 +152,7 @@ def parse_error(text: str) -> int:
         code = error_code(text.upper())
     if code is not None and _LEAST_CODE <= code <= _MOST_CODE:
         return code
-    near = _near(text, (name for name, _ in ERRORS.values()))
+    near = similar(text, (name for name, _ in ERRORS.values()))
     raise UsageError(f"unknown error: {text!r}{near or ' (kanalyze protocol errors lists them)'}")
 
 
@@ -498,16 +499,7 @@ def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:
     by_lower = {known.lower(): known for known in api_names}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
-    raise UsageError(f"unknown API: {name!r}{_near(name, api_names)}")
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    """Return a hint with similar names, as the end of a message."""
-    import difflib  # imported late: only needed for an unknown name
-
-    by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=3)
-    return f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
+    raise UsageError(f"unknown API: {name!r}{similar(name, api_names)}")
 
 
 # Cached: it is called for every row, and a capture has few clients.

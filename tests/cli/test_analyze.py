@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
 
 import pytest
 
-from kanalyze.cli import analyze
-from kanalyze.cli.analyze import analysis_of, progress_bar
+from kanalyze.cli.analyze import analysis_of
 from kanalyze.cli.arguments import parser
 from kanalyze.errors import DefinitionError, UsageError
 from kanalyze.tables.filters import BrokerAddress, NamedPartition
 from tests.support.definitions import vendor_folder
-from tests.support.rows import row
 
 
 def analysis(*argv: str):
@@ -63,77 +59,6 @@ def test_an_unknown_api_is_refused(fake):
         analysis("--api", "nope")
 
 
-class Slow:
-    """An analysis that takes as long as a bar needs to appear and to move."""
-
-    progress = (50, 100)
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def rows(self):
-        yield row()
-        time.sleep(self._seconds)
-        yield row()
-
-
-def rows_with_a_bar(slow: Slow, **how):
-    with progress_bar(slow, **how):
-        yield from slow.rows()
-
-
-def on_terminal(monkeypatch, is_terminal: bool = True) -> None:
-    """Let standard error be a terminal, and the bar impatient."""
-    # Not a fixture: capsys has another stream in its place by the time the test runs.
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(analyze, "_DELAY_S", 0.05)
-    monkeypatch.setattr(analyze, "_REFRESH_S", 0.01)
-
-
-def test_work_that_takes_a_while_has_a_bar_on_a_terminal(monkeypatch, capsys):
-    on_terminal(monkeypatch)
-    assert len(list(rows_with_a_bar(Slow(0.5)))) == 2
-    captured = capsys.readouterr()
-    assert "50/100 bytes" in captured.err
-    assert captured.out == ""
-
-
-def test_quick_work_has_no_bar(monkeypatch, capsys):
-    on_terminal(monkeypatch)
-    assert len(list(rows_with_a_bar(Slow(0)))) == 2
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(("is_terminal", "has_bar"), [(True, False), (False, True)])
-def test_there_is_no_bar_over_rows_on_a_terminal(monkeypatch, capsys, is_terminal, has_bar):
-    on_terminal(monkeypatch)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal, raising=False)
-    assert len(list(rows_with_a_bar(Slow(0.3), destination="-"))) == 2
-    assert bool(capsys.readouterr().err) == has_bar
-
-
-def test_there_is_no_bar_without_a_terminal(monkeypatch, capsys):
-    on_terminal(monkeypatch, is_terminal=False)
-    assert len(list(rows_with_a_bar(Slow(0.2)))) == 2
-    assert capsys.readouterr().err == ""
-
-
-def test_rows_written_while_there_is_a_bar_go_to_standard_output(monkeypatch, capsys):
-    on_terminal(monkeypatch)
-    for _ in rows_with_a_bar(Slow(0.3)):
-        sys.stdout.write("row\n")
-    assert capsys.readouterr().out == "row\nrow\n"
-
-
-def test_an_error_ends_the_bar(monkeypatch):
-    on_terminal(monkeypatch)
-    before = set(threading.enumerate())
-    with pytest.raises(UsageError), progress_bar(Slow(0)):
-        raise UsageError("no good")
-    assert set(threading.enumerate()) <= before
-
-
 def test_there_are_as_many_jobs_as_cores_unless_said_otherwise(fake):
     assert analysis("--jobs", "3").jobs == 3
     assert analysis().jobs == len(os.sched_getaffinity(0))
@@ -153,3 +78,11 @@ def test_definitions_become_a_catalog(fake, tmp_path):
     assert made.row_filter.api_names == {"vendorthing"}
     with pytest.raises(DefinitionError, match="not a folder"):
         analysis("--definitions", str(tmp_path / "missing"))
+
+
+def test_a_capture_is_not_typed(fake, monkeypatch):
+    given = parser().parse_args(["requests", "-"])
+    assert analysis_of(given).captures == ["-"]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    with pytest.raises(UsageError, match=r"^standard input is a terminal: pipe a capture into kan"):
+        analysis_of(given)

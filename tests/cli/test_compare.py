@@ -113,8 +113,8 @@ def test_reports_are_values_too() -> None:
     [
         ([BASICS, "there-is-none.pcap"], "there-is-none.pcap"),
         ([*REPORTS, "--errors"], "filters need captures"),
-        ([BASICS, BASICS, "--at-least", "1"], "at_least: not a number above 1"),
-        ([BASICS, BASICS, "--least-percent", "-1"], "least_percent: not a number"),
+        ([BASICS, BASICS, "--at-least", "1"], "--at-least: not a number above 1"),
+        ([BASICS, BASICS, "--least-percent", "-1"], "--least-percent: not a number"),
         ([str(ROOT / "captures" / "basics.truth.json"), BASICS], "not a report"),
     ],
 )
@@ -132,3 +132,19 @@ def test_two_are_compared_and_words_are_known(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["compare", *words])
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--at-least", "0"], "--at-least: not a number above 1: 0.0"),
+        (["--least-ms", "-1"], "--least-ms: not a number of milliseconds: -1.0"),
+        (["--least-percent", "101"], "--least-percent: not a number from 0 to 100: 101.0"),
+        (["--json", "-", "--format", "md"], "--json - and --format md would both use standard"),
+    ],
+)
+def test_wrong_options_are_told_as_they_are_typed(
+    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", BASICS, WAITS, *options]) == 2
+    assert capsys.readouterr().err.startswith(f"kanalyze: {problem}")

@@ -130,3 +130,8 @@ def test_frames_are_let_go_as_soon_as_they_are_written(monkeypatch, capfdbinary)
     messages = [one for made, _ in pairs for one in (made.request, made.response) if one]
     assert messages
     assert all(one.data is None for one in messages)
+
+
+def test_all_is_an_option_of_text(capsys):
+    assert main(["decode", "--all", ANY]) == 2
+    assert capsys.readouterr().err == "kanalyze: --all works for text only: jsonl has everything\n"

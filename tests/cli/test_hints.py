@@ -60,6 +60,8 @@ def said(capsys, *argv: str) -> tuple[str, str]:
             "unknown option --metric; did you mean --metrics?",
         ),
         (["report", "a.pcap", "-x"], "kanalyze report", "unrecognized arguments: -x"),
+        (["-v"], "kanalyze", "unknown option -v; kanalyze --help lists options and commands"),
+        ([], "kanalyze", "no command given; kanalyze --help lists the commands"),
         (["--verison"], "kanalyze", "unknown option --verison; did you mean --version?"),
         (["reprot", "a.pcap"], "kanalyze", "unknown command 'reprot'; did you mean report?"),
         (["Report", "a.pcap"], "kanalyze", "unknown command 'Report'; did you mean report?"),
@@ -132,3 +134,46 @@ def test_options_may_stand_anywhere_among_captures(words):
 def test_a_command_that_takes_so_many_words_takes_no_more(capsys):
     usage, words = said(capsys, "compare", "a.pcap", "--jobs", "1", "b.pcap", "c.pcap")
     assert (usage, words) == ("kanalyze compare", "unrecognized arguments: c.pcap")
+
+
+@pytest.mark.parametrize(
+    ("argv", "usage"),
+    [
+        (["requests"], "kanalyze requests [OPTIONS] CAPTURE [CAPTURE ...]"),
+        (["extract", "a.pcap"], "kanalyze extract [OPTIONS] -o FILE CAPTURE [CAPTURE ...]"),
+        (["compare", "a.pcap"], "kanalyze compare [OPTIONS] A B"),
+        (["sql", "--xyzzy"], "kanalyze sql [OPTIONS] [CAPTURE ...]"),
+        (["live"], "kanalyze live [OPTIONS] (-i IFACE | - | --list)"),
+        (["batch", "a.pcap"], "kanalyze batch [OPTIONS] --out PATH CAPTURE [CAPTURE ...]"),
+    ],
+)
+def test_an_error_is_not_hidden_below_a_screen_of_options(argv, usage, capsys):
+    with pytest.raises(SystemExit):
+        main(argv)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"usage: {usage}"
+    assert "error: " in second
+
+
+COMMANDS = next(each for each in parser()._actions if each.dest == "command").choices
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_help_is_as_wide_as_the_terminal_but_for_examples(width, monkeypatch):
+    """And never wider than is easily read."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    for name, command in COMMANDS.items():
+        text = command.parser.format_help()
+        prose, _, examples = text.partition("examples:\n")
+        examples, *rest = examples.split("\n\n")
+        lines = [*prose.splitlines()[1:], *"\n".join(rest).splitlines()]
+        assert max(map(len, lines)) <= min(width, 102), name
+        assert all(line.startswith("  ") for line in examples.splitlines()), name
+    assert "write one row per TCP connection" in parser().format_help()
+
+
+def test_each_command_is_on_the_line_of_its_text(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = parser().format_help().splitlines()
+    for name in COMMANDS:
+        assert any(line.startswith(f"    {name} ") for line in lines), name

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -118,6 +119,7 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
         "from kanalyze.tables.quality import CaptureQuality\n"
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"
+        "    progress = 0, None\n"
         "    def __init__(self, captures, row_filter, **_):\n"
         "        self.quality, self.row_filter = CaptureQuality(list(captures)), row_filter\n"
         "    def start(self): pass\n"
@@ -167,7 +169,16 @@ def test_an_encoding_without_the_characters_gets_escapes():
     assert done.returncode == 0
     assert done.stderr == b""
     assert done.stdout.isascii()
-    assert b"\\u2192" in done.stdout
+    assert b"u2192" not in done.stdout
+
+
+def test_layouts_stay_where_the_encoding_lacks_bars_and_ellipses(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert main(["protocol", "errors"]) == 0
+    stream.write("\u2502\u2581\u2588 1 \u2192 2 \u00b5s a\u2026 \u2193 \u2265 \u00fc")
+    stream.flush()
+    assert stream.buffer.getvalue().endswith(rb"|_# 1 > 2 us a~ v \u2265 \xfc")
 
 
 def test_the_console_entry_ends_the_process_with_the_status():

@@ -58,6 +58,13 @@ def test_all_kinds_of_filters_are_told(capsys):
     )
 
 
+def test_a_search_that_finds_nothing_is_told(capsys):
+    given = ["--search", "no such bytes", "--topic", "basics-*"]
+    assert said(capsys, "records", *given, str(path("basics"))) == (
+        "kanalyze: no records match --topic 'basics-*' --search\n"
+    )
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_where_there_are_rows_nothing_is_told(command, capsys):
     assert said(capsys, *command.split(), str(path("basics"))) == ""

@@ -262,9 +262,9 @@ NO_FILES = {
     "columns", "conf", "duration", "error", "errors", "fail_on", "filter", "finding", "finish",
     "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
     "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
-    "metrics", "metrics_host", "param", "partition", "port", "query", "replace", "save_errors",
-    "save_files", "save_size", "save_slower_than", "search", "settle", "shell", "since",
-    "slower_than", "sort", "split_size", "status", "strip_records", "tables", "threshold",
+    "metrics", "metrics_host", "no_progress", "param", "partition", "port", "query", "replace",
+    "save_errors", "save_files", "save_size", "save_slower_than", "search", "settle", "shell",
+    "since", "slower_than", "sort", "split_size", "status", "strip_records", "tables", "threshold",
     "topic", "until",
     "values",
     "whole_connections", "wireshark", "with_handshake", "with_secrets", "write_every",
@@ -289,3 +289,34 @@ def test_the_file_of_a_key_is_an_input(capture, tmp_path, capsys):
     assert main(["anonymize", "-o", str(key), "--key", f"@{key}", str(capture)]) == 2
     refused(capsys, str(key), "is also an input")
     assert key.read_text() == "secret"
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["extract", "-o", "x.csv"], "x.csv: extract writes a capture (pcapng), not .csv: use "),
+        (["anonymize", "-o", "x.json"], "x.json: anonymize writes a capture (pcapng), not .json"),
+        (["save", "-o", "x.Parquet"], "x.Parquet: save writes a database (DuckDB), not .parquet"),
+    ],
+)
+def test_an_ending_of_something_else_is_a_mistake(words, what, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, str(BASICS)]) == 2
+    assert what in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["extract", "-o", "-"],
+        ["anonymize", "-o", "-"],
+        ["requests", "--format", "parquet"],
+        ["records", "--format", "parquet"],
+        ["report", "--format", "html"],
+    ],
+)
+def test_a_terminal_gets_no_binary_data(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main([*words, str(BASICS)]) == 2
+    assert "is not for a terminal: use -o FILE, or a pipe" in capsys.readouterr().err

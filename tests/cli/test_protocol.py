@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -12,6 +13,13 @@ def test_without_an_api_all_are_listed(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["key", "API", "versions"]
     assert lines[1].split()[:3] == ["0", "Produce", "0-13"]
+
+
+def test_a_terminal_gets_the_columns_that_fit(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["protocol"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])

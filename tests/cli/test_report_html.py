@@ -24,7 +24,7 @@ def test_a_page_is_written_beside_the_report(
     assert page.stat().st_size < 1 << 20
     findings = json.loads(report.read_text())["findings"]
     assert {finding["name"] for finding in findings} == {"too_large"}
-    out = capsys.readouterr().out
+    out = capsys.readouterr().out.replace("\\\n", "")
     assert "1 of 1 Produce requests refused; client id aiokafka-too-large" in out
     assert "captures/errors.pcapng --client-id aiokafka-too-large" in " ".join(out.split())
 

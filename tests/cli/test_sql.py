@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -48,8 +49,9 @@ def test_queries_are_listed_with_those_of_a_folder(
     (tmp_path / "mine.sql").write_text("-- How many?\nSELECT count(*) FROM $what")
     assert main(["sql", "--list", "--queries", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "mine --param what=...            How many?" in out
-    assert "rebalances " in out
+    mine, longest = "mine --param what=...", "connection_trace --param connection=..."
+    assert f"{mine:{len(longest)}}  How many?\n" in out
+    assert f"{longest}  Which requests" in out
 
 
 def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,9 +101,13 @@ def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([CAPTURE], "no capture given"),
+        ([CAPTURE], f"{CAPTURE} is no query: add one, such as"),
+        (["SELECT 1", CAPTURE], "the query comes last, after the captures: SELECT 1"),
+        (["SELECT 1"], "no capture given"),
         ([], "no query given"),
         ([CAPTURE, "SELEC 1"], "Parser Error"),
+        ([CAPTURE, "SELECT clientid FROM requests"], "not found in FROM clause! Candidate"),
+        ([CAPTURE, "FROM reqests"], 'Table with name reqests does not exist! Did you mean "req'),
         ([CAPTURE, "DROP TABLE requests"], "use a single query"),
         (["--query", "none", CAPTURE], "unknown query: 'none'"),
         (["--query", "connection_trace", CAPTURE], "needs a parameter: add --param connection=..."),
@@ -121,3 +127,23 @@ def test_what_cannot_be_answered_is_one_line_and_2(
 def test_names_from_the_wire_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", CAPTURE, "SELECT chr(27) || '[31m' AS a, [1, NULL] AS b, NULL AS c"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["\\u001b[31m", "1,", "-", "-"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_meanings_of_columns_are_wrapped_on_a_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", "--tables"]) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["sql", "--tables"]) == 0
+    wrapped = capsys.readouterr().out
+    assert max(map(len, wrapped.splitlines())) <= width
+    assert wrapped.split() == whole.split()
+
+
+def test_an_answer_without_rows_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", CAPTURE, "SELECT 1 AS one WHERE false"]) == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("one\n", "kanalyze: the answer has no rows\n")

@@ -54,6 +54,13 @@ def test_columns_are_chosen_by_name_in_the_order_asked():
     assert choose_columns(None) is COLUMNS
 
 
+def test_an_unknown_column_is_told_with_similar_ones():
+    with pytest.raises(UsageError, match=r"^unknown column: 'clientid'; did you mean client_id, "):
+        choose_columns(["clientid"])
+    with pytest.raises(UsageError, match=r"^unknown column: 'xyz'; there are capture, connection,"):
+        choose_columns(["xyz"])
+
+
 @pytest.mark.parametrize("names", [[], ["nope"], ["capture", "capture"]])
 def test_columns_that_make_no_sense_are_refused(names):
     with pytest.raises(UsageError, match="column"):

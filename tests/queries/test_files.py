@@ -35,7 +35,11 @@ def test_a_query_of_a_users_folder_stands_before_one_of_the_same_name(tmp_path: 
 
 
 def test_an_unknown_name_is_an_error_that_names_the_others() -> None:
-    with pytest.raises(UsageError, match=r"^unknown query: 'rebalance'; there are connection_"):
+    with pytest.raises(UsageError, match=r"^unknown query: 'x'; there are connection_trace, "):
+        find_query("x")
+    with pytest.raises(
+        UsageError, match=r"^unknown query: 'rebalance'; did you mean rebalances\?$"
+    ):
         find_query("rebalance")
 
 

@@ -114,3 +114,7 @@ def test_a_narrow_terminal_leaves_out_what_matters_least() -> None:
     assert max(len(title), len(line)) <= 100
     assert "handshake" in title
     assert "start" not in title
+    title, line = written(connection(), width=60)
+    assert max(len(title), len(line)) <= 60
+    assert "handshake" not in title
+    assert "trouble" in title

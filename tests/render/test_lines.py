@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,3 +77,20 @@ def test_every_line_fits_and_no_character_is_lost(parts, width):
     lines = fitted(Line(" ".join(parts)), width)
     assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == "".join(parts)
+
+
+@pytest.mark.parametrize("width", [34, 40, 60, 100])
+def test_a_command_that_is_broken_is_the_same_to_a_shell(width):
+    words = ["kanalyze", "requests", "a b.pcap", "--client-id", "it's me", "--topic", "orders"]
+    lines = fitted(Line(f"    {shlex.join(words)}", is_command=True), width)
+    # A shell drops a backslash at the end of a line together with the end.
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == words
+    assert "\\\n" in "\n".join(lines) or width == 100
+    assert max(map(len, lines)) <= width
+    assert all(line.startswith("    ") for line in lines)
+
+
+def test_a_word_of_a_command_that_has_no_room_is_broken_like_prose():
+    lines = fitted(Line(f"  kanalyze report {'a' * 40}", is_command=True), 20)
+    assert max(map(len, lines)) <= 20
+    assert not any(line.endswith("\\") for line in lines)

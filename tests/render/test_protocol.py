@@ -28,6 +28,21 @@ def test_the_table_of_apis_looks_as_it_did():
     assert_golden(lines_of(apis_lines(CATALOG)), GOLDEN / "protocol-apis.txt")
 
 
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (60, "key API versions flexible 3.9 4.4"),
+        (80, "key API versions flexible since 3.9 4.4"),
+        (120, "key API versions flexible since 3.9 4.4 listeners"),
+    ],
+)
+def test_the_table_of_apis_fits_a_terminal(width, titles):
+    lines = list(apis_lines(CATALOG, width))
+    assert max(map(len, lines)) <= width
+    assert lines[0].split() == titles.split()
+    assert len(lines) > len(list(apis_lines(CATALOG))) - 1
+
+
 @pytest.mark.parametrize("name", ["Fetch", "ControlledShutdown", "SaslHandshake", "ListGroups"])
 def test_an_api_looks_as_it_did(name):
     made = lines_of(api_lines(CATALOG, CATALOG.named(name)))

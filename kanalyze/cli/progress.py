@@ -1,0 +1,291 @@
+"""Where a long command is, on standard error: the same for all commands.
+
+In: phases, and amounts that rise. Out: on a terminal one line that is drawn again and again, and
+wiped out at the end; elsewhere, such as in a log, a line every ten seconds. This module must not
+know what a command does.
+
+Nothing is shown of a run that is over before the first line is due.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from contextlib import contextmanager, redirect_stderr, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias, cast
+
+from kanalyze.cli.console import print_message
+from kanalyze.export.files import STANDARD_OUTPUT
+from kanalyze.render.progress import (
+    BYTES,
+    ProgressState,
+    RateMeter,
+    progress_line,
+    progress_text,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    import threading
+    from collections.abc import Callable, Iterator
+
+__all__ = ["HasProgress", "Progress", "SystemClock", "progress_of"]
+
+_FIRST_LINE_S = 1.0
+"""On a terminal."""
+_DRAW_S = 0.2
+_LOG_S = 10.0
+_LOG_LOOK_S = 1.0
+_DEFAULT_WIDTH = 80
+_PREFIX = "kanalyze: "
+_WIPE = "\r\x1b[K"
+
+_Amounts: TypeAlias = "Callable[[], tuple[int, int | None] | None]"
+"""Returns how much is done, and how much there is in all or None; None if nothing runs."""
+
+
+class HasProgress(Protocol):
+    """What is read, such as an analysis."""
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Bytes read so far, and bytes in all; the latter is None if unknown."""
+        ...
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    def seconds(self) -> float:
+        """Return seconds since some time; they never go back."""
+        return time.monotonic()
+
+    def ends_within(self, ended: threading.Event, seconds: float) -> bool:
+        """Wait for an event for a while; return whether it came."""
+        return ended.wait(seconds)
+
+
+class Progress:
+    """What a command does now; shown, by a thread, as long as :meth:`shown` is open.
+
+    The thread is needed because rows may be rare.
+    """
+
+    def __init__(self, *, is_wanted: bool = True, clock: SystemClock | None = None) -> None:
+        """Set up. If not ``is_wanted``, nothing is ever shown."""
+        self.is_wanted = is_wanted
+        """False if nothing is ever shown."""
+        self._clock = SystemClock() if clock is None else clock
+        self._phase = _Phase("", self._clock.seconds())
+        self._output: _TerminalLine | _LogLines | None = None
+
+    def begin(self, phase: str) -> None:
+        """Begin a phase of which no amounts are known."""
+        self._phase = _Phase(phase, self._clock.seconds())
+
+    def count(self, phase: str, amounts: _Amounts, unit: str = BYTES) -> None:
+        """Begin a phase whose amounts a function returns, which another thread calls."""
+        self._phase = _Phase(phase, self._clock.seconds(), amounts, unit)
+
+    @contextmanager
+    def reading(self, source: HasProgress, phase: str = "reading") -> Iterator[None]:
+        """Show the bytes of a source while the block runs."""
+        self.count(phase, lambda: source.progress)
+        yield
+
+    def _update(self) -> None:
+        """Show what is due now."""
+        if self._output is not None:
+            now_s = self._clock.seconds()
+            self._output.show(self._phase.state(now_s), now_s)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the progress while the block runs."""
+        if not self.is_wanted:
+            yield
+            return
+        import threading  # imported late: it is slow, and a short command needs none
+
+        stream = sys.stderr
+        line = _TerminalLine(stream, threading.RLock()) if _can_draw(stream) else None
+        self._output = line or _LogLines()
+        self._output.start(self._clock.seconds())
+        self._phase.state(self._clock.seconds())  # the first sample of its rate
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run, args=(ended,), daemon=True)
+        thread.start()
+        messages = stream if line is None else cast("TextIO", _Above(stream, line))
+        try:
+            with redirect_stderr(messages):
+                yield
+        finally:
+            ended.set()
+            thread.join()
+            self._output = None
+            if line is not None:
+                line.wipe()
+
+    def _run(self, ended: threading.Event) -> None:
+        every_s = _DRAW_S if isinstance(self._output, _TerminalLine) else _LOG_LOOK_S
+        while not self._clock.ends_within(ended, every_s):
+            self._update()
+
+
+class _Phase:
+    """A part of the work, and how fast it is."""
+
+    def __init__(
+        self, name: str, begin_s: float, amounts: _Amounts | None = None, unit: str = BYTES
+    ) -> None:
+        self._name = name
+        self._begin_s = begin_s
+        self._amounts = amounts
+        self._unit = unit
+        self._rate = RateMeter()
+
+    def state(self, now_s: float) -> ProgressState:
+        """Return what is so now."""
+        state = ProgressState(self._name, now_s - self._begin_s, unit=self._unit)
+        found = None if self._amounts is None else self._amounts()
+        if found is None:
+            return state
+        done, total = found
+        rate = self._rate.add(now_s, done, total)
+        return state._replace(done=done, total=total, per_second=rate)
+
+
+class _TerminalLine:
+    """One line of a terminal, which messages and the shell's prompt find empty."""
+
+    def __init__(self, stream: TextIO, lock: threading.RLock) -> None:
+        self._stream = stream
+        self._due_s = 0.0
+        self._is_drawn = False
+        self.lock = lock
+        """Held while something is written."""
+
+    def start(self, now_s: float) -> None:
+        """Wait a while with the first line."""
+        self._due_s = now_s + _FIRST_LINE_S
+
+    def show(self, state: ProgressState, now_s: float) -> None:
+        """Draw the line anew, unless the command runs in the background of its shell."""
+        if now_s < self._due_s or not _is_in_foreground(self._stream):
+            return
+        # One column less: where the last one is taken, some terminals go on in the next line.
+        line = progress_line(state, _width(self._stream) - len(_PREFIX) - 1)
+        with self.lock:
+            self._is_drawn = True
+            self._write(f"{_WIPE}{_PREFIX}{line}")
+
+    def wipe(self) -> None:
+        """Leave the line empty."""
+        with self.lock:
+            if self._is_drawn:
+                self._is_drawn = False
+                self._write(_WIPE)
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # the terminal is gone
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class _LogLines:
+    """Lines of a log, ten seconds apart."""
+
+    def __init__(self) -> None:
+        self._due_s = 0.0
+
+    def start(self, now_s: float) -> None:
+        """Wait a while with the first line."""
+        self._due_s = now_s + _LOG_S
+
+    def show(self, state: ProgressState, now_s: float) -> None:
+        """Write a line if one is due."""
+        if now_s >= self._due_s:
+            self._due_s = now_s + _LOG_S
+            print_message(progress_text(state))
+
+
+class _Above:
+    """Standard error while the line is there: what is written takes its place.
+
+    The line is drawn again below. Workers are forked from the process, maybe while its lock is
+    held; they draw no line.
+    """
+
+    def __init__(self, stream: TextIO, line: _TerminalLine) -> None:
+        self._stream = stream
+        self._line = line
+        self._process = os.getpid()
+
+    def write(self, text: str) -> int:
+        """Write text where the line was."""
+        if os.getpid() != self._process:
+            return self._stream.write(text)
+        with self._line.lock:
+            self._line.wipe()
+            return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the stream."""
+        return getattr(self._stream, name)
+
+
+def progress_of(
+    arguments: argparse.Namespace, destination: str | None = None, *, is_streamed: bool = False
+) -> Progress:
+    """Return the progress of a command.
+
+    Args:
+        arguments: of the command; ``--no-progress`` is heeded.
+        destination: where the command writes: a file, or ``-``; None for files alone.
+        is_streamed: whether it writes while it is shown, not only at the end.
+    """
+    is_wanted = not arguments.no_progress
+    if destination == STANDARD_OUTPUT:
+        is_wanted = is_wanted and not _would_mix(is_streamed=is_streamed)
+    return Progress(is_wanted=is_wanted)
+
+
+def _would_mix(*, is_streamed: bool) -> bool:
+    """Return whether progress would get between what goes to standard output."""
+    output = _status(sys.stdout)
+    if not sys.stderr.isatty():
+        # The same log or pipe, such as by 2>&1.
+        errors = _status(sys.stderr)
+        same = output is not None and errors is not None and os.path.samestat(output, errors)
+        return same and not sys.stdout.isatty()
+    if not is_streamed:
+        return False
+    # What reads a pipe, such as a pager, mostly writes to the same terminal.
+    return sys.stdout.isatty() or (output is not None and stat.S_ISFIFO(output.st_mode))
+
+
+def _status(stream: TextIO) -> os.stat_result | None:
+    try:
+        return os.fstat(stream.fileno())
+    except (OSError, ValueError):  # closed, or only in memory
+        return None
+
+
+def _can_draw(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def _width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return _DEFAULT_WIDTH
+
+
+def _is_in_foreground(stream: TextIO) -> bool:
+    try:
+        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except (OSError, ValueError):  # not this process's own terminal: nobody knows
+        return True
