@@ -136,7 +136,7 @@ _LZ4_STORED: Final = 1 << 31
 _MOST_STEPS: Final = 256
 
 
-def _split_at(least: int, most: int, wanted: int, size_of: Callable[[int], int]) -> int | None:
+def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -> int | None:
     """Return the place up to which data is not compressed, so that the size is as wanted.
 
     ``size_of`` rises by about 1 from place to place. None if no place was found.
@@ -144,13 +144,13 @@ def _split_at(least: int, most: int, wanted: int, size_of: Callable[[int], int])
     low, high = least, most
     while low < high:
         middle = low + high >> 1
-        if size_of(middle) < wanted:
+        if size_of(middle) < size:
             low = middle + 1
         else:
             high = middle
     for step in range(_MOST_STEPS):
         for place in (low - step, low + step):
-            if least <= place <= most and size_of(place) == wanted:
+            if least <= place <= most and size_of(place) == size:
                 return place
     return None
 

@@ -497,12 +497,12 @@ def anonymize(
         raise UsageError(f"key: not a text: {shown(key)}")
     flags = {name: truth(name, options.get(name, False)) for name in ("strip_records", "force")}
     opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=flags["force"])
-    wanted = ("catalog", "ports", "max_memory_bytes")
+    shared = ("catalog", "ports", "max_memory_bytes")
     anonymization = Anonymization(
         arguments["captures"],
         key_of(key.encode() if isinstance(key, str) else key),
         strips_records=flags["strip_records"],
-        **{name: arguments[name] for name in wanted if name in arguments},
+        **{name: arguments[name] for name in shared if name in arguments},
     )
     return anonymization.run(opened)
 
@@ -700,9 +700,9 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
 
     def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
         for found in analysis.anomaly_batches():
-            wanted = [row for row in found if row.kind in kinds] if kinds else found
-            if wanted:
-                yield wanted
+            selected = [row for row in found if row.kind in kinds] if kinds else found
+            if selected:
+                yield selected
 
     return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS)
 

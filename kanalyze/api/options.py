@@ -210,12 +210,12 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
         UsageError: an option is invalid; the text begins with its name.
     """
     api = texts("api", options.get("api"), numbers=True)
-    asked = parsed("api", parse_apis, api, api_names() if api else None)
+    apis = parsed("api", parse_apis, api, api_names() if api else None)
     since_ns, since_of_day_ns = _time("since", options.get("since"))
     until_ns, until_of_day_ns = _time("until", options.get("until"))
     return RowFilter(
-        api_names=asked.names,
-        api_keys=asked.keys,
+        api_names=apis.names,
+        api_keys=apis.keys,
         client_ids=texts("client_id", options.get("client_id")),
         client_networks=_each("client_ip", parse_network, address_texts, options),
         brokers=_each("broker", parse_broker, address_texts, options),

@@ -170,18 +170,19 @@ class SavedAnalysis:
             for _, block in rows.lines:
                 yield block
 
-    def tables(self, asked: Collection[str]) -> tuple[TableSpec, ...]:
+    def tables(self, selected: Collection[str]) -> tuple[TableSpec, ...]:
         """Return the tables asked for, and all others of the files whose lines can be selected.
 
         Raises:
             UsageError: the files do not have a table.
         """
-        self.check_tables(asked)
+        self.check_tables(selected)
         found = [TABLES[name] for name in self._opened.names]
         return tuple(
             table
             for table in found
-            if table.name in (*asked, *ALWAYS) or ID_COLUMN.name in {x.name for x in table.columns}
+            if table.name in (*selected, *ALWAYS)
+            or ID_COLUMN.name in {x.name for x in table.columns}
         )
 
     def check_tables(self, tables: Collection[str]) -> None:

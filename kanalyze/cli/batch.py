@@ -81,7 +81,7 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
 
 def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     from kanalyze.queries.findings import finding_kinds, with_thresholds
-    from kanalyze.spark.dialect import asked_tables
+    from kanalyze.spark.dialect import referenced_tables
     from kanalyze.spark.report import ReportOptions
 
     options = ReportOptions(most_slowest=most_slowest(arguments))
@@ -91,7 +91,7 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
     with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
     for kind in kinds:
-        asked_tables(kind.query)  # raises UsageError for invalid SQL
+        referenced_tables(kind.query)  # raises UsageError for invalid SQL
     return options._replace(kinds=kinds, thresholds=thresholds)
 
 

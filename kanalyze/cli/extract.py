@@ -87,12 +87,12 @@ def _of_findings(arguments: argparse.Namespace) -> Selected:
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
-    wanted = set(arguments.finding)
+    names = set(arguments.finding)
     kinds = finding_kinds()
     known = sorted(kind.query.name for kind in kinds)
-    for name in sorted(wanted.difference(known)):
+    for name in sorted(names.difference(known)):
         raise UsageError(f"no finding is named {name!r}; there are {', '.join(known)}")
-    kinds = [kind for kind in kinds if kind.query.name in wanted]
+    kinds = [kind for kind in kinds if kind.query.name in names]
     for kind in kinds:
         if kind.command == "anomalies":
             raise UsageError(

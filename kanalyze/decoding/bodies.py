@@ -416,8 +416,8 @@ class BodyReader:
             placed = self.place(message.data, _ENVELOPE, version, kind)
             if placed.version is None:
                 return None
-            wanted = Projection.of("RequestData" if kind == "request" else "ResponseData")
-            decode = self._decoders.get(_ENVELOPE, kind, placed.version, wanted)
+            embedded = Projection.of("RequestData" if kind == "request" else "ResponseData")
+            decode = self._decoders.get(_ENVELOPE, kind, placed.version, embedded)
             (inner,), _ = decode(message.data, placed.body, 0, None)
         except WireError:
             return None

@@ -22,7 +22,7 @@ from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MOST_SLOWEST, report_with_findings
-from kanalyze.spark.dialect import asked_names, asked_tables
+from kanalyze.spark.dialect import referenced_names, referenced_tables
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
 from kanalyze.tables.quality_facts import QUALITY, QUALITY_COLUMNS, quality_facts
@@ -90,7 +90,7 @@ def report_on(
         finding_kinds() if options.kinds is None else options.kinds, options.thresholds
     )
     tables = {**_needed(tables, kinds), QUALITY: _quality_table(spark, quality)}
-    left_out = [kind for kind in kinds if not asked_tables(kind.query) <= tables.keys()]
+    left_out = [kind for kind in kinds if not referenced_tables(kind.query) <= tables.keys()]
     asked = [kind for kind in kinds if kind not in left_out]
     with _engine(spark, tables) as database:
         report = report_with_findings(
@@ -160,9 +160,9 @@ def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> di
     Tables in a user's query keep all columns, because it may name them by ``*``.
     """
     queries = [query for kind in _KINDS for query in built_in(kind).values()]
-    named = frozenset[str]().union(*map(asked_names, queries))
+    named = frozenset[str]().union(*map(referenced_names, queries))
     of_users = (kind.query for kind in kinds if kind.query not in queries)
-    whole = frozenset[str]().union(*map(asked_tables, of_users))
+    whole = frozenset[str]().union(*map(referenced_tables, of_users))
     return {
         name: table
         if name in whole

@@ -165,11 +165,11 @@ class MessageFeed:
         raise CaptureError(f"capturing: {os.strerror(number).lower()}")
 
 
-def _enlarge_queue(queue: socket.socket, wanted_bytes: int) -> int:
+def _enlarge_queue(queue: socket.socket, queue_bytes: int) -> int:
     """Make the socket's queue as large as may be; return how large it is."""
     for option in (_RECEIVE_BUFFER_FORCED, _RECEIVE_BUFFER):
         try:
-            queue.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
+            queue.setsockopt(socket.SOL_SOCKET, option, queue_bytes)
             break
         except PermissionError:
             continue  # beyond the system's limit with CAP_NET_ADMIN alone

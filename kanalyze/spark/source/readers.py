@@ -344,12 +344,12 @@ def _packets(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:
     times = ints_of(block.columns["time_ns"])
-    is_wanted = np.ones(len(block), np.bool_)
+    is_selected = np.ones(len(block), np.bool_)
     if since_ns is not None:
-        is_wanted &= times.values >= since_ns
+        is_selected &= times.values >= since_ns
     if until_ns is not None:
-        is_wanted &= times.values < until_ns
-    return block if is_wanted.all() else block.take(np.flatnonzero(is_wanted).tolist())
+        is_selected &= times.values < until_ns
+    return block if is_selected.all() else block.take(np.flatnonzero(is_selected).tolist())
 
 
 TABLES: Final[dict[str, SourceTable]] = {

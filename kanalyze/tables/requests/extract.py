@@ -286,14 +286,14 @@ class Extractors:
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks: list[BodyWalk] = []
         read: list[Projection] = []
-        for kind, message, wanted in (
+        for kind, message, projection in (
             ("request", request, requested),
             ("response", response, responded),
         ):
             more = self._more.get((api_key, kind), _NOTHING)
-            every = Projection.of(*wanted.paths, *more.paths)
+            every = Projection.of(*projection.paths, *more.paths)
             read.append(every)
-            roles = field_roles(message, wanted, _ROLES.get((api_key, kind)), every)
+            roles = field_roles(message, projection, _ROLES.get((api_key, kind)), every)
             is_request = kind == "request"
             walks.append(BodyWalk(roles, self._cursor, is_request=is_request, by_hand=is_by_hand))
         return _Extractor(api_key, read[0], read[1], walks[0], walks[1])

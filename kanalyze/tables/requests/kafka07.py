@@ -61,9 +61,9 @@ def summary_07(request: Request07 | None, response: Any) -> ExchangeSummary:
 
 
 def _parts(
-    asked: tuple[Part07, ...], answers: tuple[FetchPart07, ...]
+    requested: tuple[Part07, ...], answers: tuple[FetchPart07, ...]
 ) -> Iterator[PartitionSummary]:
-    for index, part in enumerate(asked):
+    for index, part in enumerate(requested):
         answer = answers[index] if index < len(answers) else None
         messages = part.messages if answer is None else answer.messages
         code = None if answer is None else answer.error_code
