@@ -43,7 +43,7 @@ _IPV4_BYTES: Final = 20
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _PROTOCOL: Final = 0xFF
 _FRAGMENT_BITS: Final = 0x3FFF
-_FRAGMENT_PLACE: Final = 0xFFF9
+_FRAGMENT_OFFSET_AND_MORE: Final = 0xFFF9
 _GENEVE_PORT: Final = (6081).to_bytes(2)
 _GRE_CHECKSUM: Final = 0x8000
 _ERSPAN_3: Final = 0x22EB
@@ -220,7 +220,7 @@ class PacketAnonymizer:
         while next_at + 8 <= behind:
             is_fragment = protocol == _FRAGMENT
             self._copy(next_at, next_at + (8 if is_fragment else 2))
-            if is_fragment and _u16(data, next_at + 2)[0] & _FRAGMENT_PLACE:
+            if is_fragment and _u16(data, next_at + 2)[0] & _FRAGMENT_OFFSET_AND_MORE:
                 return DROPPED
             size = data[next_at + 1]
             size = 4 * size + 8 if protocol == _AUTHENTICATION else 8 * size + 8

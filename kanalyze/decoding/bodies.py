@@ -23,8 +23,8 @@ from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
     UNKNOWN_API,
-    found_failure,
     json_path,
+    locate_failure,
     unknown_version,
 )
 from kanalyze.kafka.codec.interpreter import read_message
@@ -483,7 +483,7 @@ def _failure(data: bytes, placed: BodyLocation, reason: str) -> Problem:
         return _unknown(placed, len(data))
     path, pos = None, placed.body
     if placed.definition is not None and placed.version is not None:
-        path, pos, reason = found_failure(placed.definition, placed.version, data, pos, reason)
+        path, pos, reason = locate_failure(placed.definition, placed.version, data, pos, reason)
     return Problem(AnomalyKind.MALFORMED_BODY, pos, len(data) - pos, path, reason)
 
 
