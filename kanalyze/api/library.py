@@ -343,19 +343,19 @@ def compare(
     from kanalyze.queries.compare.comparison import Thresholds
 
     check_names("compare", options, CompareOptions.__optional_keys__)
-    given: dict[str, Any] = dict(options)
+    remaining: dict[str, Any] = dict(options)
     thresholds = Thresholds.of(
-        *(given.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
+        *(remaining.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
     )
     arguments = [
         None
         if report_in(each) is not None
-        else _arguments("compare", (each,), given, CompareOptions.__optional_keys__)
+        else _arguments("compare", (each,), remaining, CompareOptions.__optional_keys__)
         for each in (a, b)
     ]
-    jobs = count("jobs", given.pop("jobs", 1), _MOST_JOBS)
-    limit = size_bytes("max_memory_bytes", given.pop("max_memory_bytes", None))
-    if None in arguments and any(given.values()):
+    jobs = count("jobs", remaining.pop("jobs", 1), _MOST_JOBS)
+    limit = size_bytes("max_memory_bytes", remaining.pop("max_memory_bytes", None))
+    if None in arguments and any(remaining.values()):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
 
     def analysis_of(captures: Any) -> _AnyAnalysis:

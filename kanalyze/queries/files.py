@@ -40,7 +40,7 @@ class Query(NamedTuple):
     sql: str
 
     @property
-    def is_kept(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the answer is stored as a table."""
         return _KEPT.search(self.description) is not None
 

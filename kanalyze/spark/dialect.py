@@ -78,7 +78,7 @@ def referenced_tables(query: Query) -> frozenset[str]:
 
 def referenced_derived_tables(query: Query) -> list[str]:
     """Return the derived tables that a query uses and that should be stored, in order."""
-    return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_kept]
+    return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_stored]
 
 
 def referenced_names(query: Query) -> frozenset[str]:

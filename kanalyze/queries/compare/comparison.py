@@ -324,17 +324,17 @@ class _Found:
         lines = {measure.key for measure in self._measures}
         return len(lines - {m.key for m in self._measures if m.matters(self._thresholds)})
 
-    def _is_sure(self, place: int) -> bool:
-        return self._chances is None or self._chances[place].among_all <= FALSE_ALARMS
+    def _is_sure(self, index: int) -> bool:
+        return self._chances is None or self._chances[index].among_all <= FALSE_ALARMS
 
     def _pair_of(self, measure: _Measure) -> Callable[[], tuple[Counts, Counts]]:
         assert measure.counts is not None
         return partial(_turned, measure.counts) if self._turned else measure.counts
 
-    def _difference(self, place: int, *, sure: bool = True) -> dict[str, Any]:
+    def _difference(self, index: int, *, sure: bool = True) -> dict[str, Any]:
         """Return a figure of both sides, its chance and, if ``sure``, its interval."""
-        measure = self._measures[place]
-        chance = self._chances[place] if self._chances else None
+        measure = self._measures[index]
+        chance = self._chances[index] if self._chances else None
         interval = self._interval(measure) if sure else None
         found: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:

@@ -48,16 +48,16 @@ def parse_report(name: str, text: bytes) -> dict[str, Any]:
     return checked_report(name, found)
 
 
-def checked_report(name: str, found: object) -> dict[str, Any]:
+def checked_report(name: str, report: object) -> dict[str, Any]:
     """Return a value if it is a report; raises UsageError, whose text begins with ``name``."""
     if (
-        not isinstance(found, dict)
-        or found.get("schema") != 1
-        or not isinstance(found.get("capture"), dict)
-        or not isinstance(found.get("apis"), list)
+        not isinstance(report, dict)
+        or report.get("schema") != 1
+        or not isinstance(report.get("capture"), dict)
+        or not isinstance(report.get("apis"), list)
     ):
         raise UsageError(f"{name}: not a report of kanalyze report --json")
-    return found
+    return report
 
 
 def side_of_report(name: str, report: dict[str, Any]) -> Side:

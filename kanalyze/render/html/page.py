@@ -269,8 +269,8 @@ def _times_html(model: Mapping[str, Any], times: list[Mapping[str, Any]]) -> str
     )
 
 
-def _time_text(model: Mapping[str, Any], place: int) -> str:
-    time_us = model["start_us"] + place * model["bucket_us"]
+def _time_text(model: Mapping[str, Any], bucket: int) -> str:
+    time_us = model["start_us"] + bucket * model["bucket_us"]
     return escape(clock_text(time_us * 1000, dated=model["dated"]))
 
 

@@ -54,7 +54,7 @@ def summary_07(request: Request07 | None, response: Any) -> ExchangeSummary:
     else:
         parts = list(_parts(request.parts, answers))
     for part in parts:
-        summary.parts.add_part(part)
+        summary.partitions.add_partition(part)
         if part.error_code:
             summary.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
     return summary
