@@ -62,7 +62,7 @@ def extract(arguments: argparse.Namespace) -> None:
             selected,
             output,
             extent,
-            key_log=_own_key_log(arguments) if arguments.with_secrets else None,
+            key_log=_second_key_log(arguments) if arguments.with_secrets else None,
         )
     if not extracted.connections:
         report_if_none(0, arguments, analysis)
@@ -75,7 +75,7 @@ def extract(arguments: argparse.Namespace) -> None:
         )
 
 
-def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
+def _second_key_log(arguments: argparse.Namespace) -> KeyLog:
     """Return the key log of the arguments once more; an empty one if there is none."""
     return key_log_of(arguments) or KeyLog()
 

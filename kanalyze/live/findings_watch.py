@@ -63,13 +63,13 @@ class _Executor(Protocol):
 class FindingsWatch:
     """Searches for findings repeatedly, one round at a time."""
 
-    def __init__(self, kept: KeptRows, executor: _Executor | None = None) -> None:
-        """Search in ``kept``; the executor must have a single thread."""
+    def __init__(self, rows: KeptRows, executor: _Executor | None = None) -> None:
+        """Search in ``rows``; the executor must have a single thread."""
         if executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
             executor = ThreadPoolExecutor(1, "findings")
-        self._kept = kept
+        self._rows = rows
         self._executor = executor
         self._round: tuple[Future[Answer], RowBatches, int] | None = None
         self._due_ns: int | None = None
@@ -92,9 +92,9 @@ class FindingsWatch:
             if is_behind:
                 self._due_ns = clock_ns + _REST_NS
                 return
-            batches = self._kept.latest(SPAN_NS, MOST_ROWS)
+            batches = self._rows.latest(SPAN_NS, MOST_ROWS)
             facts = list(facts_of(_quality_fields(state)))
-            future = self._executor.submit(partial(ask, self._kept.search, batches, facts))
+            future = self._executor.submit(partial(ask, self._rows.search, batches, facts))
             self._round = (future, batches, now_ns)
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ __all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "word
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
 _PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")
-_KEPT = re.compile(r"^kept: ", re.MULTILINE)
+_STORED = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
@@ -42,7 +42,7 @@ class Query(NamedTuple):
     @property
     def is_stored(self) -> bool:
         """Whether the answer is stored as a table."""
-        return _KEPT.search(self.description) is not None
+        return _STORED.search(self.description) is not None
 
 
 def read_queries(folder: Path) -> dict[str, Query]:

@@ -115,7 +115,7 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
     """Return the comparison of two sides."""
     measures, too_few = _measures(a, b)
     tested = a.slices is not None and b.slices is not None
-    found = _Found(a, b, measures, thresholds)
+    found = _Differences(a, b, measures, thresholds)
     sections = {
         name: found.changes(kind, is_worse=is_worse) for (kind, is_worse), name in _SECTIONS.items()
     }
@@ -279,7 +279,7 @@ def _failed(one: SideLine, other: SideLine, name: str) -> tuple[Counts, Counts]:
 # -- what differs ---------------------------------------------------------------------------------
 
 
-class _Found:
+class _Differences:
     """The figures of two sides, each with its chance and its interval."""
 
     def __init__(self, a: Side, b: Side, measures: list[_Measure], thresholds: Thresholds) -> None:
