@@ -26,7 +26,7 @@ def member_data(content: bytes, stand_ins: StandIns, *, is_subscription: bool) -
     """
     member = _Member(content, stand_ins)
     if member.read(is_subscription=is_subscription):
-        return b"".join(member.parts)
+        return b"".join(member.pieces)
     return blank(len(content))
 
 
@@ -35,7 +35,7 @@ class _Member:
         self._content = content
         self._stand_ins = stand_ins
         self._at = 0
-        self.parts: list[bytes] = []
+        self.pieces: list[bytes] = []
 
     def read(self, *, is_subscription: bool) -> bool:
         """Return whether the content is of that kind; the parts then are what becomes of it."""
@@ -56,7 +56,7 @@ class _Member:
             return True
         if version <= 3:
             return False
-        self.parts.append(bytes(len(self._content) - self._at))
+        self.pieces.append(bytes(len(self._content) - self._at))
         return True
 
     def _newer(self, version: int) -> None:
@@ -78,7 +78,7 @@ class _Member:
 
     def _number(self, size: int) -> int:
         found = self._take(size)
-        self.parts.append(found)
+        self.pieces.append(found)
         return int.from_bytes(found, signed=True)
 
     def _each(self, read: Callable[[], None]) -> None:
@@ -91,16 +91,16 @@ class _Member:
     def _name(self) -> None:
         size = self._number(2)
         if size >= 0:
-            self.parts.append(self._stand_ins.name(self._take(size)))
+            self.pieces.append(self._stand_ins.name(self._take(size)))
 
     def _partitions(self) -> None:
         self._name()
         count = self._number(4)
         if count < 0:
             raise IndexError
-        self.parts.append(self._take(4 * count))
+        self.pieces.append(self._take(4 * count))
 
     def _user_data(self) -> None:
         size = self._number(4)
         if size > 0:
-            self.parts.append(blank(len(self._take(size))))
+            self.pieces.append(blank(len(self._take(size))))

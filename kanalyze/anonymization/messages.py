@@ -137,10 +137,12 @@ class MessageAnonymizer:
             return None
         return walk.inner
 
-    def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> BodyLocation | None:
+    def locate_body(
+        self, data: bytes, api_key: int, api_version: int, kind: Kind
+    ) -> BodyLocation | None:
         """Return what the body of a frame is; None if its header cannot be read."""
         try:
-            return self._reader.place(data, api_key, api_version, kind)
+            return self._reader.locate_body(data, api_key, api_version, kind)
         except WireError:
             return None
 
@@ -209,21 +211,21 @@ class _Walk:
         self._pass(_HEAD_BYTES)
         if api_key is None or api_version is None:
             return False
-        place = self._anonymizer.place(self._data, api_key, api_version, kind)
-        if place is None:
+        location = self._anonymizer.locate_body(self._data, api_key, api_version, kind)
+        if location is None:
             return False
-        self._header(kind, place.header_version, place.body)
-        if place.definition is None or place.version is None:
+        self._header(kind, location.header_version, location.body)
+        if location.definition is None or location.version is None:
             return False
         self._flush()
         body_parts, body_at = len(self._parts), self._at
-        steps = self._anonymizer.plan(place.definition, place.version)
+        steps = self._anonymizer.plan(location.definition, location.version)
         try:
             self._walk(steps)
         except (_UnreadableBody, IndexError):
             is_read = False
         else:
-            is_read = place.known or self._at == len(self._data)
+            is_read = location.known or self._at == len(self._data)
         if not is_read:
             self._discard_body(body_parts, body_at, steps)
         return is_read

@@ -43,7 +43,7 @@ _IPV4_BYTES: Final = 20
 _FRAGMENT, _AUTHENTICATION = 44, 51
 _PROTOCOL: Final = 0xFF
 _FRAGMENT_BITS: Final = 0x3FFF
-_FRAGMENT_PLACE: Final = 0xFFF9
+_FRAGMENT_OFFSET_AND_MORE: Final = 0xFFF9
 _GENEVE_PORT: Final = (6081).to_bytes(2)
 _GRE_CHECKSUM: Final = 0x8000
 _ERSPAN_3: Final = 0x22EB
@@ -220,7 +220,7 @@ class PacketAnonymizer:
         while next_at + 8 <= behind:
             is_fragment = protocol == _FRAGMENT
             self._copy(next_at, next_at + (8 if is_fragment else 2))
-            if is_fragment and _u16(data, next_at + 2)[0] & _FRAGMENT_PLACE:
+            if is_fragment and _u16(data, next_at + 2)[0] & _FRAGMENT_OFFSET_AND_MORE:
                 return DROPPED
             size = data[next_at + 1]
             size = 4 * size + 8 if protocol == _AUTHENTICATION else 8 * size + 8
@@ -307,40 +307,40 @@ class PacketAnonymizer:
     # -- checksums --------------------------------------------------------------------------------
 
     def _add_sum(
-        self, at: int, end: int, place: int, pseudo: _Addresses | None, protocol: int
+        self, at: int, end: int, checksum_at: int, pseudo: _Addresses | None, protocol: int
     ) -> None:
         """Write a checksum, once all that it is over is written.
 
         Args:
             at: begin of what it is over.
             end: the end of that.
-            place: of the checksum, from the begin on.
+            checksum_at: where the checksum is, from the begin on.
             pseudo: the addresses, if it is over a pseudo-header too.
             protocol: that in the pseudo-header.
         """
-        self._sums.append((at, end, place, pseudo, protocol))
+        self._sums.append((at, end, checksum_at, pseudo, protocol))
 
     def _write_sum(self, each: _Sum) -> None:
-        at, end, place, pseudo, protocol = each
+        at, end, checksum_at, pseudo, protocol = each
         data, made = self._data, self._made
-        was = _u16(data, at + place)[0]
+        was = _u16(data, at + checksum_at)[0]
         if not was and (protocol == _UDP or end > len(data)):
             return  # there is none
         if end > len(data):
-            _put16(made, at + place, self._stand_ins.checksums[was])
+            _put16(made, at + checksum_at, self._stand_ins.checksums[was])
             return
         partial = new_partial = 0
         if pseudo is not None:
             more = protocol + end - at
             partial, new_partial = (pseudo.sum + more) % _ONES, (pseudo.new_sum + more) % _ONES
             if was and was % _ONES == partial:
-                _put16(made, at + place, new_partial or _ONES)
+                _put16(made, at + checksum_at, new_partial or _ONES)
                 return
         old, new = partial + _sum(data[at:end]), new_partial + _sum(made[at:end])
         if not was and old % _ONES:
             return  # left out, or as wrong as any
         value = _checksum(was, old, new)
-        _put16(made, at + place, value or (_ONES if protocol == _UDP else 0))
+        _put16(made, at + checksum_at, value or (_ONES if protocol == _UDP else 0))
 
 
 class _Addresses:

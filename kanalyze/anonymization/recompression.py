@@ -136,7 +136,7 @@ _LZ4_STORED: Final = 1 << 31
 _MOST_STEPS: Final = 256
 
 
-def _split_at(least: int, most: int, wanted: int, size_of: Callable[[int], int]) -> int | None:
+def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -> int | None:
     """Return the place up to which data is not compressed, so that the size is as wanted.
 
     ``size_of`` rises by about 1 from place to place. None if no place was found.
@@ -144,13 +144,13 @@ def _split_at(least: int, most: int, wanted: int, size_of: Callable[[int], int])
     low, high = least, most
     while low < high:
         middle = low + high >> 1
-        if size_of(middle) < wanted:
+        if size_of(middle) < size:
             low = middle + 1
         else:
             high = middle
     for step in range(_MOST_STEPS):
         for place in (low - step, low + step):
-            if least <= place <= most and size_of(place) == wanted:
+            if least <= place <= most and size_of(place) == size:
                 return place
     return None
 
@@ -195,17 +195,17 @@ class _Lz4Blocks:
         return [_lz4_stored(piece[:inside]), _lz4_block(rest) if rest else b""]
 
 
-def _lz4_block(part: bytes) -> bytes:
+def _lz4_block(block: bytes) -> bytes:
     import lz4.block
 
-    packed: bytes = lz4.block.compress(part, store_size=False)
-    if len(packed) >= len(part):
-        return _lz4_stored(part)
+    packed: bytes = lz4.block.compress(block, store_size=False)
+    if len(packed) >= len(block):
+        return _lz4_stored(block)
     return struct.pack("<I", len(packed)) + packed
 
 
-def _lz4_stored(part: bytes) -> bytes:
-    return struct.pack("<I", len(part) | _LZ4_STORED) + part
+def _lz4_stored(block: bytes) -> bytes:
+    return struct.pack("<I", len(block) | _LZ4_STORED) + block
 
 
 def _lz4(data: bytes, size: int, *, wrong_checksum: bool) -> bytes | None:
@@ -276,16 +276,16 @@ def _raw_snappy(data: bytes, size: int) -> bytes | None:
     return None
 
 
-def _literal(part: bytes, spare: int) -> bytes | None:
+def _literal(block: bytes, spare: int) -> bytes | None:
     """Return a literal whose header takes some bytes more than it has to; None if it cannot."""
-    number = len(part) - 1
+    number = len(block) - 1
     least = 0 if number < 60 else number.bit_length() + 7 >> 3
     width = least + spare
-    if width > _WIDEST or 0 < width < _WIDEST - len(part):
+    if width > _WIDEST or 0 < width < _WIDEST - len(block):
         return None  # some readers take four bytes at once
     if not width:
-        return bytes((number << 2,)) + part
-    return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + part
+        return bytes((number << 2,)) + block
+    return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + block
 
 
 def _varint(number: int) -> bytes:

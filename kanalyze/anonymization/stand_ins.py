@@ -124,9 +124,9 @@ class StandIns:
                 _remember(self._names, name, known)
         return known
 
-    def name_but(self, name: bytes, kept: frozenset[bytes]) -> bytes:
-        """Return the stand-in of a name; those in ``kept`` are their own, and of no other."""
-        if not name or name in kept:
+    def name_but(self, name: bytes, unchanged: frozenset[bytes]) -> bytes:
+        """Return the stand-in of a name; those in ``unchanged`` are their own, and of no other."""
+        if not name or name in unchanged:
             return name
         try:
             text = name.decode()
@@ -136,11 +136,11 @@ class StandIns:
         kinds = tuple([kind for kind, _ in pairs])
         permutation = self._permutation(kinds)
         number = 0
-        for kind, place in pairs:
-            number = number * _SIZES[kind] + place
+        for kind, index in pairs:
+            number = number * _SIZES[kind] + index
 
         def stays(number: int) -> bool:
-            return _text(number, kinds).encode() in kept
+            return _text(number, kinds).encode() in unchanged
 
         return _text(permutation.of(number, stays), kinds).encode()
 

@@ -75,14 +75,14 @@ def _gssapi(content: bytes) -> bytes:
 
 
 def raw_token(
-    mechanism: bytes | None, user: bytes | None, place: int, size: int, *, is_clients: bool
+    mechanism: bytes | None, user: bytes | None, token_index: int, size: int, *, is_clients: bool
 ) -> bytes:
     """Return a token for one whose content is not known, in the form of its mechanism.
 
     Args:
         mechanism: as in SaslHandshake; None if unknown.
         user: the stand-in of the user, as far as it is known.
-        place: how many tokens this end sent before.
+        token_index: how many tokens this end sent before.
         size: bytes of the token.
         is_clients: whether the client sent it.
     """
@@ -92,7 +92,7 @@ def raw_token(
         made = b"\0" + (user or b"") + b"\0"
     elif mechanism.startswith(b"SCRAM-"):
         first = b"n,,n=" + (user or b"") + b",r=" if is_clients else b"r="
-        made = first if place == 0 else (b"c=" if is_clients else b"v=")
+        made = first if token_index == 0 else (b"c=" if is_clients else b"v=")
     elif mechanism == b"OAUTHBEARER":
         made = (b"n,," if is_clients else b"{") if size > _SHORTEST_FIRST else b"\x01"
     elif mechanism == b"GSSAPI":

@@ -39,23 +39,23 @@ __all__ = ["compare_inputs", "report_in"]
 _MOST_REPORT_BYTES = 256 << 20
 
 
-def report_in(given: object) -> dict[str, Any] | None:
+def report_in(source: object) -> dict[str, Any] | None:
     """Return the report in a dict or a JSON file; None if it is something else.
 
     Raises UsageError for JSON that is not a report, and OSError.
     """
-    if isinstance(given, dict):
-        return checked_report("report", given)
-    if not isinstance(given, str | os.PathLike) or not paths.is_file(given):
+    if isinstance(source, dict):
+        return checked_report("report", source)
+    if not isinstance(source, str | os.PathLike) or not paths.is_file(source):
         return None
-    with paths.opened(given) as file:
+    with paths.opened(source) as file:
         first = file.read(64)
         if is_database(first) or not is_report(first):
             return None
         text = first + file.read(_MOST_REPORT_BYTES)
     if len(text) > _MOST_REPORT_BYTES:
-        raise UsageError(f"{given}: a report may have at most 256 MiB")
-    return parse_report(os.fspath(given), text)
+        raise UsageError(f"{source}: a report may have at most 256 MiB")
+    return parse_report(os.fspath(source), text)
 
 
 def compare_inputs(
@@ -87,8 +87,8 @@ def compare_inputs(
     reports = [report_in(each) for each in (a, b)]
     with ExitStack() as stack:
 
-        def opened(given: object, name: str) -> OpenedTables:
-            analysis = analysis_of(given)
+        def opened(source: object, name: str) -> OpenedTables:
+            analysis = analysis_of(source)
             tables = opened_tables(
                 analysis,
                 max_memory_bytes=memory_bytes,
@@ -98,17 +98,17 @@ def compare_inputs(
             return stack.enter_context(tables)
 
         rows = [
-            None if report is not None else opened(given, name)
-            for name, given, report in zip(("A", "B"), (a, b), reports, strict=True)
+            None if report is not None else opened(source, name)
+            for name, source, report in zip(("A", "B"), (a, b), reports, strict=True)
         ]
         sides: list[Side] = []
-        for name, given, report, tables, slices in zip(
+        for name, source, report, tables, slices in zip(
             ("A", "B"), (a, b), reports, rows, _slices(rows), strict=True
         ):
             if tables is not None:
                 sides.append(side_of_rows(*tables, slices))
             elif report is not None:
-                sides.append(side_of_report(given if isinstance(given, str) else name, report))
+                sides.append(side_of_report(source if isinstance(source, str) else name, report))
     return compare_sides(sides[0], sides[1], thresholds)
 
 

@@ -343,19 +343,19 @@ def compare(
     from kanalyze.queries.compare.comparison import Thresholds
 
     check_names("compare", options, CompareOptions.__optional_keys__)
-    given: dict[str, Any] = dict(options)
+    remaining: dict[str, Any] = dict(options)
     thresholds = Thresholds.of(
-        *(given.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
+        *(remaining.pop(name, None) for name in ("at_least", "least_ms", "least_percent"))
     )
     arguments = [
         None
         if report_in(each) is not None
-        else _arguments("compare", (each,), given, CompareOptions.__optional_keys__)
+        else _arguments("compare", (each,), remaining, CompareOptions.__optional_keys__)
         for each in (a, b)
     ]
-    jobs = count("jobs", given.pop("jobs", 1), _MOST_JOBS)
-    limit = size_bytes("max_memory_bytes", given.pop("max_memory_bytes", None))
-    if None in arguments and any(given.values()):
+    jobs = count("jobs", remaining.pop("jobs", 1), _MOST_JOBS)
+    limit = size_bytes("max_memory_bytes", remaining.pop("max_memory_bytes", None))
+    if None in arguments and any(remaining.values()):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
 
     def analysis_of(captures: Any) -> _AnyAnalysis:
@@ -497,12 +497,12 @@ def anonymize(
         raise UsageError(f"key: not a text: {shown(key)}")
     flags = {name: truth(name, options.get(name, False)) for name in ("strip_records", "force")}
     opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=flags["force"])
-    wanted = ("catalog", "ports", "max_memory_bytes")
+    shared = ("catalog", "ports", "max_memory_bytes")
     anonymization = Anonymization(
         arguments["captures"],
         key_of(key.encode() if isinstance(key, str) else key),
         strips_records=flags["strip_records"],
-        **{name: arguments[name] for name in wanted if name in arguments},
+        **{name: arguments[name] for name in shared if name in arguments},
     )
     return anonymization.run(opened)
 
@@ -700,9 +700,9 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
 
     def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
         for found in analysis.anomaly_batches():
-            wanted = [row for row in found if row.kind in kinds] if kinds else found
-            if wanted:
-                yield wanted
+            selected = [row for row in found if row.kind in kinds] if kinds else found
+            if selected:
+                yield selected
 
     return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS)
 

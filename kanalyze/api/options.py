@@ -177,13 +177,13 @@ def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
-def captures_of(given: Iterable[object]) -> tuple[Any, ...]:
+def captures_of(named: Iterable[object]) -> tuple[Any, ...]:
     """Return captures as a flat tuple; arguments may be lists of captures.
 
     Whether each is a capture is checked when it is read. Raises UsageError if there is none.
     """
     found: list[object] = []
-    for each in given:
+    for each in named:
         if _is_one(each):
             found.append(each)
         else:
@@ -193,10 +193,10 @@ def captures_of(given: Iterable[object]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _is_one(given: object) -> bool:
-    if isinstance(given, str | bytes | os.PathLike | FoundCapture) or hasattr(given, "read"):
+def _is_one(value: object) -> bool:
+    if isinstance(value, str | bytes | os.PathLike | FoundCapture) or hasattr(value, "read"):
         return True
-    return not hasattr(given, "__iter__") or isinstance(given, type)
+    return not hasattr(value, "__iter__") or isinstance(value, type)
 
 
 def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
@@ -210,12 +210,12 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
         UsageError: an option is invalid; the text begins with its name.
     """
     api = texts("api", options.get("api"), numbers=True)
-    asked = parsed("api", parse_apis, api, api_names() if api else None)
+    apis = parsed("api", parse_apis, api, api_names() if api else None)
     since_ns, since_of_day_ns = _time("since", options.get("since"))
     until_ns, until_of_day_ns = _time("until", options.get("until"))
     return RowFilter(
-        api_names=asked.names,
-        api_keys=asked.keys,
+        api_names=apis.names,
+        api_keys=apis.keys,
         client_ids=texts("client_id", options.get("client_id")),
         client_networks=_each("client_ip", parse_network, address_texts, options),
         brokers=_each("broker", parse_broker, address_texts, options),

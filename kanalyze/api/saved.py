@@ -170,18 +170,19 @@ class SavedAnalysis:
             for _, block in rows.lines:
                 yield block
 
-    def tables(self, asked: Collection[str]) -> tuple[TableSpec, ...]:
+    def tables(self, selected: Collection[str]) -> tuple[TableSpec, ...]:
         """Return the tables asked for, and all others of the files whose lines can be selected.
 
         Raises:
             UsageError: the files do not have a table.
         """
-        self.check_tables(asked)
+        self.check_tables(selected)
         found = [TABLES[name] for name in self._opened.names]
         return tuple(
             table
             for table in found
-            if table.name in (*asked, *ALWAYS) or ID_COLUMN.name in {x.name for x in table.columns}
+            if table.name in (*selected, *ALWAYS)
+            or ID_COLUMN.name in {x.name for x in table.columns}
         )
 
     def check_tables(self, tables: Collection[str]) -> None:
@@ -209,7 +210,7 @@ class SavedAnalysis:
             elif places:
                 yield block.take(places), [ids.values[place] for place in places]
 
-    def _lines(self, table: str, kept: array[int]) -> Iterator[RowBlock]:
+    def _lines(self, table: str, selected_ids: array[int]) -> Iterator[RowBlock]:
         """Yield the lines of the selected requests, with the new numbers of these requests."""
         self._opened.check([table])
         columns = TABLES[table].columns
@@ -221,14 +222,16 @@ class SavedAnalysis:
         for block in self._opened.blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
-            found = [(place, bisect_left(kept, number)) for place, number in enumerate(ids.values)]
             found = [
-                (place, at)
-                for place, at in found
-                if at < len(kept) and kept[at] == ids.values[place]
+                (row, bisect_left(selected_ids, number)) for row, number in enumerate(ids.values)
+            ]
+            found = [
+                (row, at)
+                for row, at in found
+                if at < len(selected_ids) and selected_ids[at] == ids.values[row]
             ]
             if found:
-                lines = block.take([place for place, _ in found])
+                lines = block.take([row for row, _ in found])
                 numbers = Ints(array("q", [at + 1 for _, at in found]), None)
                 yield RowBlock(len(lines), {**lines.columns, REQUEST_ID: numbers})
 
@@ -260,16 +263,16 @@ def _in_order(value: int | str) -> int:
     return parse_time_ns(value) if isinstance(value, str) else value
 
 
-def _combined(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _combined(saved: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Combine conditions; ``saved`` is a condition of its own if they cannot be merged."""
-    found = {**saved, **given}
+    combined = {**saved, **conditions}
     apart = {}
-    for name in saved.keys() & given.keys():
+    for name in saved.keys() & conditions.keys():
         if name in ("since", "slower_than_ns"):
-            found[name] = max(saved[name], given[name], key=_in_order)
+            combined[name] = max(saved[name], conditions[name], key=_in_order)
         elif name == "until":
-            found[name] = min(saved[name], given[name], key=_in_order)
-        elif saved[name] != given[name]:
+            combined[name] = min(saved[name], conditions[name], key=_in_order)
+        elif saved[name] != conditions[name]:
             apart[name] = saved[name]
-    ordered = {name: found[name] for name in _ORDER if name in found}
+    ordered = {name: combined[name] for name in _ORDER if name in combined}
     return {**ordered, "saved": apart} if apart else ordered

@@ -170,9 +170,9 @@ class SavedTables:
 
 def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:
     """Return the filter with these conditions; raises UsageError, TypeError or ValueError."""
-    given = dict(conditions)
-    slower_ns = given.pop("slower_than_ns", None)
-    arguments = {CONDITIONS[name]: value for name, value in given.items()}
+    remaining = dict(conditions)
+    slower_ns = remaining.pop("slower_than_ns", None)
+    arguments = {CONDITIONS[name]: value for name, value in remaining.items()}
     if slower_ns is not None:
         arguments["slower_than"] = f"{int(slower_ns)}ns"
     return RowFilter.parse(**arguments)

@@ -98,11 +98,11 @@ class FileMetadata:
         self.names: dict[str, tuple[str, ...]] = {}
         """The names that a capture gives to IP addresses (canonical text)."""
         self.comments: list[Comment] = []
-        self.left_out = 0
+        self.omitted = 0
         """Descriptions that were not kept, because they are too many or make no sense."""
         self._secrets: dict[DecryptionSecrets, None] = {}
-        self._secrets_left = MAX_SECRETS_BYTES
-        self._texts_left = MAX_TEXTS_BYTES
+        self._remaining_secrets_bytes = MAX_SECRETS_BYTES
+        self._remaining_text_bytes = MAX_TEXTS_BYTES
 
     @property
     def decryption_secrets(self) -> list[DecryptionSecrets]:
@@ -112,7 +112,7 @@ class FileMetadata:
     @property
     def takes_comments(self) -> bool:
         """Whether there is room for another comment."""
-        return len(self.comments) < MAX_COMMENTS and self._texts_left > 0
+        return len(self.comments) < MAX_COMMENTS and self._remaining_text_bytes > 0
 
     def add_interface(self, interface: CaptureInterface) -> None:
         """Keep an interface."""
@@ -121,14 +121,14 @@ class FileMetadata:
         if len(self.interfaces) < MAX_INTERFACES and self._afford(size):
             self.interfaces.append(interface)
         else:
-            self.left_out += 1
+            self.omitted += 1
 
     def add_comment(self, capture: str, about: str, number: int | None, text: str) -> None:
         """Keep a comment."""
         if len(self.comments) < MAX_COMMENTS and self._afford(len(text)):
             self.comments.append(Comment(capture, about, number, text))
         else:
-            self.left_out += 1
+            self.omitted += 1
 
     def add_names(self, ip: str, names: tuple[str, ...]) -> None:
         """Keep the names of an IP address, beside those known before."""
@@ -140,28 +140,28 @@ class FileMetadata:
         if room and self._afford(sum(map(len, new))):
             self.names[ip] = (known + new)[:MAX_NAMES_OF_ONE]
         else:
-            self.left_out += 1
+            self.omitted += 1
 
     def add_secrets(self, kind: int, data: memoryview) -> None:
         """Keep a copy of secrets; what every file of a rotation repeats is kept once."""
         size = len(data) + _BYTES_OF_AN_ENTRY
         if size > MAX_SECRETS_BYTES:
-            self.left_out += 1
+            self.omitted += 1
             return
         secrets = DecryptionSecrets(kind, bytes(data))
         if secrets in self._secrets:
             return
-        if size > self._secrets_left:
-            self.left_out += 1
+        if size > self._remaining_secrets_bytes:
+            self.omitted += 1
             return
-        self._secrets_left -= size
+        self._remaining_secrets_bytes -= size
         self._secrets[secrets] = None
 
     def _afford(self, size: int) -> bool:
         size += _BYTES_OF_AN_ENTRY
-        if size > self._texts_left:
+        if size > self._remaining_text_bytes:
             return False
-        self._texts_left -= size
+        self._remaining_text_bytes -= size
         return True
 
 

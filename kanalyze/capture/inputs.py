@@ -114,15 +114,15 @@ def _left_out(error: CaptureError) -> Anomaly:
     return Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=str(error))
 
 
-def look_at(found: FoundCapture, stores: Stores) -> FoundCapture:
+def look_at(capture: FoundCapture, stores: Stores) -> FoundCapture:
     """Open a capture for its first packet, unless that has been done.
 
     Raises :class:`CaptureError` when it is no capture.
     """
-    if found.looked_at:
-        return found
-    with open_capture(found.path, buffer_bytes=_PEEK_BYTES, stores=stores) as reader:
-        return FoundCapture(found.path, True, _first_time(reader), reader.total_bytes)
+    if capture.looked_at:
+        return capture
+    with open_capture(capture.path, buffer_bytes=_PEEK_BYTES, stores=stores) as reader:
+        return FoundCapture(capture.path, True, _first_time(reader), reader.total_bytes)
 
 
 def _first_time(reader: CaptureReader) -> int | None:
@@ -131,9 +131,9 @@ def _first_time(reader: CaptureReader) -> int | None:
     return None
 
 
-def reading_order(found: FoundCapture) -> tuple[bool, int, str]:
+def reading_order(capture: FoundCapture) -> tuple[bool, int, str]:
     """Return what captures are sorted by: the first packet; those without one come last."""
-    return found.first_time_ns is None, found.first_time_ns or 0, found.path
+    return capture.first_time_ns is None, capture.first_time_ns or 0, capture.path
 
 
 def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:

@@ -23,7 +23,7 @@ from kanalyze.capture.io.source import BinaryFile, PathLike, capture_name
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.io.urls import is_url
 from kanalyze.capture.listing import FoundCapture, can_be_read_twice
-from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, part_of
+from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, slice_of
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.common import paths
@@ -165,10 +165,10 @@ class MergedCaptures:
                 limit = min(limit, *(each.last_key for each in self._open))
             else:
                 limit = min(each.last_key for each in self._open)
-            parts = [(each, each.count_up_to(limit)) for each in self._open]
-            parts = [(each, count) for each, count in parts if count > 0]
-            yield self._part(*parts[0]) if len(parts) == 1 else self._merge(parts)
-            self._read_next(parts)
+            slices = [(each, each.count_up_to(limit)) for each in self._open]
+            slices = [(each, count) for each, count in slices if count > 0]
+            yield self._slice(*slices[0]) if len(slices) == 1 else self._merge(slices)
+            self._read_next(slices)
 
     def _open_due(self) -> tuple[int, int]:
         """Open what begins before all packets in memory; return the key of the next of the rest.
@@ -220,9 +220,9 @@ class MergedCaptures:
         if not begun.read_on():
             self._end(begun)
 
-    def _read_next(self, parts: list[tuple[OpenCapture, int]]) -> None:
+    def _read_next(self, slices: list[tuple[OpenCapture, int]]) -> None:
         """Read the next batch where all packets in memory were delivered."""
-        for each, _ in parts:
+        for each, _ in slices:
             if each.at == len(each.keys) and not each.read_on():
                 self._end(each)
 
@@ -244,12 +244,12 @@ class MergedCaptures:
     def _rest_of(self, each: OpenCapture) -> Iterator[PacketBatch]:
         """Give all batches of a capture; no packets of others come between."""
         while each.batch is not None:
-            yield self._part(each, len(each.batch) - each.at)
+            yield self._slice(each, len(each.batch) - each.at)
             each.at = 0
             each.batch = next(each.batches, None)
         self._end(each)
 
-    def _part(self, each: OpenCapture, count: int) -> PacketBatch:
+    def _slice(self, each: OpenCapture, count: int) -> PacketBatch:
         """Give the next packets of one capture, over its own buffer."""
         batch = each.batch
         assert batch is not None
@@ -257,16 +257,16 @@ class MergedCaptures:
         self._packet_index.add(each.index, each.delivered + 1, count)
         each.advance(count)
         if count < len(batch):
-            return part_of(batch, here, self._numbers(count))
+            return slice_of(batch, here, self._numbers(count))
         batch.number = self._numbers(count)
         return batch
 
-    def _merge(self, parts: list[tuple[OpenCapture, int]]) -> PacketBatch:
+    def _merge(self, slices: list[tuple[OpenCapture, int]]) -> PacketBatch:
         """Give the next packets of several captures, by time."""
-        merged = self._merger.merge(parts)
+        merged = self._merger.merge(slices)
         count = len(merged.batch)
         self._packet_index.add_runs(merged.starts, merged.captures, merged.within, count)
-        for each, taken in parts:
+        for each, taken in slices:
             each.advance(taken)
         merged.batch.number = self._numbers(count)
         return merged.batch
@@ -302,10 +302,10 @@ def _split_by_rereading(
     return found, single
 
 
-def _total_bytes(found: Sequence[FoundCapture]) -> int | None:
+def _total_bytes(captures: Sequence[FoundCapture]) -> int | None:
     """Return the size of all captures together; None when one of them is not known."""
     total = 0
-    for each in found:
+    for each in captures:
         size = each.total_bytes
         if size is None and not is_url(each.path):
             size = paths.regular_bytes(each.path)

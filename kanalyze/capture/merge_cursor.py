@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.reader import CaptureReader
 
-__all__ = ["BatchMerger", "MergedBatch", "OpenCapture", "part_of"]
+__all__ = ["BatchMerger", "MergedBatch", "OpenCapture", "slice_of"]
 
 
 class OpenCapture:
@@ -74,7 +74,7 @@ class OpenCapture:
         return True
 
 
-def part_of(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
+def slice_of(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
     """Return a part of a batch, over the same buffer, with other numbers."""
     return PacketBatch(
         buffer=batch.buffer,
@@ -106,13 +106,13 @@ class BatchMerger:
     def __init__(self) -> None:
         self.buffer = bytearray()
 
-    def merge(self, parts: list[tuple[OpenCapture, int]]) -> MergedBatch:
+    def merge(self, slices: list[tuple[OpenCapture, int]]) -> MergedBatch:
         """Merge the next packets of captures, which are in the order of the inputs.
 
         A capture's packets are copied as one span of its buffer, with what lies between them: that
         costs less than copying them one by one.
         """
-        pieces = [_piece(each, count) for each, count in parts]
+        pieces = [_piece(each, count) for each, count in slices]
         spans = [_span(piece) for piece in pieces]
         begins = list(accumulate((len(span) for _, span in spans), initial=0))
         if begins[-1] > len(self.buffer):
@@ -122,8 +122,8 @@ class BatchMerger:
         for piece, (first, span), begin in zip(pieces, spans, begins, strict=False):
             buffer[begin : begin + len(span)] = span
             offset += shifted(piece.offset, begin - first)
-        counts = list(accumulate((count for _, count in parts), initial=0))
-        keys = _concatenated([each.keys[each.at : each.at + count] for each, count in parts])
+        counts = list(accumulate((count for _, count in slices), initial=0))
+        keys = _concatenated([each.keys[each.at : each.at + count] for each, count in slices])
         order, starts, owners = take_turns(keys, counts)
         batch = PacketBatch(
             buffer=buffer,
@@ -134,8 +134,8 @@ class BatchMerger:
             wire_bytes=_concatenated([piece.wire_bytes for piece in pieces]),
             link_type=_concatenated([piece.link_type for piece in pieces]),
         ).taken(order)
-        captures = picked(array("q", [each.index for each, _ in parts]), owners)
-        numbers = _concatenated([rising(each.delivered + 1, count) for each, count in parts])
+        captures = picked(array("q", [each.index for each, _ in slices]), owners)
+        numbers = _concatenated([rising(each.delivered + 1, count) for each, count in slices])
         return MergedBatch(batch, starts, captures, picked(numbers, picked(order, starts)))
 
 
@@ -143,7 +143,7 @@ def _piece(each: OpenCapture, count: int) -> PacketBatch:
     """Return the next packets of a capture."""
     assert each.batch is not None
     here = slice(each.at, each.at + count)
-    return part_of(each.batch, here, each.batch.number[here])
+    return slice_of(each.batch, here, each.batch.number[here])
 
 
 def _span(piece: PacketBatch) -> tuple[int, memoryview]:

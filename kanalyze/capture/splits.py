@@ -106,12 +106,12 @@ class SplitCheck(NamedTuple):
     """To be read again, from the place that is now known; None when everything is settled."""
 
 
-def plan_splits(found: FoundCapture, stores: Stores, split_bytes: int) -> list[Split]:
+def plan_splits(capture: FoundCapture, stores: Stores, split_bytes: int) -> list[Split]:
     """Divide a capture into splits of about ``split_bytes``, and of no less.
 
     There is one, the whole, unless it is a plain pcap file of known size, of at least two times
     ``split_bytes``, where it can be read from any place. No more than its first bytes are read,
-    and that only when its size (as far as ``found`` tells it) does not decide already.
+    and that only when its size (as far as ``capture`` tells it) does not decide already.
 
     Raises:
         UsageError: ``split_bytes`` is below ``MIN_SPLIT_BYTES``.
@@ -119,14 +119,14 @@ def plan_splits(found: FoundCapture, stores: Stores, split_bytes: int) -> list[S
     """
     if split_bytes < MIN_SPLIT_BYTES:
         raise UsageError(f"splits of {split_bytes} bytes: {MIN_SPLIT_BYTES} is the least")
-    total_bytes = found.total_bytes
+    total_bytes = capture.total_bytes
     if total_bytes is None or total_bytes >= 2 * split_bytes:
-        total_bytes = _divisible_bytes(found.path, stores)
+        total_bytes = _divisible_bytes(capture.path, stores)
     count = max(total_bytes // split_bytes, 1)
     starts = [total_bytes * index // count for index in range(count)]
     ends = [*starts[1:], None]
     return [
-        Split(found.path, index, count, start, end, index == 0)
+        Split(capture.path, index, count, start, end, index == 0)
         for index, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
 
@@ -190,18 +190,18 @@ class SplitReader(CaptureReader):
         self, source: FileSource, split: Split, buffer_bytes: int = DEFAULT_BUFFER_BYTES
     ) -> None:
         self.split = split
-        self._part: _PartParser | None = None
+        self._split_parser: _SplitParser | None = None
         super().__init__(source, buffer_bytes)
 
     @property
     def first_offset(self) -> int | None:
         """Offset in the file of the first record read; None: none yet, or a whole file."""
-        return None if self._part is None else self._part.first_offset
+        return None if self._split_parser is None else self._split_parser.first_offset
 
     @property
     def end_offset(self) -> int | None:
         """Offset after the last record read so far; see :class:`SplitEnds`."""
-        return None if self._part is None else self._part.end_offset
+        return None if self._split_parser is None else self._split_parser.end_offset
 
     @property
     def ends(self) -> SplitEnds:
@@ -227,11 +227,11 @@ class SplitReader(CaptureReader):
         self._source = _Portions(self._file, None if split.end is None else split.end - offset)
         self._start = self._end = 0
         self._at_end = False
-        self._part = _PartParser(parser, split, offset, self._file.total_bytes, near_ns)
-        return self._part
+        self._split_parser = _SplitParser(parser, split, offset, self._file.total_bytes, near_ns)
+        return self._split_parser
 
 
-class _PartParser:
+class _SplitParser:
     """Reads the records of a pcap file that begin in a range of it: a :class:`CaptureParser`.
 
     It is handed the file from an offset on, and keeps count of where it is.

@@ -119,10 +119,10 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
     with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
     options = options._replace(kinds=kinds, thresholds=thresholds)
     if arguments.engine == "spark":
-        from kanalyze.spark.dialect import asked_tables
+        from kanalyze.spark.dialect import referenced_tables
 
         for kind in kinds:
-            asked_tables(kind.query)  # raises UsageError for SQL that Spark cannot be given
+            referenced_tables(kind.query)  # raises UsageError for SQL that Spark cannot be given
     elif folders:
         check_queries(options)
     return options

@@ -91,31 +91,31 @@ def _watched(progress: Progress, source: HasProgress, name: str) -> Iterator[Non
     progress.begin("comparing")
 
 
-def _rows_of_side(arguments: argparse.Namespace, given: str) -> Analysis | SavedAnalysis:
+def _rows_of_side(arguments: argparse.Namespace, source: str) -> Analysis | SavedAnalysis:
     """Return the analysis of one of the two."""
-    return rows_of(argparse.Namespace(**{**vars(arguments), "captures": [given]}))
+    return rows_of(argparse.Namespace(**{**vars(arguments), "captures": [source]}))
 
 
-def _failed(found: dict[str, Any], fail_on: list[str]) -> bool:
+def _failed(comparison: dict[str, Any], fail_on: list[str]) -> bool:
     """Return whether a difference that ``--fail-on`` names was found."""
     sections = {section for word in fail_on for section in _FAIL_ON[word]}
     return any(
-        not each.get("may_be_chance", False) for section in sections for each in found[section]
+        not each.get("may_be_chance", False) for section in sections for each in comparison[section]
     )
 
 
-def _show(found: dict[str, Any], shown_as: str) -> None:
+def _show(comparison: dict[str, Any], shown_as: str) -> None:
     if shown_as == "json":
-        sys.stdout.write(summary_json(found))
+        sys.stdout.write(summary_json(comparison))
     elif shown_as == "md":
-        sys.stdout.write(compare_markdown(found))
+        sys.stdout.write(compare_markdown(comparison))
     elif is_plain():
-        lines = compare_lines(found, plain_width())
+        lines = compare_lines(comparison, plain_width())
         sys.stdout.write("".join(f"{line.plain}\n" for line in lines))
     else:
         from rich.console import Console
         from rich.text import Text
 
         console = Console(markup=False, emoji=False, highlight=False)
-        for line in compare_lines(found, console.width):
+        for line in compare_lines(comparison, console.width):
             console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)

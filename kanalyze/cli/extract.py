@@ -65,7 +65,7 @@ def extract(arguments: argparse.Namespace) -> None:
             selected,
             output,
             extent,
-            key_log=_own_key_log(arguments) if arguments.with_secrets else None,
+            key_log=_second_key_log(arguments) if arguments.with_secrets else None,
             watched=partial(progress.reading, phase="writing packets"),
         )
     if not extracted.connections:
@@ -79,7 +79,7 @@ def extract(arguments: argparse.Namespace) -> None:
         )
 
 
-def _own_key_log(arguments: argparse.Namespace) -> KeyLog:
+def _second_key_log(arguments: argparse.Namespace) -> KeyLog:
     """Return the key log of the arguments once more; an empty one if there is none."""
     return key_log_of(arguments) or KeyLog()
 
@@ -91,12 +91,12 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
-    wanted = set(arguments.finding)
+    names = set(arguments.finding)
     kinds = finding_kinds()
     known = sorted(kind.query.name for kind in kinds)
-    for name in sorted(wanted.difference(known)):
+    for name in sorted(names.difference(known)):
         raise UsageError(f"no finding is named {name!r}{known_or_similar(name, known)}")
-    kinds = [kind for kind in kinds if kind.query.name in wanted]
+    kinds = [kind for kind in kinds if kind.query.name in names]
     for kind in kinds:
         if kind.command == "anomalies":
             raise UsageError(

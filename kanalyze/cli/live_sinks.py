@@ -131,7 +131,7 @@ def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> F
     return ParquetSink(
         RollingParquet(
             arguments.write,
-            **_given(
+            **_set_limits(
                 every_s=None if arguments.write_every is None else int(arguments.write_every),
                 max_bytes=arguments.write_size,
                 max_files=arguments.write_files,
@@ -152,12 +152,12 @@ def _packets_files(
         arguments.save,
         interface=arguments.interface or "-",
         key_log=shown.key_log if arguments.with_secrets else None,
-        **_given(max_bytes=arguments.save_size, max_files=arguments.save_files),
+        **_set_limits(max_bytes=arguments.save_size, max_files=arguments.save_files),
     )
     return PacketRecorderSink(PacketRecorder(writer, filters), writer, shown.warn)
 
 
-def _given(**limits: int | None) -> dict[str, Any]:
+def _set_limits(**limits: int | None) -> dict[str, Any]:
     """Return the limits that were given; for the others the defaults apply."""
     return {name: limit for name, limit in limits.items() if limit is not None}
 

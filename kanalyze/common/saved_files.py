@@ -26,17 +26,17 @@ def is_database(beginning: bytes) -> bool:
     return beginning[_MAGIC_AT:MAGIC_BYTES] == _MAGIC
 
 
-def saved_files(given: Sequence[object]) -> list[str]:
+def saved_files(inputs: Sequence[object]) -> list[str]:
     """Return the saved files among captures, each once; none where there is no other.
 
     Raises:
         UsageError: there are captures too.
     """
-    files = [each for each in given if isinstance(each, str | os.PathLike) and _is_saved(each)]
+    files = [each for each in inputs if isinstance(each, str | os.PathLike) and _is_saved(each)]
     if not files:
         return []
-    if len(files) < len(given):
-        other = next(each for each in given if each not in files)
+    if len(files) < len(inputs):
+        other = next(each for each in inputs if each not in files)
         raise UsageError(
             f"{os.fspath(files[0])}: is a saved file, which is not read together with a capture "
             f"({other}): save that too"

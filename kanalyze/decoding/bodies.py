@@ -23,8 +23,8 @@ from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
     UNKNOWN_API,
-    found_failure,
     json_path,
+    locate_failure,
     unknown_version,
 )
 from kanalyze.kafka.codec.interpreter import read_message
@@ -204,7 +204,7 @@ class BodyReader:
                 if message is not None:
                     message.data = None
 
-    def place(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> BodyLocation:
+    def locate_body(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> BodyLocation:
         """Return where the body of a frame begins, and the version to decode it as.
 
         Raises WireError if the header cannot be read.
@@ -266,34 +266,34 @@ class BodyReader:
         if found is not None:
             return found
         try:
-            placed = self.place(data, api_key, api_version, kind)
+            located = self.locate_body(data, api_key, api_version, kind)
         except WireError as error:
             at = PREFIX_BYTES
             problem = Problem(
                 AnomalyKind.MALFORMED_BODY, at, len(data) - at, f"{kind}Header", str(error)
             )
             return _undecoded(None, problem)
-        if placed.definition is None or placed.version is None:
-            return _undecoded(placed.definition, _unknown(placed, len(data)))
-        return self._body(data, api_key, kind, placed)
+        if located.definition is None or located.version is None:
+            return _undecoded(located.definition, _unknown(located, len(data)))
+        return self._body(data, api_key, kind, located)
 
-    def _body(self, data: bytes, api_key: int, kind: Kind, placed: BodyLocation) -> DecodedMessage:
-        definition, version = placed.definition, placed.version
+    def _body(self, data: bytes, api_key: int, kind: Kind, located: BodyLocation) -> DecodedMessage:
+        definition, version = located.definition, located.version
         if definition is None or version is None:
-            return _undecoded(definition, _unknown(placed, len(data)))
+            return _undecoded(definition, _unknown(located, len(data)))
         decode = self._decoders.get(api_key, kind, version, EVERYTHING)
         if definition.releases:
             decode = self._decoders.superseded(api_key, kind, version, EVERYTHING) or decode
         tags: list[tuple[int, bytes]] = []
         try:
-            tags = self._header_tags(data, kind, placed)
-            end = decode.read(data, placed.body)
+            tags = self._header_tags(data, kind, located)
+            end = decode.read(data, located.body)
         except WireError as error:
-            return _undecoded(definition, _failure(data, placed, str(error)), tags)
+            return _undecoded(definition, _failure(data, located, str(error)), tags)
         problem = None
         if end != len(data):
-            if not placed.known:
-                return _undecoded(definition, _unknown(placed, len(data)), tags)
+            if not located.known:
+                return _undecoded(definition, _unknown(located, len(data)), tags)
             problem = _left_over(data, end)
         secrets = self.redactor(api_key, kind).plan
         return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
@@ -372,18 +372,18 @@ class BodyReader:
         return version, parse_response_header(data, PREFIX_BYTES, len(data), version).body
 
     def _header_tags(
-        self, data: bytes, kind: Kind, placed: BodyLocation
+        self, data: bytes, kind: Kind, located: BodyLocation
     ) -> list[tuple[int, bytes]]:
         # Nearly every tag section is empty and takes one byte.
-        if placed.header_version < (2 if kind == "request" else 1):
+        if located.header_version < (2 if kind == "request" else 1):
             return []
         plain_end = 4 + 4
         if kind == "request":
             plain_end = 4 + 10 + max(_INT16(data, 12)[0], 0)
-        if placed.body == plain_end + 1:
+        if located.body == plain_end + 1:
             return []
         header = self.catalog.header(kind)
-        values, _ = read_message(header, placed.header_version, data[: placed.body], PREFIX_BYTES)
+        values, _ = read_message(header, located.header_version, data[: located.body], PREFIX_BYTES)
         tags: list[tuple[int, bytes]] = values.get("_taggedFields", [])
         return tags
 
@@ -413,12 +413,12 @@ class BodyReader:
         if message is None or message.data is None or version is None:
             return None
         try:
-            placed = self.place(message.data, _ENVELOPE, version, kind)
-            if placed.version is None:
+            located = self.locate_body(message.data, _ENVELOPE, version, kind)
+            if located.version is None:
                 return None
-            wanted = Projection.of("RequestData" if kind == "request" else "ResponseData")
-            decode = self._decoders.get(_ENVELOPE, kind, placed.version, wanted)
-            (inner,), _ = decode(message.data, placed.body, 0, None)
+            embedded = Projection.of("RequestData" if kind == "request" else "ResponseData")
+            decode = self._decoders.get(_ENVELOPE, kind, located.version, embedded)
+            (inner,), _ = decode(message.data, located.body, 0, None)
         except WireError:
             return None
         return None if inner is None else _SIZE(len(inner)) + bytes(inner)
@@ -469,21 +469,21 @@ def _undecoded(
     return DecodedMessage(definition, None, None, tags or [], problem)
 
 
-def _unknown(placed: BodyLocation, length: int) -> Problem:
-    size = length - placed.body
-    if placed.definition is None:
-        return Problem(AnomalyKind.UNKNOWN_API, placed.body, size, None, UNKNOWN_API)
-    text = unknown_version(placed.definition)
-    return Problem(AnomalyKind.UNKNOWN_API_VERSION, placed.body, size, None, text)
+def _unknown(located: BodyLocation, length: int) -> Problem:
+    size = length - located.body
+    if located.definition is None:
+        return Problem(AnomalyKind.UNKNOWN_API, located.body, size, None, UNKNOWN_API)
+    text = unknown_version(located.definition)
+    return Problem(AnomalyKind.UNKNOWN_API_VERSION, located.body, size, None, text)
 
 
-def _failure(data: bytes, placed: BodyLocation, reason: str) -> Problem:
+def _failure(data: bytes, located: BodyLocation, reason: str) -> Problem:
     """Return why a body could not be decoded; the interpreter finds the field."""
-    if not placed.known:
-        return _unknown(placed, len(data))
-    path, pos = None, placed.body
-    if placed.definition is not None and placed.version is not None:
-        path, pos, reason = found_failure(placed.definition, placed.version, data, pos, reason)
+    if not located.known:
+        return _unknown(located, len(data))
+    path, pos = None, located.body
+    if located.definition is not None and located.version is not None:
+        path, pos, reason = locate_failure(located.definition, located.version, data, pos, reason)
     return Problem(AnomalyKind.MALFORMED_BODY, pos, len(data) - pos, path, reason)
 
 

@@ -43,10 +43,10 @@ def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
     data = message.data
     if kind == "request":
         return _request(data, parse_request(data))
-    asked = exchange.request.values
-    if not isinstance(asked, Request07):
+    request = exchange.request.values
+    if not isinstance(request, Request07):
         raise Malformed("its request was not read")
-    return _response(data, parse_response(data, asked), asked.type)
+    return _response(data, parse_response(data, request), request.type)
 
 
 def values_of(nodes: list[TraceNode]) -> dict[str, Any]:

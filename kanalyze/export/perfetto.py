@@ -97,14 +97,14 @@ class PerfettoWriter(FileWriter):
         if self._zero_ns is None:
             self._zero_ns = begin_ns
         end_ns = max(_end_ns(row) or begin_ns, begin_ns)
-        pid, tid, names = self._threads.place(row, begin_ns, end_ns)
+        pid, tid, names = self._threads.assign(row, begin_ns, end_ns)
         yield from names
-        place = {"pid": pid, "tid": tid}
+        track = {"pid": pid, "tid": tid}
         name = row.api_name or row.status
         name = name if row.api_version is None else f"{name} v{row.api_version}"
-        yield self._slice(name, begin_ns, end_ns, place) | {"args": _arguments(row)}
+        yield self._slice(name, begin_ns, end_ns, track) | {"args": _arguments(row)}
         for part, part_ns, part_end_ns in _parts(row):
-            yield self._slice(part, part_ns, part_end_ns, place)
+            yield self._slice(part, part_ns, part_end_ns, track)
         for number, start, end in self._arrows.of(row, pid, tid):
             for phase, each in (("s", start), ("f", end)):
                 yield {
@@ -119,7 +119,7 @@ class PerfettoWriter(FileWriter):
                 }
 
     def _slice(
-        self, name: str, begin_ns: int, end_ns: int, place: dict[str, int]
+        self, name: str, begin_ns: int, end_ns: int, track: dict[str, int]
     ) -> dict[str, Any]:
         us = (end_ns - begin_ns) / _NS_PER_US
         return {
@@ -128,7 +128,7 @@ class PerfettoWriter(FileWriter):
             "cat": "kafka",
             "ts": self._us(begin_ns),
             "dur": us,
-            **place,
+            **track,
         }
 
     def _us(self, time_ns: int) -> float:
@@ -145,7 +145,7 @@ class _Threads:
         """By process: the end in ns of the last slice of each thread."""
         self._named: set[tuple[int, int]] = set()
 
-    def place(self, row: Row, begin_ns: int, end_ns: int) -> tuple[int, int, list[dict[str, Any]]]:
+    def assign(self, row: Row, begin_ns: int, end_ns: int) -> tuple[int, int, list[dict[str, Any]]]:
         """Return process and thread of a request, and events that name new ones."""
         events = []
         key = row.connection, row.connection_number
@@ -165,10 +165,10 @@ class _Threads:
         if row.request_start_ns is None or row.response_start_ns is None:
             return _ONE_SIDED
         ends = self._ends.setdefault(pid, [])
-        for place, last_ns in enumerate(ends):
+        for index, last_ns in enumerate(ends):
             if last_ns <= begin_ns:
-                ends[place] = end_ns
-                return place + 1
+                ends[index] = end_ns
+                return index + 1
         ends.append(end_ns)
         return len(ends)
 
@@ -179,7 +179,7 @@ class _Arrows:
     def __init__(self) -> None:
         self._ends: dict[tuple[str, str, int], list[_End]] = {}
         """By API, topic and partition, in the order of offsets; if too many, half are removed."""
-        self._kept = 0
+        self._stored_ends = 0
         self._arrows = 0
 
     def of(self, row: Row, pid: int, tid: int) -> Iterator[tuple[int, _End, _End]]:
@@ -198,10 +198,10 @@ class _Arrows:
                     self._arrows += 1
                     yield self._arrows, produce, fetch
             insort(self._ends.setdefault((row.api_name, topic, partition), []), end)
-            self._kept += 1
-        if self._kept > _MOST_ENDS:
+            self._stored_ends += 1
+        if self._stored_ends > _MOST_ENDS:
             self._ends = {key: ends[len(ends) // 2 :] for key, ends in self._ends.items()}
-            self._kept = sum(map(len, self._ends.values()))
+            self._stored_ends = sum(map(len, self._ends.values()))
 
     def _others(self, api: str, topic: str, partition: int, end: _End) -> Iterator[_End]:
         """Yield the ends of the other API with some of the offsets of an end, the latest first."""

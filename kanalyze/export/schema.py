@@ -29,13 +29,13 @@ def choose_columns(
     if names is None:
         return table
     known = {column.name: column for column in table}
-    asked = tuple(names)
-    for name in asked:
+    selected = tuple(names)
+    for name in selected:
         if name not in known:
             raise UsageError(f"unknown column: {name!r}{known_or_similar(name, known)}")
-    if not asked or len(set(asked)) < len(asked):
+    if not selected or len(set(selected)) < len(selected):
         raise UsageError("columns: name at least one column, and each only once")
-    return tuple(known[name] for name in asked)
+    return tuple(known[name] for name in selected)
 
 
 def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:

@@ -194,13 +194,13 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
 
 
 def _within(
-    connection: _SelectedConnection, time_ns: NDArray[np.int64], places: NDArray[np.int64]
+    connection: _SelectedConnection, time_ns: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the places, of segments of a connection, whose times are in its spans."""
     first, last = connection.joined()
-    times = time_ns[places]
+    times = time_ns[rows]
     span = first.searchsorted(times, "right") - 1
-    return places[(span >= 0) & (times <= last[np.maximum(span, 0)])]
+    return rows[(span >= 0) & (times <= last[np.maximum(span, 0)])]
 
 
 def _add_comments(
@@ -208,15 +208,15 @@ def _add_comments(
     connection: _SelectedConnection,
     segments: SegmentColumns,
     senders: NDArray[np.uint64],
-    places: NDArray[np.int64],
+    rows: NDArray[np.int64],
 ) -> None:
     """Add the comments on segments with payload."""
-    for place in places[np.asarray(segments.payload_bytes)[places] > 0].tolist():
-        by_client = senders[place] == connection.client
+    for row in rows[np.asarray(segments.payload_bytes)[rows] > 0].tolist():
+        by_client = senders[row] == connection.client
         of_sender = connection.by_client if by_client else connection.by_broker
-        texts = of_sender.at(segments.time_ns[place])
+        texts = of_sender.at(segments.time_ns[row])
         if texts:
-            comments.setdefault(int(segments.number[place]), []).extend(texts)
+            comments.setdefault(int(segments.number[row]), []).extend(texts)
 
 
 def _each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:

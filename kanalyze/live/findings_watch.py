@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from kanalyze.live.finding_search import FindingSearch
-    from kanalyze.live.kept_rows import KeptRows, RowParts
+    from kanalyze.live.kept_rows import KeptRows, RowBatches
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.queries.findings import Finding
     from kanalyze.tables.quality_facts import QualityFact
@@ -63,15 +63,15 @@ class _Executor(Protocol):
 class FindingsWatch:
     """Searches for findings repeatedly, one round at a time."""
 
-    def __init__(self, kept: KeptRows, executor: _Executor | None = None) -> None:
-        """Search in ``kept``; the executor must have a single thread."""
+    def __init__(self, rows: KeptRows, executor: _Executor | None = None) -> None:
+        """Search in ``rows``; the executor must have a single thread."""
         if executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
             executor = ThreadPoolExecutor(1, "findings")
-        self._kept = kept
+        self._rows = rows
         self._executor = executor
-        self._round: tuple[Future[Answer], RowParts, int] | None = None
+        self._round: tuple[Future[Answer], RowBatches, int] | None = None
         self._due_ns: int | None = None
         self._dropped_packets = 0
         self.latest: LatestFindings | None = None
@@ -92,10 +92,10 @@ class FindingsWatch:
             if is_behind:
                 self._due_ns = clock_ns + _REST_NS
                 return
-            parts = self._kept.latest(SPAN_NS, MOST_ROWS)
+            batches = self._rows.latest(SPAN_NS, MOST_ROWS)
             facts = list(facts_of(_quality_fields(state)))
-            future = self._executor.submit(partial(ask, self._kept.search, parts, facts))
-            self._round = (future, parts, now_ns)
+            future = self._executor.submit(partial(ask, self._rows.search, batches, facts))
+            self._round = (future, batches, now_ns)
 
     def close(self) -> None:
         """Wait for the current round to end."""
@@ -103,20 +103,20 @@ class FindingsWatch:
 
     def _take(self, clock_ns: int) -> None:
         assert self._round is not None
-        future, parts, time_ns = self._round
+        future, batches, time_ns = self._round
         if future.done():
             self._round = None
             found, left_out, duration_ns = future.result()
-            span_ns = parts.last_ns - parts.first_ns
-            self.latest = LatestFindings(time_ns, parts.requests, span_ns, found, left_out)
+            span_ns = batches.last_ns - batches.first_ns
+            self.latest = LatestFindings(time_ns, batches.requests, span_ns, found, left_out)
             self._due_ns = clock_ns + max(_REST_NS, SHARE * duration_ns)
 
 
-def ask(search: FindingSearch, parts: RowParts, facts: Sequence[QualityFact] = ()) -> Answer:
+def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = ()) -> Answer:
     """Return the findings in some rows, the worst first."""
     began_ns = time.thread_time_ns()
     found, left_out = search.search(
-        lambda: database_of(parts.parts, facts, _MOST_MEMORY_BYTES), _LONGEST_QUERY_S
+        lambda: database_of(rows.batches, facts, _MOST_MEMORY_BYTES), _LONGEST_QUERY_S
     )
     return Answer(tuple(found), left_out, time.thread_time_ns() - began_ns)
 

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["KeptRows", "RowParts", "database_of"]
+__all__ = ["KeptRows", "RowBatches", "database_of"]
 
 MOST_BYTES = 64 << 20
 MOST_REQUESTS = 1_000_000
 """Limit of requests. A report on this many takes some 6 s, on fewer some 6 us each."""
 
 _ROWS_AT_ONCE = 4096
-_PART_NS = 60 * 1_000_000_000
+_BATCH_NS = 60 * 1_000_000_000
 """Rows are collected up to this number, or for this time, before they are compressed."""
 _COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
 _MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
@@ -56,7 +56,7 @@ _MOST_OPEN = 10_000
 _LONGEST_QUERY_S = 60
 
 
-class _Part(NamedTuple):
+class _StoredBatch(NamedTuple):
     """Some rows of one table."""
 
     table: str
@@ -70,10 +70,10 @@ class _Part(NamedTuple):
     """An Arrow stream of one batch."""
 
 
-class RowParts(NamedTuple):
+class RowBatches(NamedTuple):
     """Rows of all tables, the latest ones."""
 
-    parts: tuple[_Part, ...]
+    batches: tuple[_StoredBatch, ...]
     requests: int
     first_ns: int
     last_ns: int
@@ -100,7 +100,7 @@ class KeptRows:
         :meth:`.Analysis.open_connections`."""
         self._most_bytes = most_bytes
         self._most_requests = most_requests
-        self._parts: deque[_Part] = deque()
+        self._batches: deque[_StoredBatch] = deque()
         self._bytes = self._requests = 0
         self._next_id = 1
         self._last_ns = 0
@@ -115,7 +115,7 @@ class KeptRows:
             last_ns = int(_began_ns(block).max(initial=0))
             if not self._pending_requests:
                 self._pending_since_ns = last_ns
-            is_old = last_ns - self._pending_since_ns >= _PART_NS
+            is_old = last_ns - self._pending_since_ns >= _BATCH_NS
             self._pending_requests.append(block)
             self._pending_rows += len(block)
         for table, lines in rows.lines:
@@ -127,28 +127,29 @@ class KeptRows:
         if is_old or self._pending_rows >= _ROWS_AT_ONCE:
             self._keep_pending()
 
-    def latest(self, span_ns: int, most_rows: int) -> RowParts:
+    def latest(self, span_ns: int, most_rows: int) -> RowBatches:
         """Return the rows of the last ``span_ns``, but at most ``most_rows`` of each table.
 
         Rows of open connections are included.
         """
-        found: list[_Part] = []
+        found: list[_StoredBatch] = []
         rows: Counter[str] = Counter()
         since_ns = None
-        for part in reversed([*self._parts, *self._pending_parts()]):
-            since_ns = part.last_ns - span_ns if since_ns is None else since_ns
-            if found and (part.last_ns < since_ns or rows[part.table] + part.rows > most_rows):
+        for stored in reversed([*self._batches, *self._pending_batches()]):
+            since_ns = stored.last_ns - span_ns if since_ns is None else since_ns
+            count = rows[stored.table] + stored.rows
+            if found and (stored.last_ns < since_ns or count > most_rows):
                 break
-            rows[part.table] += part.rows
-            found.append(part)
+            rows[stored.table] = count
+            found.append(stored)
         found.reverse()
-        found += self._open_parts()
-        times = [part for part in found if part.table == "requests"]
-        return RowParts(
+        found += self._open_batches()
+        times = [stored for stored in found if stored.table == "requests"]
+        return RowBatches(
             tuple(found),
             rows["requests"],
-            min((part.first_ns for part in times), default=0),
-            max((part.last_ns for part in times), default=0),
+            min((stored.first_ns for stored in times), default=0),
+            max((stored.last_ns for stored in times), default=0),
         )
 
     def report(self, quality: CaptureQuality, conditions: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +161,7 @@ class KeptRows:
         since_ns = self.since_ns
         since = {} if since_ns is None else {"since": format_time(since_ns)}
         facts = list(quality_facts(quality))
-        with database_of(self._parts, facts, _MOST_MEMORY_BYTES, since_ns) as database:
+        with database_of(self._batches, facts, _MOST_MEMORY_BYTES, since_ns) as database:
             summary = report_of(database, quality, {**conditions, **since})
             found, _ = self.search.search(lambda: nullcontext(database), _LONGEST_QUERY_S)
         return {**summary, "findings": [each.to_dict() for each in found]}
@@ -172,18 +173,18 @@ class KeptRows:
         self._pending_rows = self._pending_since_ns = 0
 
     def _keep_pending(self) -> None:
-        for part in self._pending_parts():
-            self._parts.append(part)
-            self._bytes += part.data.size
-            if part.table == "requests":
-                self._last_ns = part.last_ns
-                self._requests += part.rows
-                self._next_id += part.rows
+        for stored in self._pending_batches():
+            self._batches.append(stored)
+            self._bytes += stored.data.size
+            if stored.table == "requests":
+                self._last_ns = stored.last_ns
+                self._requests += stored.rows
+                self._next_id += stored.rows
         self._clear_pending()
-        while len(self._parts) > 1 and self._is_too_much():
+        while len(self._batches) > 1 and self._is_too_much():
             self._drop()
 
-    def _pending_parts(self) -> Iterator[_Part]:
+    def _pending_batches(self) -> Iterator[_StoredBatch]:
         """Yield pending rows: requests first, so that they are before those of their connection."""
         last_ns = self._last_ns
         if self._pending_requests:
@@ -191,24 +192,24 @@ class KeptRows:
             began_ns = _began_ns(block)
             last_ns = max(last_ns, int(began_ns.max()))
             batch = _MAKERS["requests"].of_block(block)
-            yield _part("requests", batch, self._next_id, int(began_ns.min()), last_ns)
+            yield _stored("requests", batch, self._next_id, int(began_ns.min()), last_ns)
         for table, blocks in self._pending_lines.items():
             batch = _MAKERS[table].of_block(RowBlock.joined(blocks))
-            yield _part(table, batch, 0, last_ns, last_ns)
+            yield _stored(table, batch, 0, last_ns, last_ns)
         for table, rows in self._pending_others.items():
             if rows:
-                yield _part(table, _MAKERS[table].of_rows(rows), 0, last_ns, last_ns)
+                yield _stored(table, _MAKERS[table].of_rows(rows), 0, last_ns, last_ns)
 
-    def _open_parts(self) -> Iterator[_Part]:
+    def _open_batches(self) -> Iterator[_StoredBatch]:
         if self.open_connections is not None and (rows := self.open_connections(_MOST_OPEN)):
             batch = _MAKERS["connections"].of_rows(rows)
-            yield _part("connections", batch, 0, self._last_ns, self._last_ns)
+            yield _stored("connections", batch, 0, self._last_ns, self._last_ns)
 
     def _is_too_much(self) -> bool:
         return self._bytes > self._most_bytes or self._requests > self._most_requests
 
     def _drop(self) -> None:
-        old = self._parts.popleft()
+        old = self._batches.popleft()
         self._bytes -= old.data.size
         if old.table == "requests":
             self._requests -= old.rows
@@ -216,7 +217,7 @@ class KeptRows:
 
 
 def database_of(
-    parts: Iterable[_Part],
+    batches: Iterable[_StoredBatch],
     facts: Sequence[QualityFact],
     max_memory_bytes: int,
     since_ns: int | None = None,
@@ -224,7 +225,7 @@ def database_of(
     """Return a database of rows, for one thread.
 
     Args:
-        parts: the rows.
+        batches: the rows.
         facts: the rows of ``capture_quality``.
         max_memory_bytes: memory limit of the database.
         since_ns: only requests that began since this time, and their lines; None for all.
@@ -235,18 +236,18 @@ def database_of(
     database.insert(QUALITY, _MAKERS[QUALITY].of_rows(facts))
     # The numbers of the requests in the last part with requests, and the number before them.
     ids, before = np.zeros(0, dtype=np.int64), 0
-    for part in parts:
-        batch = _batch_of(part.data)
-        if part.table == "requests":
+    for stored in batches:
+        batch = _batch_of(stored.data)
+        if stored.table == "requests":
             before += len(ids)
-            ids = np.arange(part.first_id, part.first_id + part.rows)
-            if since_ns is not None and part.first_ns < since_ns:
+            ids = np.arange(stored.first_id, stored.first_id + stored.rows)
+            if since_ns is not None and stored.first_ns < since_ns:
                 is_kept = _begun_since(batch, since_ns)
                 batch = batch.filter(is_kept)
                 ids = ids[is_kept.to_numpy(zero_copy_only=False)]
-        elif part.table in CLUSTER_TABLES:
+        elif stored.table in CLUSTER_TABLES:
             batch = _renumbered(batch, ids, before + 1)
-        database.insert(part.table, batch)
+        database.insert(stored.table, batch)
     return database
 
 
@@ -261,8 +262,10 @@ def _renumbered(batch: pa.RecordBatch, ids: NDArray[np.int64], first: int) -> pa
     return batch.filter(pa.array(np.append(ids, 0)[places] == old))
 
 
-def _part(table: str, batch: pa.RecordBatch, first_id: int, first_ns: int, last_ns: int) -> _Part:
-    return _Part(table, batch.num_rows, first_id, first_ns, last_ns, _compressed(batch))
+def _stored(
+    table: str, batch: pa.RecordBatch, first_id: int, first_ns: int, last_ns: int
+) -> _StoredBatch:
+    return _StoredBatch(table, batch.num_rows, first_id, first_ns, last_ns, _compressed(batch))
 
 
 def _compressed(batch: pa.RecordBatch) -> pa.Buffer:

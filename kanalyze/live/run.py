@@ -296,7 +296,7 @@ class LiveRun:
             connections=analysis.monitor.open_connections,
             elapsed_ns=self._clock_ns() - self._began_ns,
             begun_connections=analysis.monitor.begun_connections,
-            held_bytes=analysis.monitor.held_bytes,
+            held_bytes=analysis.monitor.buffered_bytes,
             last_packet_ns=self._packet_ns if self._packets else None,
             anomalies=analysis.monitor.count_anomalies(),
             in_flight=self._in_flight,

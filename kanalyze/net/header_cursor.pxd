@@ -43,10 +43,10 @@ cdef class HeaderCursor:
     cdef public long long identification
     cdef public long long ip_at
     cdef public long long ip_end
-    cdef public long long part_protocol
-    cdef public long long part_offset
+    cdef public long long datagram_protocol
+    cdef public long long fragment_offset
     cdef public bint has_more
-    cdef public object part_key
+    cdef public object datagram_key
     cdef readonly long long base
     cdef const unsigned char[::1] data
     cdef const long long[::1] _offsets

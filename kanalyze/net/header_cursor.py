@@ -47,16 +47,17 @@ class HeaderCursor:
         is_ipv6: of the last IP header, as all that follows. IPv4 has ``high`` 0.
         identification: that of IPv4; -1 for IPv6.
         ip_at: index of the IP header. ``ip_end``: of the end of the IP packet, captured or not.
-        part_protocol: protocol of a fragment's datagram.
-        part_offset: of the fragment in the datagram, in bytes. ``has_more``: it is not the last.
-        part_key: the same for all fragments of a datagram, and for no other one at the time.
+        datagram_protocol: protocol of a fragment's datagram.
+        fragment_offset: in the datagram, in bytes. ``has_more``: it is not the last fragment.
+        datagram_key: the same for all fragments of a datagram, and for no other one at the time.
         base: what is to be added to an index to make one of :attr:`buffer`.
     """
 
     __slots__ = (
         *("at", "base", "batch", "data", "destination_high", "destination_low", "end"),
+        *("datagram_key", "datagram_protocol", "fragment_offset"),
         *("has_more", "identification", "ip_at", "ip_end", "is_ipv6", "kind", "kind_at"),
-        *("kind_limit", "limit", "stats", "part_key", "part_offset", "part_protocol", "row"),
+        *("kind_limit", "limit", "row", "stats"),
         *("source_high", "source_low", "tunnels", "wire_bytes"),
         *("_captured", "_joined", "_joined_bytes", "_links", "_offsets", "_used_bytes", "_wires"),
     )
@@ -74,9 +75,9 @@ class HeaderCursor:
         self.source_high = self.source_low = 0
         self.destination_high = self.destination_low = 0
         self.identification = self.ip_at = self.ip_end = 0
-        self.part_protocol = self.part_offset = 0
+        self.datagram_protocol = self.fragment_offset = 0
         self.has_more = False
-        self.part_key: tuple[int, ...] = ()
+        self.datagram_key: tuple[int, ...] = ()
         self._offsets = as_numbers(batch.offset)
         self._captured = as_numbers(batch.captured_bytes)
         self._wires = as_numbers(batch.wire_bytes)

@@ -102,7 +102,7 @@ class HeaderReader:
     ) -> tuple[SegmentColumns, list[IncompleteDatagram]]:
         """Read as :meth:`read` does; return also the datagrams that were given up meanwhile."""
         segments = self.read(batch)
-        return segments, [] if self._fragments is None else self._fragments.given_up()
+        return segments, [] if self._fragments is None else self._fragments.take_incomplete()
 
     @property
     def open_fragments(self) -> list[int]:

@@ -137,14 +137,14 @@ def _counts_from_state(counter: str, state: State) -> dict[object, int]:
 class LayerStats:
     """Collects counters, and a bounded number of the anomalies of a batch."""
 
-    _LEFT_OUT = ("_kept", "_kept_by_kind", "_most")
+    _LEFT_OUT = ("_anomalies", "_count_by_kind", "_most")
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
         """With ``every_anomaly`` it keeps all of them, not only the first of each kind."""
         self.counters = NetCounters()
         self._most = sys.maxsize if every_anomaly else MAX_ANOMALIES_PER_KIND
-        self._kept: list[Anomaly] = []
-        self._kept_by_kind: dict[AnomalyKind, int] = {}
+        self._anomalies: list[Anomaly] = []
+        self._count_by_kind: dict[AnomalyKind, int] = {}
 
     def reset_counters(self) -> None:
         """Let the counters begin at zero."""
@@ -165,20 +165,20 @@ class LayerStats:
 
     def drain_anomalies(self) -> list[Anomaly]:
         """Return the anomalies since the last call: whoever feeds a batch returns them with it."""
-        taken, self._kept = self._kept, []
-        self._kept_by_kind.clear()
+        taken, self._anomalies = self._anomalies, []
+        self._count_by_kind.clear()
         return taken
 
     def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
         """Count ``count`` anomalies of ``kind``; return for how many more there is room."""
         counts = self.counters.anomalies
         counts[kind] = counts.get(kind, 0) + count
-        return max(self._most - self._kept_by_kind.get(kind, 0), 0)
+        return max(self._most - self._count_by_kind.get(kind, 0), 0)
 
     def add_reserved(self, anomaly: Anomaly) -> None:
         """Keep an anomaly that was counted with :meth:`wants`."""
-        self._kept.append(anomaly)
-        self._kept_by_kind[anomaly.kind] = self._kept_by_kind.get(anomaly.kind, 0) + 1
+        self._anomalies.append(anomaly)
+        self._count_by_kind[anomaly.kind] = self._count_by_kind.get(anomaly.kind, 0) + 1
 
     def add(self, anomaly: Anomaly) -> None:
         """Count one anomaly, and keep it if there is room."""

@@ -79,11 +79,11 @@ def read_pbb(cursor: HeaderCursor) -> int:
     return _after(cursor, found)
 
 
-def _after(cursor: HeaderCursor, found: tuple[int, int] | str) -> int:
+def _after(cursor: HeaderCursor, inner: tuple[int, int] | str) -> int:
     """Move to the content if it is known; else count it."""
-    if isinstance(found, str):
-        return _count(cursor, found)
-    size, kind = found
+    if isinstance(inner, str):
+        return _count(cursor, inner)
+    size, kind = inner
     cursor.at += size
     return kind
 

@@ -42,14 +42,14 @@ ALL_CONNECTIONS = Shard(0, 1)
 
 def shards_of(segments: SegmentColumns, count: int) -> array[int]:
     """Return for each segment the index, below ``count``, of its connection's shard."""
-    found = array("q", bytes(8 * len(segments)))
-    fill_shards(found, segments, count)
-    return found
+    shards = array("q", bytes(8 * len(segments)))
+    fill_shards(shards, segments, count)
+    return shards
 
 
-def fill_shards(found: array[int], segments: SegmentColumns, count: int) -> None:
+def fill_shards(shards: array[int], segments: SegmentColumns, count: int) -> None:
     """Write the shards of segments into an array of as many."""
-    target = memoryview(found)
+    target = memoryview(shards)
     source_high, source_low = memoryview(segments.source_high), memoryview(segments.source_low)
     source_port = memoryview(segments.source_port)
     destination_high = memoryview(segments.destination_high)

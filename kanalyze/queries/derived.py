@@ -35,7 +35,7 @@ class DerivedViews:
         tables = built_in("tables")
         for name in sorted(words_of(sql) & tables.keys() - above):
             if name not in self._kinds:
-                kind = "TABLE" if tables[name].is_kept else "VIEW"
+                kind = "TABLE" if tables[name].is_stored else "VIEW"
                 self.make(tables[name].sql, above | {name})
                 self._connection.execute(f"CREATE TEMP {kind} {name} AS {tables[name].sql}")
                 self._kinds[name] = kind

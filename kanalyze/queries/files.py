@@ -23,7 +23,7 @@ __all__ = ["Query", "built_in", "find_query", "questions", "read_queries", "word
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
 _PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")
-_KEPT = re.compile(r"^kept: ", re.MULTILINE)
+_STORED = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
@@ -41,9 +41,9 @@ class Query(NamedTuple):
     sql: str
 
     @property
-    def is_kept(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the answer is stored as a table."""
-        return _KEPT.search(self.description) is not None
+        return _STORED.search(self.description) is not None
 
 
 def read_queries(folder: Path) -> dict[str, Query]:

@@ -109,12 +109,12 @@ def cube_of(database: QueryEngine, report: Mapping[str, Any]) -> dict[str, Any]:
     for name in _STEPS:
         database.keep(f"page_{name}", built_in("page")[name], {})
     for level in _LEVELS:
-        asked = _Asked(database, report, level)
-        cube = _sums(asked, names)
+        queries = _PageQueries(database, report, level)
+        cube = _sums(queries, names)
         # The details have to fit too; they are only computed if the rest fits.
         if len(packed(cube)) > _MOST_SUM_BYTES and level is not _LEVELS[-1]:
             continue
-        cube.update(_details(asked))
+        cube.update(_details(queries))
         if len(packed(cube)) <= MOST_PACKED_BYTES:
             break
     for name in (*_NAMES, *_STEPS):
@@ -148,7 +148,7 @@ def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
 # -- sums -----------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _PageQueries:
     """Runs queries with the parameters of a level."""
 
     def __init__(self, database: QueryEngine, report: Mapping[str, Any], level: _Level) -> None:
@@ -173,28 +173,28 @@ class _Asked:
         return self._database.answer(built_in("page")[name], {**self._parameters, **more})
 
 
-def _sums(asked: _Asked, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _sums(queries: _PageQueries, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return the main part of a cube."""
-    counts = asked.level
+    counts = queries.level
     return {
-        "start_ns": asked.start_ns,
-        "bucket_ns": asked.bucket_ns,
-        "buckets": asked.buckets,
+        "start_ns": queries.start_ns,
+        "bucket_ns": queries.bucket_ns,
+        "buckets": queries.buckets,
         "bin_ratio": BIN_RATIO,
         "names": {kind: known[: counts.get(kind, len(known))] for kind, known in names.items()},
-        "cells": _columns(_cell(line) for line in asked.lines("cells")),
-        "failures": _columns(asked.lines("failures")),
-        "batches": _columns(asked.lines("batches")),
-        "latency_parts": _columns(asked.lines("latency_parts")),
+        "cells": _columns(_cell(line) for line in queries.lines("cells")),
+        "failures": _columns(queries.lines("failures")),
+        "batches": _columns(queries.lines("batches")),
+        "latency_parts": _columns(queries.lines("latency_parts")),
     }
 
 
-def _details(asked: _Asked) -> dict[str, Any]:
+def _details(queries: _PageQueries) -> dict[str, Any]:
     """Return the parts of a cube that take longer to compute."""
     return {
-        "exact": {name: _exact(asked, keys) for name, keys in _EXACT.items()},
-        "slowest": [bounded_line(line) for line in asked.lines("slowest")],
-        "group_events": [bounded_line(line) for line in asked.lines("group_events")],
+        "exact": {name: _exact(queries, keys) for name, keys in _EXACT.items()},
+        "slowest": [bounded_line(line) for line in queries.lines("slowest")],
+        "group_events": [bounded_line(line) for line in queries.lines("group_events")],
     }
 
 
@@ -226,9 +226,9 @@ def _columns(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _exact(asked: _Asked, keys: tuple[str, ...]) -> list[list[int | None]]:
+def _exact(queries: _PageQueries, keys: tuple[str, ...]) -> list[list[int | None]]:
     """Return lines of: keys, whether the requests waited, the quantiles."""
-    lines = asked.lines("exact", **{f"by_{key}": key in keys for key in _KEYS})
+    lines = queries.lines("exact", **{f"by_{key}": key in keys for key in _KEYS})
     return [
         [
             *(line[key] for key in keys),

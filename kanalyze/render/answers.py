@@ -31,10 +31,10 @@ def answer_columns(names: Sequence[str], are_numbers: Sequence[bool]) -> tuple[R
     )
 
 
-def _column(place: int, name: str, is_number: bool) -> ReadableColumn:
+def _column(index: int, name: str, is_number: bool) -> ReadableColumn:
     least = None if is_number else _LEAST
     return ReadableColumn(
-        TableColumn(shown(name), right=is_number, least=least), lambda line: _text(line[place])
+        TableColumn(shown(name), right=is_number, least=least), lambda line: _text(line[index])
     )
 
 

@@ -106,23 +106,23 @@ class TreeText:
         size = TraceNode("size", 0, PREFIX_BYTES, "int32", int.from_bytes(data[:4], "big"))
         yield from self._node(size, 2)
         try:
-            placed = self._reader.place(data, api_key, api_version, kind)
+            located = self._reader.locate_body(data, api_key, api_version, kind)
         except WireError:
             return
         header = trace_message(
-            self._reader.catalog.header(kind), placed.header_version, data, PREFIX_BYTES
+            self._reader.catalog.header(kind), located.header_version, data, PREFIX_BYTES
         )
         yield from self._children(header.root, 2)
-        if placed.definition is None or placed.version is None:
+        if located.definition is None or located.version is None:
             return
         body = trace_message(
-            placed.definition,
-            placed.version,
+            located.definition,
+            located.version,
             data,
-            placed.body,
+            located.body,
             most_elements=self._limits.elements,
         )
-        if not placed.known and (body.failure is not None or body.pos != len(data)):
+        if not located.known and (body.failure is not None or body.pos != len(data)):
             return
         self._reader.redactor(api_key, kind).redact_trace(body.root)
         yield from self._children(body.root, 2)
@@ -231,8 +231,8 @@ def _title(row: Row) -> str:
 
 
 def _when(message: Message, packet: int | None) -> str:
-    place = "" if packet is None else f", packet {packet}"
-    return f"{format_time(message.start_ns)}{place}, {_size(message.length)}"
+    locate_body = "" if packet is None else f", packet {packet}"
+    return f"{format_time(message.start_ns)}{locate_body}, {_size(message.length)}"
 
 
 def _problem_lines(found: DecodedMessage) -> Iterator[str]:

@@ -35,7 +35,7 @@ class AnalysisInputs:
 
     def __init__(
         self,
-        given: Sequence[CaptureInput],
+        inputs: Sequence[CaptureInput],
         source: Captures | None = None,
         leave_out: Callable[[Anomaly], object] | None = None,
     ) -> None:
@@ -44,12 +44,12 @@ class AnalysisInputs:
         Raises:
             UsageError: an input cannot be a capture.
         """
-        self._given = tuple(map(_capture, given))
+        self._inputs = tuple(map(_capture, inputs))
         self._source = source
         self._leave_out = leave_out
         self._opened: Captures | None = None
         self.stores = Stores()
-        self.found: list[MergeInput] = []
+        self.captures: list[MergeInput] = []
         """The captures, with folders and globs resolved; known once they are open."""
         self.left_out: list[Anomaly] = []
         """Files in folders that cannot be read; known once the captures are open."""
@@ -66,8 +66,8 @@ class AnalysisInputs:
         if self._source is not None:
             self._opened = self._source
         else:
-            self.found = self._find()
-            self._opened = MergedCaptures(self.found, stores=self.stores)
+            self.captures = self._find()
+            self._opened = MergedCaptures(self.captures, stores=self.stores)
         return self._opened
 
     @property
@@ -80,7 +80,7 @@ class AnalysisInputs:
         """Open them for another pass; None if they can be read only once."""
         if self._opened is None or not self._opened.can_be_read_again:
             return None
-        return MergedCaptures(self.found, stores=self.stores)
+        return MergedCaptures(self.captures, stores=self.stores)
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -95,17 +95,17 @@ class AnalysisInputs:
 
     def first_time_ns(self) -> int | None:
         """Return the Unix time of the first packet of files in ns; None if there is no packet."""
-        named = (each for each in self.found if isinstance(each, FoundCapture))
+        named = (each for each in self.captures if isinstance(each, FoundCapture))
         times = (look_at(each, self.stores).first_time_ns for each in named)
         return next((time_ns for time_ns in times if time_ns is not None), None)
 
     def _find(self) -> list[MergeInput]:
-        if not self._given:
+        if not self._inputs:
             raise UsageError("no capture given")
-        names = [item for item in self._given if isinstance(item, str)]
-        files = [item for item in self._given if not isinstance(item, str)]
-        found = find_inputs(names, self.stores, self._pass_over) if names else []
-        return [*found, *files]
+        names = [item for item in self._inputs if isinstance(item, str)]
+        files = [item for item in self._inputs if not isinstance(item, str)]
+        captures = find_inputs(names, self.stores, self._pass_over) if names else []
+        return [*captures, *files]
 
     def _pass_over(self, anomaly: Anomaly) -> None:
         self.left_out.append(anomaly)
@@ -113,10 +113,10 @@ class AnalysisInputs:
             self._leave_out(anomaly)
 
 
-def _capture(given: object) -> str | FoundCapture | BinaryIO:
+def _capture(value: object) -> str | FoundCapture | BinaryIO:
     """Return a capture as :class:`AnalysisInputs` stores it; raises UsageError for other values."""
-    if isinstance(given, os.PathLike):
-        given = os.fspath(given)
-    if isinstance(given, str | FoundCapture) or hasattr(given, "read"):
-        return cast("str | FoundCapture | BinaryIO", given)
-    raise UsageError(f"not a capture: {shown(given)} (use a path, a folder, a glob, an open file)")
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str | FoundCapture) or hasattr(value, "read"):
+        return cast("str | FoundCapture | BinaryIO", value)
+    raise UsageError(f"not a capture: {shown(value)} (use a path, a folder, a glob, an open file)")

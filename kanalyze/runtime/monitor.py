@@ -72,9 +72,9 @@ class RunMonitor:
         return self._quality.connections + self.open_connections
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes buffered for open connections."""
-        return 0 if self._stages is None else self._stages.held_bytes
+        return 0 if self._stages is None else self._stages.buffered_bytes
 
     def in_flight(self, before_ns: int) -> InFlight:
         """Return the requests that wait for their response.

@@ -194,7 +194,7 @@ class Analysis:
         count = usable_workers(jobs, total_bytes)
         if count > 1:
             inputs = context.inputs
-            task = WorkerTask(inputs.found, inputs.stores, context.settings, tables)
+            task = WorkerTask(inputs.captures, inputs.stores, context.settings, tables)
             self._workers = Workers(task, count, context.names, context.quality)
             self._started = self._workers
         elif tables is not None:

@@ -269,11 +269,11 @@ class Stages:
         return self._tracker.is_tls(tcp)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes buffered for open connections: after gaps, undecided, in incomplete messages."""
         tracker = self._tracker
-        held = self._reassembler.buffered_bytes + tracker.undecided_bytes + tracker.kafka_bytes
-        return held + self.tls.held_bytes
+        session_bytes = tracker.undecided_bytes + tracker.kafka_bytes
+        return self._reassembler.buffered_bytes + session_bytes + self.tls.buffered_bytes
 
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response; call it between two batches.

@@ -70,10 +70,10 @@ class TlsStage:
         return made
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes buffered for open connections."""
         both = self._watcher, self.streams
-        return sum(each.held_bytes for each in both if each is not None)
+        return sum(each.buffered_bytes for each in both if each is not None)
 
     def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool) -> Sequence[StreamUpdate]:
         """Return the updates to read Kafka in; ``is_last`` at the end of the capture."""

@@ -53,14 +53,14 @@ _LEAST_BYTES = 64 << 20
 """Smaller captures gain nothing: every worker reads all packets, and takes time to start."""
 
 
-def usable_workers(wanted: int, total_bytes: int | None) -> int:
+def usable_workers(requested: int, total_bytes: int | None) -> int:
     """Return the number of workers that is fastest for captures of a size; 1 means no workers.
 
     ``total_bytes`` is None for captures that can be read only once.
     """
     if total_bytes is None or total_bytes < _LEAST_BYTES or not hasattr(os, "fork"):
         return 1
-    return max(1, wanted)
+    return max(1, requested)
 
 
 class WorkerTask(NamedTuple):

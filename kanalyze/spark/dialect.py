@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["QUANTILE_ERROR", "asked_derived", "asked_names", "asked_tables", "spark_sql"]
+__all__ = [
+    "QUANTILE_ERROR",
+    "referenced_derived_tables",
+    "referenced_names",
+    "referenced_tables",
+    "spark_sql",
+]
 
 QUANTILE_ERROR = 0.004
 """Maximum relative error of a quantile that is not exact."""
@@ -57,25 +63,25 @@ def spark_sql(
 
     tree = _tree(query)
     views = _views_of(tree, sources or ())
-    own = tree.args.get("with_") or exp.With(expressions=[])
+    ctes = tree.args.get("with_") or exp.With(expressions=[])
     named = _sources(query, tree, views) if sources is None else _renamed(tree, views, sources)
-    tree.set("with_", exp.With(expressions=[*named, *views.values(), *own.expressions]))
+    tree.set("with_", exp.With(expressions=[*named, *views.values(), *ctes.expressions]))
     return str(tree.sql(dialect=_dialect(is_exact=has_exact_quantiles), pretty=True))
 
 
-def asked_tables(query: Query) -> frozenset[str]:
+def referenced_tables(query: Query) -> frozenset[str]:
     """Return the tables that a query uses, directly or through views."""
     tree = _tree(query)
     views = _views_of(tree)
     return frozenset(_tables(tree, views))
 
 
-def asked_derived(query: Query) -> list[str]:
+def referenced_derived_tables(query: Query) -> list[str]:
     """Return the derived tables that a query uses and that should be stored, in order."""
-    return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_kept]
+    return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_stored]
 
 
-def asked_names(query: Query) -> frozenset[str]:
+def referenced_names(query: Query) -> frozenset[str]:
     """Return all names in a query and in its views: of columns, and of others."""
     from sqlglot import exp
 
@@ -95,11 +101,11 @@ def _tree(query: Query) -> Any:
     return tree
 
 
-def _own_names(tree: Any) -> set[str]:
+def _cte_names(tree: Any) -> set[str]:
     """Return the names that a query defines itself, such as those of WITH."""
     from sqlglot import exp
 
-    return {part.alias for part in tree.find_all(exp.CTE)}
+    return {cte.alias for cte in tree.find_all(exp.CTE)}
 
 
 def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
@@ -110,32 +116,32 @@ def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
     from sqlglot import exp
 
     views = built_in("tables")
-    found: dict[str, Any] = {}
+    used: dict[str, Any] = {}
 
     def look(node: Any) -> None:
-        own = _own_names(node)
+        ctes = _cte_names(node)
         for table in node.find_all(exp.Table):
             name = table.name
-            if name in views and name not in own and name not in found and name not in known:
+            if name in views and name not in ctes and name not in used and name not in known:
                 view = _tree(views[table.name])
                 look(view)
-                found[name] = _part(name, view)
+                used[name] = _cte(name, view)
 
     look(tree)
-    return found
+    return used
 
 
 def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
     """Return the names of the tables that a query and its views use."""
     from sqlglot import exp
 
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in (*views.values(), tree):
-        own = _own_names(node)
+        ctes = _cte_names(node)
         for table in node.find_all(exp.Table):
-            if table.name and table.name not in own and table.name not in views:
-                found[table.name] = None
-    return list(found)
+            if table.name and table.name not in ctes and table.name not in views:
+                names[table.name] = None
+    return list(names)
 
 
 def _sources(query: Query, tree: Any, views: Mapping[str, Any]) -> list[Any]:
@@ -144,20 +150,20 @@ def _sources(query: Query, tree: Any, views: Mapping[str, Any]) -> list[Any]:
 
     if "requests" not in _tables(tree, views) or not views:
         return []
-    names = asked_names(query)
-    asked = [column.name for column in COLUMNS if column.name in names]
-    return [_part("requests", exp.select(*asked, _NUMBER, dialect="spark").from_("requests"))]
+    names = referenced_names(query)
+    columns = [column.name for column in COLUMNS if column.name in names]
+    return [_cte("requests", exp.select(*columns, _NUMBER, dialect="spark").from_("requests"))]
 
 
 def _renamed(tree: Any, views: Mapping[str, Any], sources: Mapping[str, str]) -> list[Any]:
     """Return the used tables under the names of their Spark views."""
     from sqlglot import exp
 
-    asked = [name for name in _tables(tree, views) if name in sources]
-    return [_part(name, exp.select("*").from_(sources[name])) for name in asked]
+    renamed = [name for name in _tables(tree, views) if name in sources]
+    return [_cte(name, exp.select("*").from_(sources[name])) for name in renamed]
 
 
-def _part(name: str, select: Any) -> Any:
+def _cte(name: str, select: Any) -> Any:
     """Return one part of a WITH."""
     from sqlglot import exp
 
@@ -223,8 +229,8 @@ def _list(generator: Any, node: Any) -> str:
 
     if not isinstance(node.this, exp.Order):
         return str(generator.func("COLLECT_LIST", node.this))
-    place = generator.sql(node.this.expressions[0], "this")
-    pair = f"STRUCT({place} AS place, {generator.sql(node.this, 'this')} AS item)"
+    order_key = generator.sql(node.this.expressions[0], "this")
+    pair = f"STRUCT({order_key} AS sort_key, {generator.sql(node.this, 'this')} AS item)"
     return f"TRANSFORM(SORT_ARRAY(COLLECT_LIST({pair})), pair -> pair.item)"
 
 
@@ -258,10 +264,10 @@ def _exact_quantile(generator: Any, node: Any) -> str:
     Spark's own takes eight times as long, and returns a float. Quantiles of the same values share
     one list.
     """
-    values, share, condition, is_falling = _asked(generator, node)
-    place = f"CAST(CEIL({share} * COUNT({values}){condition}) AS INT) - 1"
+    values, share, condition, is_falling = _quantile_arguments(generator, node)
+    rank = f"CAST(CEIL({share} * COUNT({values}){condition}) AS INT) - 1"
     order = ", FALSE" if is_falling else ""
-    return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}{order}), {place})"
+    return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}{order}), {rank})"
 
 
 def _quantile_in_steps(generator: Any, node: Any) -> str:
@@ -270,7 +276,7 @@ def _quantile_in_steps(generator: Any, node: Any) -> str:
     There are some thousand steps, however many values there are, and Spark counts each. sqlglot
     would write an approximate quantile, whose error is an error of the rank.
     """
-    values, share, condition, is_falling = _asked(generator, node)
+    values, share, condition, is_falling = _quantile_arguments(generator, node)
     middle = f"ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS}))"
     steps = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
     order = f"{steps} DESC" if is_falling else steps
@@ -281,7 +287,7 @@ def _quantile_in_steps(generator: Any, node: Any) -> str:
     return f"GREATEST(MIN({values}){condition}, LEAST(MAX({values}){condition}, {found}))"
 
 
-def _asked(generator: Any, node: Any) -> tuple[str, str, str, bool]:
+def _quantile_arguments(generator: Any, node: Any) -> tuple[str, str, str, bool]:
     """Return the values of a quantile, its share, the condition, and whether it is descending."""
     from sqlglot import exp
 

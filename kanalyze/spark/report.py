@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, StringType
 
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import built_in
-from kanalyze.spark.dialect import asked_names, asked_tables
+from kanalyze.spark.dialect import referenced_names, referenced_tables
 from kanalyze.spark.reporting import ReportOptions, report_by
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.tables import SparkTables
@@ -70,7 +70,7 @@ def report_on(
     tables = {**_needed(tables, kinds), QUALITY: _quality_table(spark, quality)}
 
     def has_tables(kind: FindingKind) -> bool:
-        return asked_tables(kind.query) <= tables.keys()
+        return referenced_tables(kind.query) <= tables.keys()
 
     with _engine(spark, tables) as engine:
         return report_by(engine, quality, conditions, options, has_tables)
@@ -132,9 +132,9 @@ def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> di
     Tables in a user's query keep all columns, because it may name them by ``*``.
     """
     queries = [query for kind in _KINDS for query in built_in(kind).values()]
-    named = frozenset[str]().union(*map(asked_names, queries))
+    named = frozenset[str]().union(*map(referenced_names, queries))
     of_users = (kind.query for kind in kinds if kind.query not in queries)
-    whole = frozenset[str]().union(*map(asked_tables, of_users))
+    whole = frozenset[str]().union(*map(referenced_tables, of_users))
     return {
         name: table
         if name in whole

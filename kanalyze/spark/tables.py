@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from kanalyze.queries.files import built_in
-from kanalyze.spark.dialect import asked_derived, spark_sql
+from kanalyze.spark.dialect import referenced_derived_tables, spark_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,8 +82,8 @@ class SparkTables:
 
         Only the first ``most`` of them, if that is given.
         """
-        asked = self._ask(query, parameters)
-        rows = asked.collect() if most is None else asked.take(most)
+        answer = self._ask(query, parameters)
+        rows = answer.collect() if most is None else answer.take(most)
         return [row.asDict(recursive=True) for row in rows]
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
@@ -101,7 +101,7 @@ class SparkTables:
 
     def _ask(self, query: Query, parameters: Mapping[str, object]) -> DataFrame:
         taken = {name: parameters[name] for name in query.parameters}
-        for name in asked_derived(query):
+        for name in referenced_derived_tables(query):
             if name not in self._views:
                 self.keep(name, built_in("tables")[name], {})
         text = spark_sql(query, self._views, has_exact_quantiles=self.has_exact_quantiles)

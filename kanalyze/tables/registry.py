@@ -116,8 +116,8 @@ def choose_tables(names: Iterable[str] = ()) -> tuple[TableSpec, ...]:
 
     Raises UsageError for an unknown name.
     """
-    asked = {*ALWAYS, *names}
-    for name in sorted(asked):
+    selected = {*ALWAYS, *names}
+    for name in sorted(selected):
         if name not in TABLES:
             raise UsageError(f"unknown table: {name!r}; there are {', '.join(TABLES)}")
-    return tuple(table for table in TABLES.values() if table.name in asked)
+    return tuple(table for table in TABLES.values() if table.name in selected)

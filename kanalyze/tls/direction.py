@@ -172,10 +172,10 @@ class TlsDirection:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held."""
+        """Bytes that are buffered."""
         cut = 0 if self._cutter is None else self._cutter.buffered_bytes
-        held = self._messages.buffered_bytes + self._queue.waiting_bytes
-        return cut + held + self._data.early_bytes
+        waiting = self._messages.buffered_bytes + self._queue.waiting_bytes
+        return cut + waiting + self._data.early_bytes
 
     @property
     def counts(self) -> TlsCounts:

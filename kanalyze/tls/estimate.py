@@ -41,11 +41,11 @@ _CLASSES: Final = (_HIGHEST_BITS - _LOWEST_BITS) << _FINE_BITS
 class RequestEstimate:
     """Counts bursts of one connection, seen from one end of it."""
 
-    __slots__ = ("_asked_ns", "_first_answer_ns", "_flight", "_times", "requests")
+    __slots__ = ("_first_answer_ns", "_flight", "_request_end_ns", "_times", "requests")
 
     def __init__(self) -> None:
         self.requests = 0
-        self._asked_ns: int | None = None
+        self._request_end_ns: int | None = None
         """End of the latest record of the client that has no answer yet."""
         self._flight = 0
         """Records of the client's handshake so far; -1 behind its Finished."""
@@ -62,13 +62,13 @@ class RequestEstimate:
                 self._flight = -1
             return
         self._settle_first()
-        self._asked_ns = end_ns
+        self._request_end_ns = end_ns
 
     def server_sent(self, begin_ns: int, *, is_13: bool) -> None:
         """Take a record of the server."""
         if self._flight > 0:
             self._flight = -1  # which it sends nothing within
-        if self._asked_ns is None:
+        if self._request_end_ns is None:
             return
         if is_13 and not self.requests:
             self._first_answer_ns = begin_ns
@@ -89,9 +89,9 @@ class RequestEstimate:
             self._answer(begin_ns)
 
     def _answer(self, begin_ns: int) -> None:
-        assert self._asked_ns is not None
-        took_ns = begin_ns - self._asked_ns
-        self._asked_ns = None
+        assert self._request_end_ns is not None
+        took_ns = begin_ns - self._request_end_ns
+        self._request_end_ns = None
         self.requests += 1
         if self._times is None:
             self._times = array("Q", bytes(8 * _CLASSES))
@@ -110,15 +110,15 @@ class RequestEstimate:
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         times = None if self._times is None else self._times.tobytes()
-        return self.requests, self._asked_ns, self._flight, self._first_answer_ns, times
+        return self.requests, self._request_end_ns, self._flight, self._first_answer_ns, times
 
     @classmethod
     def from_state(cls, state: object) -> RequestEstimate:
         """Make one from a state; raises ValueError for any other value."""
         made = cls()
         values = fields(state, "nIiIY")
-        made.requests, made._asked_ns, made._flight, made._first_answer_ns, times = values
-        if made._asked_ns is None and made._first_answer_ns is not None:
+        made.requests, made._request_end_ns, made._flight, made._first_answer_ns, times = values
+        if made._request_end_ns is None and made._first_answer_ns is not None:
             raise ValueError("an answer to nothing")
         if times is not None:
             made._times = array("Q", times)

@@ -142,15 +142,15 @@ class KeyLog:
         while len(self._used) > _MOST_USED:
             del self._used[next(iter(self._used))]
 
-    def used_lines(self, given: set[bytes]) -> Iterator[bytes]:
+    def used_lines(self, used_names: set[bytes]) -> Iterator[bytes]:
         """Yield the lines of sessions that were decrypted, secrets and all.
 
-        ``given`` are the names of sessions that are left out; those that are given are added.
+        ``used_names`` are the names of sessions that are left out; those that are given are added.
         """
         for name in self._used:
-            if name in given:
+            if name in used_names:
                 continue
-            given.add(name)
+            used_names.add(name)
             for kind, label in _LABEL_OF.items():
                 secret = self._secrets.get((name, kind))
                 if secret is None:

@@ -387,23 +387,23 @@ class RecordCutter:
 
     def _miss(self, length: int) -> Iterator[LostRecords]:
         """Note missing bytes behind what is in the buffer."""
-        held = len(self._buffer)
+        buffered = len(self._buffer)
         if self._lost_from is None:
             self._lost_from = self._offset
         if self._skip:
-            left = self._skip - length
-        elif self._is_in_sync and held >= HEADER_BYTES:
-            left = self._need - held - length
+            skip = self._skip - length
+        elif self._is_in_sync and buffered >= HEADER_BYTES:
+            skip = self._need - buffered - length
         else:
-            left = -1
-        self._offset += held + length
+            skip = -1
+        self._offset += buffered + length
         self._buffer.clear()
         self._arrivals.clear()
         self._search_from = 0
         self._need = HEADER_BYTES
-        self._skip = max(0, left)
-        self._is_in_sync = left >= 0
-        if left == 0:
+        self._skip = max(0, skip)
+        self._is_in_sync = skip >= 0
+        if skip == 0:
             yield self._lost(1)
 
     def _lost(self, count: int | None) -> LostRecords:

@@ -25,9 +25,9 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
+from kanalyze.tls.buffer_budget import BufferBudget
 from kanalyze.tls.detection import TlsDetector
 from kanalyze.tls.facts import Decryption
-from kanalyze.tls.held_bytes import HeldBytes
 from kanalyze.tls.late_start import LateStarts
 from kanalyze.tls.protection import LATE_RECORDS
 from kanalyze.tls.session import TlsSession
@@ -77,7 +77,7 @@ class DecryptedStreams:
     """
 
     _LEFT_OUT = (
-        *("_anomalies", "_closed_decrypted", "_given_up", "_held", "_log", "_log_version"),
+        *("_anomalies", "_closed_decrypted", "_given_up", "_budget", "_log", "_log_version"),
         *("_now_ns", "_waiting", "decrypted_connections"),
         "given_up_connections",
     )
@@ -92,7 +92,7 @@ class DecryptedStreams:
         """
         self._log = log
         self._late_starts = LateStarts(log)
-        self._held = HeldBytes(most_bytes)
+        self._budget = BufferBudget(most_bytes)
         self._connections: dict[int, _Connection | None] = {}
         """By serial; None for those that pass unchanged."""
         self._waiting: dict[int, _Connection] = {}
@@ -142,7 +142,7 @@ class DecryptedStreams:
             connection = None
             if known is not None:
                 connection = _Connection.from_state(known, tcp, self._new_session)
-                self._held.note(serial, connection.held_bytes)
+                self._budget.note(serial, connection.buffered_bytes)
                 self.decrypted_connections += connection.is_decrypted
             self._connections[serial] = connection
 
@@ -157,9 +157,9 @@ class DecryptedStreams:
         self._log.end()
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes held of open connections."""
-        return self._held.total
+    def buffered_bytes(self) -> int:
+        """Bytes buffered for open connections."""
+        return self._budget.total
 
     @property
     def waiting_connections(self) -> int:
@@ -188,7 +188,7 @@ class DecryptedStreams:
             self._now_ns = max(times, default=self._now_ns)
         read = (self._read(update) for update in updates)
         found = [update for update in read if update is not None]
-        found += [update for serial in self._held.excess() for update in self._dropped(serial)]
+        found += [update for serial in self._budget.excess() for update in self._dropped(serial)]
         if self._waiting:
             found += self._settled(is_last=is_last)
         self._log_version = self._log.version
@@ -212,7 +212,7 @@ class DecryptedStreams:
         items = self._next_items(connection, update)
         connection.own()
         if connection.is_waiting:
-            self._held.note(serial, connection.held_bytes)
+            self._budget.note(serial, connection.buffered_bytes)
             connection.closing = update if update.closed else None
             self._waiting[serial] = connection
             return None
@@ -228,7 +228,7 @@ class DecryptedStreams:
         serial, is_over = update.connection.serial, update.closed or connection.passes
         if connection.passes and not update.closed:
             self._connections[serial] = None
-        self._held.note(serial, 0 if is_over else connection.held_bytes)
+        self._budget.note(serial, 0 if is_over else connection.buffered_bytes)
         if items is None:
             return None
         read = StreamUpdate(update.connection, items, update.closed)
@@ -413,7 +413,7 @@ class _Connection:
         return made
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of memory."""
         session = self.session
         of_session = 0 if session is None else _SESSION_BYTES + session.buffered_bytes

@@ -75,8 +75,8 @@ class WatchedConnection:
         """Who sent alerts that cannot be read."""
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes held for the handshake."""
+    def buffered_bytes(self) -> int:
+        """Bytes buffered for the handshake."""
         return 0 if self._session is None else _SESSION_BYTES + self._session.buffered_bytes
 
     def feed(self, update: StreamUpdate) -> None:

@@ -61,7 +61,7 @@ class TlsWatcher:
         """Connections of which nothing more is looked at."""
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """About how much memory the connections take."""
         return self._handshake_bytes + _CONNECTION_BYTES * len(self._watched)
 
@@ -89,12 +89,12 @@ class TlsWatcher:
             watched = self._begin(update)
             if watched is None:
                 return
-        held_before = watched.held_bytes
+        before = watched.buffered_bytes
         watched.feed(update)
-        if self.held_bytes + watched.held_bytes - held_before > self._most_bytes:
+        if self.buffered_bytes + watched.buffered_bytes - before > self._most_bytes:
             watched.forget_handshake()
-        held = 0 if update.closed else watched.held_bytes
-        self._handshake_bytes += held - held_before
+        after = 0 if update.closed else watched.buffered_bytes
+        self._handshake_bytes += after - before
 
     def _begin(self, update: StreamUpdate) -> WatchedConnection | None:
         """Look at the first bytes of both ends; begin to watch if one speaks TLS."""
@@ -109,7 +109,7 @@ class TlsWatcher:
             elif clear & _ENDS[1 - side] and head[0] == ALERT and tcp.start_seen[1 - side]:
                 _note_clear_client(tcp, head, side)
                 clear = _BOTH
-            elif self.held_bytes + _CONNECTION_BYTES <= self._most_bytes:
+            elif self.buffered_bytes + _CONNECTION_BYTES <= self._most_bytes:
                 return self._watch(tcp)
             else:
                 clear = _BOTH
@@ -123,7 +123,7 @@ class TlsWatcher:
         from kanalyze.tls.watched import WatchedConnection  # only where there is TLS
 
         watched = self._watched[tcp.serial] = WatchedConnection(tcp)
-        self._handshake_bytes += watched.held_bytes
+        self._handshake_bytes += watched.buffered_bytes
         return watched
 
     def state(self) -> State:
@@ -153,7 +153,7 @@ class TlsWatcher:
                 raise ValueError(f"no connection {serial} is open")
             made = self._watched[serial] = WatchedConnection(connections[serial])
             made.load_state(known)
-            self._handshake_bytes += made.held_bytes
+            self._handshake_bytes += made.buffered_bytes
         self._clear = dict([fields(each, "nn") for each in items(clear, "t")])
         self._passing = set(items(passing, "n"))
 

@@ -18,7 +18,7 @@ def test_comments_are_bounded_in_number():
         assert description.takes_comments is (number < MAX_COMMENTS)
         description.add_comment("x", "packet", number, "c")
     assert len(description.comments) == MAX_COMMENTS
-    assert description.left_out == 5
+    assert description.omitted == 5
 
 
 def test_texts_are_bounded_together():
@@ -30,7 +30,7 @@ def test_texts_are_bounded_together():
         description.add_names(f"10.0.{number // 256}.{number % 256}", (text,))
     kept = len(description.comments) + len(description.interfaces) + len(description.names)
     assert kept * MAX_TEXT_BYTES <= MAX_TEXTS_BYTES < (kept + 50) * MAX_TEXT_BYTES
-    assert description.left_out == 9000 - kept
+    assert description.omitted == 9000 - kept
 
 
 def test_many_entries_without_text_are_bounded_too():
@@ -57,7 +57,7 @@ def test_secrets_are_bounded_together_and_repeated_ones_kept_once():
         description.add_secrets(0, block)
     size = sum(len(each.data) for each in description.decryption_secrets)
     assert MAX_SECRETS_BYTES - (2 << 20) < size <= MAX_SECRETS_BYTES
-    assert description.left_out == 40 - len(description.decryption_secrets)
+    assert description.omitted == 40 - len(description.decryption_secrets)
     description.add_secrets(1, memoryview(bytes(MAX_SECRETS_BYTES)))
     assert sum(len(each.data) for each in description.decryption_secrets) == size
 

@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, part_of
+from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, slice_of
 from kanalyze.capture.reader import open_capture
 from tests.support.packets import Packet, make_batch, pcap_file
 
@@ -90,7 +90,7 @@ def test_the_buffer_is_used_again_and_grows_as_needed():
 
 def test_a_part_of_a_batch_is_over_the_same_buffer():
     batch = make_batch([Packet(b"a", 1), Packet(b"b", 2), Packet(b"c", 3)])
-    part = part_of(batch, slice(1, 3), array("q", [7, 8]))
+    part = slice_of(batch, slice(1, 3), array("q", [7, 8]))
     assert part.buffer is batch.buffer
     assert contents(part) == [b"b", b"c"]
     assert part.number.tolist() == [7, 8]

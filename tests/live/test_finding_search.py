@@ -36,11 +36,11 @@ def kind(name: str, sql: str, more: str = "") -> FindingKind:
     return kind_of_finding(Query(name, "Of a user.", head, (), sql))
 
 
-def parts():
+def batches():
     kept = KeptRows(FindingSearch((), pytest.fail))
     throttled = [row(client_id="billing", throttle_time_ms=100)]
     kept.add(TableRows([RowBlock.of_rows(throttled)], [], []))
-    return kept.latest(1 << 62, 10).parts
+    return kept.latest(1 << 62, 10).batches
 
 
 class Searched:
@@ -50,7 +50,7 @@ class Searched:
         self.lines: list[str] = []
         others = kinds_of("throttled", *FEW_FINDINGS)
         self._search = FindingSearch([*kinds, *others], self.lines.append)
-        self._parts = parts()
+        self._parts = batches()
 
     def search(self, longest_s: float = LONG_S):
         found, left_out = self._search.search(

@@ -79,7 +79,7 @@ def seconds_of_rows(first: int, end: int) -> TableRows:
 
 def packets_in(kept: KeptRows, span_ns: int, most: int = 1 << 62) -> list[int]:
     latest = kept.latest(span_ns, most)
-    with database_of(latest.parts, (), MEMORY_BYTES) as database:
+    with database_of(latest.batches, (), MEMORY_BYTES) as database:
         found = database.ask("SELECT request_packet FROM requests ORDER BY request_id")
     numbers = found.column(0).to_pylist()
     assert latest.requests == len(numbers)
@@ -175,7 +175,7 @@ def test_lines_belong_to_their_requests_also_if_the_oldest_are_dropped(monkeypat
             for piece in pieces(rows, 15):
                 kept.add(piece)
         since_ns = kept.since_ns
-        with database_of(kept.latest(HOUR_NS, 1 << 30).parts, (), MEMORY_BYTES, since_ns) as made:
+        with database_of(kept.latest(HOUR_NS, 1 << 30).batches, (), MEMORY_BYTES, since_ns) as made:
             found.append(made.values(LINES, {}))
     whole, some = found
     assert [line[0] for line in whole] == [line[1] for line in whole] != []

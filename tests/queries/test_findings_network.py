@@ -277,6 +277,75 @@ def test_what_is_sent_again_and_again_is_another_fault_than_an_answer_that_is_mi
     ]
 
 
+def resent(*rows: Any, **changes: Any) -> Tables:
+    """A connection whose client retransmitted, and whose last packet came 4 s after the first."""
+    tables = unanswered(4 * S, closed_ns=None, client_retransmitted_packets=3, **changes)
+    tables["connections"][0] = tables["connections"][0]._replace(end_ns=START_NS + 4 * S)
+    if rows:
+        tables["requests"] = list(rows)
+    return tables
+
+
+def test_retransmissions_of_a_connection_are_counted_once() -> None:
+    lost = {"latency_ns": None, "status": "unanswered"}
+    tables = resent(request(0, **lost), request(MS, **lost), request(2 * MS, **lost))
+    other = {"connection": "10.0.0.1:50001>10.0.0.2:9092"}
+    tables["requests"].append(request(3 * MS, **lost, **other))
+    tables["connections"].append(tables["connections"][0]._replace(**other))
+    [said] = words(findings("sent_into_nothing", tables))
+    assert said.startswith("4 without an answer within 4.0 s, with 6 retransmissions")
+
+
+def test_what_the_end_of_the_capture_left_unanswered_was_not_sent_into_nothing() -> None:
+    lost = {"latency_ns": None, "status": "unanswered"}
+    # The broker answers, but is behind: its last response came a second before the end, or less.
+    late = request(-10 * S, api_name="Fetch", latency_ns=13 * S + 1)
+    assert findings("sent_into_nothing", resent(late, request(0, **lost))) == []
+    silent = request(-10 * S, api_name="Fetch", latency_ns=13 * S)
+    assert len(findings("sent_into_nothing", resent(silent, request(0, **lost)))) == 1
+    # Others of its kind waited as long and were answered.
+    for latency_ns, many in ((4 * S, 0), (4 * S - 1, 1)):
+        tables = resent(request(-10 * S, latency_ns=latency_ns), request(0, **lost))
+        assert len(findings("sent_into_nothing", tables)) == many
+    for max_wait_ms, many in ((3001, 0), (3000, 1)):
+        tables = resent(request(0, api_name="Fetch", max_wait_ms=max_wait_ms, **lost))
+        assert len(findings("sent_into_nothing", tables)) == many
+    assert findings("sent_into_nothing", resent(request(0, api_name="JoinGroup", **lost))) == []
+
+
+def test_without_the_direction_of_the_broker_nothing_was_sent_into_nothing() -> None:
+    assert len(findings("sent_into_nothing", resent())) == 1
+    assert findings("sent_into_nothing", resent(broker_packets=0)) == []
+    assert findings("sent_into_nothing", resent(broker_lost_bytes=1)) == []
+
+
+def test_connections_that_were_closed_are_counted_not_their_requests() -> None:
+    lost = {"latency_ns": None, "status": "unanswered"}
+    other = {"connection": "10.0.0.1:50001>10.0.0.2:9092"}
+    tables = unanswered(4 * S)
+    tables["requests"] = [request(0, **lost), request(MS, **lost), request(0, **lost, **other)]
+    tables["connections"].append(tables["connections"][0]._replace(closed_by="broker", **other))
+    [said] = words(findings("unanswered", tables))
+    assert "; then the client closed 1 of the connections, the broker the others" in said
+    old = {**lost, "api_key": 0, "api_version": 2}
+    tables["requests"] = [request(0, **old, **other), request(MS, **old, **other)]
+    [said] = words(findings("refused_versions", tables))
+    assert said.endswith(
+        "; 0 answered UNSUPPORTED_VERSION, 1 times the broker closed the connection"
+    )
+
+
+def test_a_request_without_a_response_is_no_response_that_was_not_throttled() -> None:
+    tables: Tables = {
+        "requests": [
+            request(throttle_time_ms=100),
+            request(S, throttle_time_ms=0),
+            request(2 * S, latency_ns=None, status="unanswered", throttle_time_ms=None),
+        ]
+    }
+    assert words(findings("throttled", tables))[0].startswith("1 of 2 responses throttled")
+
+
 def cut(silences_s: Sequence[float], apart_s: float = 60, **changes: Any) -> Tables:
     """Connections that are cut after silences, each so long after the one before."""
     tables: Tables = {"requests": [], "connections": []}

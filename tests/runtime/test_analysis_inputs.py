@@ -53,7 +53,7 @@ def test_a_file_in_a_folder_that_cannot_be_read_is_passed_over_and_reported(tmp_
     seen = []
     inputs = AnalysisInputs([tmp_path], leave_out=seen.append)
     inputs.open()
-    assert len(inputs.found) == 1
+    assert len(inputs.captures) == 1
     assert len(seen) == len(inputs.left_out) == 1
     assert "broken.pcap" in seen[0].detail
 

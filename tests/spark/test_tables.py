@@ -17,7 +17,7 @@ from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spark import tables as spark_tables
-from kanalyze.spark.dialect import QUANTILE_ERROR, asked_tables, spark_sql
+from kanalyze.spark.dialect import QUANTILE_ERROR, referenced_tables, spark_sql
 from kanalyze.spark.tables import SparkTables
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.registry import TABLES
@@ -214,13 +214,13 @@ def left_in(spark: SparkSession) -> tuple[set[str], set[int]]:
 
 def test_a_part_may_be_named_as_a_view() -> None:
     query = Query("", "", "", (), "WITH carried AS (SELECT 1 AS x) SELECT * FROM carried")
-    assert asked_tables(query) == frozenset()
+    assert referenced_tables(query) == frozenset()
     assert "LEFT JOIN" not in spark_sql(query)
 
 
 def test_tables_are_asked_through_views() -> None:
     sql = "SELECT * FROM carried JOIN connections USING (connection)"
-    assert asked_tables(Query("", "", "", (), sql)) == {"requests", "connections"}
+    assert referenced_tables(Query("", "", "", (), sql)) == {"requests", "connections"}
 
 
 @pytest.mark.parametrize(

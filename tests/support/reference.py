@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.merge_cursor import part_of
+from kanalyze.capture.merge_cursor import slice_of
 from kanalyze.common.int_columns import shifted
 from kanalyze.runtime import analysis_inputs
 from kanalyze.runtime.pipeline import Analysis
@@ -90,7 +90,7 @@ def _pieces(batch: PacketBatch, most_packets: Callable[[], int]) -> Iterator[Pac
     first = 0
     while first < len(batch):
         last = min(first + most_packets(), len(batch))
-        held = _of_its_own(part_of(batch, slice(first, last), batch.number[first:last]))
+        held = _of_its_own(slice_of(batch, slice(first, last), batch.number[first:last]))
         yield held
         np.frombuffer(held.buffer, np.uint8)[:] = 0xA5
         first = last

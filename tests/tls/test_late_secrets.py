@@ -104,7 +104,7 @@ def held_by(name: str, log: KeyLog, most_kept_bytes: int) -> tuple[DecryptedStre
     most = 0
     for batch in Captured(name, log, {}).batches():
         streams.feed(reassembler.feed(batch).updates)
-        most = max(most, streams.held_bytes)
+        most = max(most, streams.buffered_bytes)
     streams.feed(reassembler.finish().updates, is_last=True)
     return streams, most
 
@@ -119,7 +119,7 @@ def test_a_connection_that_waited_too_long_is_given_up_and_told(bound, value, mo
     assert found >= {each.client for each in tls_captures.read_by_tshark(name)}
     assert {each.why for each in given_up} == {Decryption.NO_SECRET}
     assert streams.given_up_connections == len(given_up)
-    assert (streams.held_bytes, streams.waiting_connections) == (0, 0)
+    assert (streams.buffered_bytes, streams.waiting_connections) == (0, 0)
     assert streams.take_given_up() == []
 
 

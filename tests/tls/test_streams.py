@@ -232,20 +232,20 @@ def test_what_is_no_tls_passes_at_once_and_as_it_is():
     assert _bytes(passed) == _bytes(update)
     later = _update_of(update.connection, [b"more"], closed=True)
     assert streams.feed([later]) == [later]
-    assert streams.held_bytes == 0
+    assert streams.buffered_bytes == 0
 
 
 def test_bytes_that_are_kept_outlast_their_batch():
     streams = DecryptedStreams(KeyLog(), 1 << 20)
     update = _update([b"\x16\x03\x01"])
     assert streams.feed([update]) == []
-    assert streams.held_bytes > 3
+    assert streams.buffered_bytes > 3
     update.items[0][0].segments.buffer[:] = b"\xff" * 4
     closing = _update_of(update.connection, [b"\x00\x05hello"], closed=True)
     (passed,) = streams.feed([closing])
     assert passed.closed
     assert _bytes(passed) == b"\x16\x03\x01\x00\x05hello"
-    assert streams.held_bytes == 0
+    assert streams.buffered_bytes == 0
 
 
 def test_what_is_kept_is_bounded():
@@ -256,7 +256,7 @@ def test_what_is_kept_is_bounded():
     for _ in range(8):
         passed += streams.feed([_update_of(update.connection, [record])])
         given += record
-        assert streams.held_bytes < 1 << 17
+        assert streams.buffered_bytes < 1 << 17
     assert b"".join(map(_bytes, passed)) == given
 
 

@@ -264,7 +264,7 @@ def test_memory_is_bounded_over_all_connections() -> None:
     watcher, most = TlsWatcher(1 << 16), 0
     for serial in range(200):
         watcher.feed(updates_of(connection(serial), items_of(wire)[:2], closes=False))
-        most = max(most, watcher.held_bytes)
+        most = max(most, watcher.buffered_bytes)
     assert 1 << 15 < most <= 1 << 16
     beyond = connection(999)
     watcher.feed(updates_of(beyond, items_of(wire)))
@@ -277,7 +277,7 @@ def test_what_closes_is_forgotten() -> None:
         watcher.feed(updates_of(connection(serial), items_of(talk(Setting(), TURNS).wire)))
     clear = connection(9)
     watcher.feed(updates_of(clear, [(0, chunk(b"\0\0\0\x10\0\x12\0\3"))]))
-    assert watcher.held_bytes == 0
+    assert watcher.buffered_bytes == 0
     assert watcher.state() == ((), (), ())
 
 

@@ -66,11 +66,11 @@ class PcapngParser:
             elif self._blocks.stop == Stop.BLOCK:
                 parsed = self._block(buffer, at)
             else:
-                parsed = Parsed(None, at, *self._left())
+                parsed = Parsed(None, at, *self._next_block())
                 break
         return parsed._replace(columns=self._maker.take())
 
-    def _left(self) -> tuple[int, Anomaly | None]:
+    def _next_block(self) -> tuple[int, Anomaly | None]:
         """Return the size of the next block, if known, and what is wrong with it."""
         size = self._blocks.size
         match self._blocks.stop:

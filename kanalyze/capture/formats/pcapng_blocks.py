@@ -215,7 +215,7 @@ class SectionMetadata:
                 end = 8 + size + (-size % 4)
                 self._note_comments("secrets", None, self._records(body[end:]))
                 return
-        self._description.left_out += 1
+        self._description.omitted += 1
 
     def note_comment(self, about: str, number: int | None, text: bytes | memoryview) -> None:
         """Note a comment."""
@@ -226,7 +226,7 @@ class SectionMetadata:
         if self._description.takes_comments:
             self.note_comment("packet", number, text)
         else:
-            self._description.left_out += 1
+            self._description.omitted += 1
 
     def _note_comments(
         self,

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_OWN_BEGIN",
     "PacketBlocks",
-    "begins_as_own",
     "decryption_secrets",
     "interface_description",
+    "is_written_by_kanalyze",
     "numbered",
     "section_header",
 ]
@@ -42,7 +42,7 @@ _ENHANCED: Final = 6
 _SECRETS: Final = 10
 _APPLICATION: Final = f"kanalyze {__version__}".encode()
 LONGEST_OWN_BEGIN: Final = len(_APPLICATION) + 64
-"""Bytes that :func:`begins_as_own` looks at, at most."""
+"""Bytes that :func:`is_written_by_kanalyze` looks at, at most."""
 
 _END: Final = 0
 _COMMENT: Final = 1
@@ -75,7 +75,7 @@ def section_header() -> bytes:
     return _block(_SECTION, fields + _option(_USER_APPLICATION, _APPLICATION) + _end())
 
 
-def begins_as_own(begin: bytes) -> bool:
+def is_written_by_kanalyze(begin: bytes) -> bool:
     """Tell whether a file with this beginning was written by kanalyze."""
     return begin[:4] == struct.pack("<I", _SECTION) and b"kanalyze" in begin
 

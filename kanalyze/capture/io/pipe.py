@@ -58,7 +58,7 @@ class PipeCapture:
         self._buffer_bytes = buffer_bytes
         self._reader: CaptureReader | None = None
         self._turn = threading.Condition()
-        self._is_asked = False
+        self._is_batch_requested = False
         self._batch: PacketBatch | None = None
         self._error: KanalyzeError | None = None
         self._is_at_end = False
@@ -121,7 +121,7 @@ class PipeCapture:
             # One that came when nobody waited any more is given first: the thread reads the next
             # one over it.
             if not self._is_answered():
-                self._is_asked = True
+                self._is_batch_requested = True
                 self._turn.notify_all()
                 self._turn.wait_for(self._is_answered, timeout_s)
             batch, self._batch = self._batch, None
@@ -141,7 +141,7 @@ class PipeCapture:
     def _run(self) -> None:
         """Read a batch each time that one is asked for; this is the thread."""
         try:
-            self._wait_until_asked()
+            self._wait_for_request()
             self._reader = CaptureReader(self._source, self._buffer_bytes)
             for batch in self._reader.batches():
                 if not self._answer(batch):
@@ -157,13 +157,13 @@ class PipeCapture:
         """Pass a batch on and wait for the next request; false if there is none."""
         with self._turn:
             self._batch = batch
-            self._is_asked = False
+            self._is_batch_requested = False
             self._turn.notify_all()
-        return self._wait_until_asked()
+        return self._wait_for_request()
 
-    def _wait_until_asked(self) -> bool:
+    def _wait_for_request(self) -> bool:
         with self._turn:
-            self._turn.wait_for(lambda: self._is_asked or self._source.is_stopped)
+            self._turn.wait_for(lambda: self._is_batch_requested or self._source.is_stopped)
             return not self._source.is_stopped
 
     def _is_answered(self) -> bool:

@@ -84,7 +84,7 @@ class BlockRing:
         self._words = memory.cast("I")
         self._first = 0
         """The next block to be read."""
-        self._held = 0
+        self._taken_blocks = 0
         """Blocks before it that were read and not given back."""
         # The rest is for the kernel to go on with while these are worked on. Of a large ring that
         # is all but what is worth taking at once: a batch takes as much again in columns.
@@ -108,15 +108,15 @@ class BlockRing:
         start = self._first * self._layout.block_bytes
         view = self._memory[start : start + ready * self._layout.block_bytes]
         self._first = (self._first + ready) % self._layout.block_count
-        self._held += ready
+        self._taken_blocks += ready
         self._scan.blocks(view, self._layout.block_bytes, ready, self._maker)
         return view, self._maker.take_all()
 
     def give_back(self) -> None:
         """Let the kernel have the blocks that were read."""
-        for block in range(self._first - self._held, self._first):
+        for block in range(self._first - self._taken_blocks, self._first):
             self._words[self._word(block % self._layout.block_count, _BLOCK_STATUS_AT)] = _OF_KERNEL
-        self._held = 0
+        self._taken_blocks = 0
 
     def _count_ready(self) -> int:
         """How many blocks from the next on can be read, without going round.
@@ -133,7 +133,7 @@ class BlockRing:
         return most
 
     def _most_ready(self) -> int:
-        return min(self._most_blocks - self._held, self._layout.block_count - self._first)
+        return min(self._most_blocks - self._taken_blocks, self._layout.block_count - self._first)
 
     def _word(self, block: int, at: int) -> int:
         return (block * self._layout.block_bytes + at) // self._words.itemsize

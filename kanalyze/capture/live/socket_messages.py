@@ -48,8 +48,8 @@ class _MessageHeader(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_size_t),
         ("name_bytes", ctypes.c_uint32),
-        ("parts", ctypes.c_size_t),
-        ("part_count", ctypes.c_size_t),
+        ("vectors", ctypes.c_size_t),
+        ("vector_count", ctypes.c_size_t),
         ("control", ctypes.c_size_t),
         ("control_bytes", ctypes.c_size_t),
         ("flags", ctypes.c_size_t),
@@ -57,7 +57,7 @@ class _MessageHeader(ctypes.Structure):
     )
 
 
-_PART: Final = np.dtype([("base", np.uintp), ("length", np.uintp)])
+_IO_VECTOR: Final = np.dtype([("base", np.uintp), ("length", np.uintp)])
 _CONTROL: Final = np.dtype(
     [
         *(("time_length", np.uintp), ("time_level", "=i4"), ("time_type", "=i4")),
@@ -83,15 +83,15 @@ class _Slots:
         self.buffer = np.zeros(count * stride, np.uint8)
         self.starts = np.arange(count, dtype=np.int64) * stride
         base = self.buffer.ctypes.data + self.starts.astype(np.uintp)
-        self._parts = np.empty(count, _PART)
-        self._parts["base"] = base + np.uintp(self.packet_at)
-        self._parts["length"] = packet_bytes
+        self._vectors = np.empty(count, _IO_VECTOR)
+        self._vectors["base"] = base + np.uintp(self.packet_at)
+        self._vectors["length"] = packet_bytes
         self.messages = np.zeros(count, np.dtype(_MessageHeader))
         self.messages["name"] = base
         self.messages["control"] = base + np.uintp(self.control_at)
-        parts_at = np.arange(count, dtype=np.uintp) * np.uintp(_PART.itemsize)
-        self.messages["parts"] = self._parts.ctypes.data + parts_at
-        self.messages["part_count"] = 1
+        vectors_at = np.arange(count, dtype=np.uintp) * np.uintp(_IO_VECTOR.itemsize)
+        self.messages["vectors"] = self._vectors.ctypes.data + vectors_at
+        self.messages["vector_count"] = 1
 
     def ready(self) -> Any:
         """Reset the lengths; return the address that ``recvmmsg`` takes."""
@@ -165,11 +165,11 @@ class MessageFeed:
         raise CaptureError(f"capturing: {os.strerror(number).lower()}")
 
 
-def _enlarge_queue(queue: socket.socket, wanted_bytes: int) -> int:
+def _enlarge_queue(queue: socket.socket, queue_bytes: int) -> int:
     """Make the socket's queue as large as may be; return how large it is."""
     for option in (_RECEIVE_BUFFER_FORCED, _RECEIVE_BUFFER):
         try:
-            queue.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
+            queue.setsockopt(socket.SOL_SOCKET, option, queue_bytes)
             break
         except PermissionError:
             continue  # beyond the system's limit with CAP_NET_ADMIN alone

@@ -27,7 +27,7 @@ cdef class BodyDecoder:
     @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
     cdef run(self, Frame frame, long long at)
     cdef _failure(self)
-    @cython.locals(end=cython.longlong, place=cython.longlong)
+    @cython.locals(end=cython.longlong, start=cython.longlong)
     cdef bint _feed_spread(self, SegmentSpan spread, long long at) except -1
     @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
     cdef _read_on(self, long long frame_bytes, Frame frame, source)

@@ -76,7 +76,7 @@ class BodyDecoder:
         machine.feed(view, pos, limit)
         if machine.status != DONE:
             raise self._failure()
-        return limit - machine.left
+        return limit - machine.remaining_bytes
 
     def of_frame(self, frame: Frame, at: int) -> Any:
         """Decode the body at offset ``at`` of a frame; return its values.
@@ -119,7 +119,7 @@ class BodyDecoder:
                 self._read_on(frame_bytes, frame, frame)
             except MissingBytes as error:
                 return error
-        self.end = frame_bytes - machine.left
+        self.end = frame_bytes - machine.remaining_bytes
         return None if machine.status == DONE else self._failure()
 
     def _failure(self) -> WireError:
@@ -138,7 +138,7 @@ class BodyDecoder:
         machine.begin(self.address, self.stack_cells, frame_bytes - at)
         machine.feed(view, pos, min(len(view), frame_bytes - base))
         self._read_on(frame_bytes, None, source)
-        return frame_bytes - machine.left
+        return frame_bytes - machine.remaining_bytes
 
     def _read_on(self, frame_bytes: int, frame: Frame | None, source: Source) -> None:
         """Run over the bytes of a source: window by window, or, of a frame, segment by segment."""
@@ -146,7 +146,7 @@ class BodyDecoder:
         while machine.status == RUNNING:
             if machine.skip > 0:
                 machine.pass_skipped(machine.skip)
-            at = frame_bytes - machine.left + machine.carried
+            at = frame_bytes - machine.remaining_bytes + machine.carried
             if at >= frame_bytes:
                 machine.feed(_NO_BYTES, 0, 0)
                 continue
@@ -159,7 +159,7 @@ class BodyDecoder:
                 if frame is None:  # noqa: SIM108
                     part = source.window(at)
                 else:
-                    part = frame.part(at)
+                    part = frame.contiguous(at)
             except MissingBytes:
                 if not machine.miss_records():
                     raise
@@ -171,9 +171,9 @@ class BodyDecoder:
 
         Making a view of them would take 50 ns.
         """
-        end = spread.run_end(at)
+        end = spread.contiguous_end(at)
         if end <= at or at >= spread.length:
             return False
-        place = spread.place(at)
-        self.machine.feed(spread.segments.data, place, place + end - at)
+        start = spread.buffer_index(at)
+        self.machine.feed(spread.segments.data, start, start + end - at)
         return True

@@ -21,8 +21,8 @@ __all__ = [
     "LEFT_OVER",
     "NOT_ALL_THERE",
     "UNKNOWN_API",
-    "found_failure",
     "json_path",
+    "locate_failure",
     "unknown_version",
 ]
 
@@ -41,7 +41,7 @@ def json_path(path: str) -> str:
     return re.sub(r"(^|\.)([A-Z])", lambda found: found[1] + found[2].lower(), path)
 
 
-def found_failure(
+def locate_failure(
     definition: MessageSpec, version: int, data: bytes | memoryview, at: int, reason: str
 ) -> tuple[str | None, int, str]:
     """Return the path of the field that cannot be read, its position in ``data``, and why.

@@ -73,7 +73,7 @@ cdef class Programs:
 cdef class Machine:
     cdef readonly int status
     cdef readonly long long skip
-    cdef readonly long long left
+    cdef readonly long long remaining_bytes
     cdef readonly long long used
     cdef readonly long long arena_used
     cdef readonly int carried
@@ -132,12 +132,12 @@ cdef class Machine:
     cdef int _next_tag(
         self, const unsigned char[::1] data, long long pos, long long stop, int at
     ) except -9 nogil
-    @cython.locals(pc=cython.int, tag=cython.longlong, place=cython.int, i=cython.int)
-    cdef int _tag_place(self, int[::1] code, int at) except -9 nogil
+    @cython.locals(pc=cython.int, tag=cython.longlong, address_index=cython.int, i=cython.int)
+    cdef int _selected_tag(self, int[::1] code, int at) except -9 nogil
 
     cdef int _put_records(self, long long length) except -1 nogil
     @cython.locals(
-        left=cython.longlong,
+        remaining_bytes=cython.longlong,
         need=cython.longlong,
         magic=cython.int,
         size=cython.longlong,

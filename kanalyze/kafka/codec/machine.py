@@ -125,7 +125,7 @@ class Machine:
     Attributes:
         status: one of :class:`Status`.
         skip: bytes that come next and are not read.
-        left: bytes of the body that were not consumed yet, with those carried.
+        remaining_bytes: bytes of the body that were not consumed yet, with those carried.
         carried: bytes kept from the last piece, of a value that continues in the next one.
         used: cells on the tape. ``arena_used``: bytes in the arena.
     """
@@ -147,7 +147,7 @@ class Machine:
             self.stack = memoryview(array("q", [0] * stack_cells))
         self.status = RUNNING
         self.pc = address
-        self.left = body_bytes
+        self.remaining_bytes = body_bytes
         self.floor = 0
         self.inside = 0
         self.skip = 0
@@ -166,7 +166,7 @@ class Machine:
         """
         if self.carried > 0:
             pos = self._feed_carried(data, pos, end)
-        if self.status != RUNNING or (pos >= end and self.left > 0):
+        if self.status != RUNNING or (pos >= end and self.remaining_bytes > 0):
             return pos
         used = self._run(data, pos, end)
         if self.status == RUNNING:
@@ -210,14 +210,14 @@ class Machine:
         rest = self.records
         self._end_records(MISSING_RECORDS)
         self.skip = rest - self.carried
-        self.left -= self.carried
+        self.remaining_bytes -= self.carried
         self.carried = 0
         return True
 
     def pass_skipped(self, count: int) -> None:
         """Note that the caller passed so many of the bytes to skip."""
         self.skip -= count
-        self.left -= count
+        self.remaining_bytes -= count
 
     # -- the loop ---------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class Machine:
         """
         code = self.programs.code
         pc = self.pc
-        frame_end = pos + self.left
+        frame_end = pos + self.remaining_bytes
         bound = frame_end - self.floor  # no value goes beyond the tagged field, or the body
         stop = min(end, bound)
         wrong = RUNNING
@@ -419,7 +419,7 @@ class Machine:
                     pos += width
                     need = value
                     if value <= bound - pos:
-                        i = self._tag_place(code, at)
+                        i = self._selected_tag(code, at)
                         if i > 0:
                             self.stack[at + 4] = self.floor
                             self.floor = frame_end - pos - value
@@ -505,7 +505,7 @@ class Machine:
                 wrong = MALFORMED if self.inside > 0 else TRUNCATED
             break
         self.pc = pc
-        self.left = frame_end - pos
+        self.remaining_bytes = frame_end - pos
         self.status = wrong
         return pos
 
@@ -532,21 +532,21 @@ class Machine:
         self.stack[at + 4] = size
         return width + more
 
-    def _tag_place(self, code: memoryview, at: int) -> int:
+    def _selected_tag(self, code: memoryview, at: int) -> int:
         """Put the tag just read on the tape if it is selected; return where its address is.
 
         That is an index in ``code``; 0 if the tag is not selected, -1 if its bytes are.
         """
         pc = cython.cast(cython.int, self.stack[at + 2])
         tag = self.stack[at + 1]
-        place = -1 if code[pc + 1] & KEEP_UNKNOWN else 0
+        address_index = -1 if code[pc + 1] & KEEP_UNKNOWN else 0
         for i in range(code[pc + 2]):
             if code[pc + 3 + 2 * i] == tag:
-                place = pc + 4 + 2 * i
-        if place != 0:
+                address_index = pc + 4 + 2 * i
+        if address_index != 0:
             self.tape[self.stack[at + 3]] += 1
             self._put(tag)
-        return place
+        return address_index
 
     # -- records ----------------------------------------------------------------------------------
 
@@ -570,16 +570,16 @@ class Machine:
         Returns 0 if the header is longer than ``data[pos:end]``, else 1. Each batch or message
         takes at least 26 bytes, or ends the field.
         """
-        left = self.records
-        if left < MESSAGE_HEAD_BYTES:
+        remaining_bytes = self.records
+        if remaining_bytes < MESSAGE_HEAD_BYTES:
             return self._end_records(TRUNCATED_RECORDS)
-        need = min(BATCH_HEADER_BYTES, left)
+        need = min(BATCH_HEADER_BYTES, remaining_bytes)
         if end - pos < need:
             return 0
         magic = data[pos + MAGIC_AT]
         size = int32_at(data, pos + 8)
         if magic == 2:
-            if left < BATCH_HEADER_BYTES:
+            if remaining_bytes < BATCH_HEADER_BYTES:
                 return self._end_records(TRUNCATED_RECORDS)
             least = LEAST_BATCH_LENGTH
         elif magic < 2:
@@ -588,14 +588,14 @@ class Machine:
             return self._end_records(MALFORMED_RECORDS)
         if size < least:
             return self._end_records(MALFORMED_RECORDS)
-        if size + ENTRY_HEAD_BYTES > left:
+        if size + ENTRY_HEAD_BYTES > remaining_bytes:
             return self._end_records(TRUNCATED_RECORDS)
         if magic == 2:
             self._batch(data, pos, size)
         else:
             self._message(data, pos, magic)
         self.skip = size + ENTRY_HEAD_BYTES
-        self.records = left - self.skip
+        self.records = remaining_bytes - self.skip
         return 1
 
     def _batch(self, data: bytes | memoryview, pos: int, size: int) -> int:

@@ -22,7 +22,7 @@ Selection: TypeAlias = dict[str, "Selection"]
 """The selected fields of a struct by name; the value of a field that is no struct is empty."""
 
 
-class _Wanted(NamedTuple):
+class _SelectedPaths(NamedTuple):
     paths: tuple[str, ...]
     """Sorted, each once: ``Acks``, ``TopicData.PartitionData.Index``."""
     everything: bool = False
@@ -31,7 +31,7 @@ class _Wanted(NamedTuple):
     """Records fields give their bytes, not a summary."""
 
 
-class Projection(_Wanted):
+class Projection(_SelectedPaths):
     """A set of selected fields that is quick to hash. Made by :meth:`of`, or :data:`ALL`."""
 
     __slots__ = ()

@@ -106,7 +106,7 @@ class _Tracer(Interpreter):
         super().enter(name)
         node = TraceNode(name, self.pos)
         parent = self._open[-1]
-        if self._is_kept(name, parent):
+        if self._is_included(name, parent):
             parent.children.append(node)
         self._open.append(node)
 
@@ -118,7 +118,7 @@ class _Tracer(Interpreter):
         if node.name == "_taggedFields" and not node.children:
             self._open[-1].children.pop()  # one zero byte
 
-    def _is_kept(self, name: str, parent: TraceNode) -> bool:
+    def _is_included(self, name: str, parent: TraceNode) -> bool:
         return self._most is None or name[0] != "[" or len(parent.children) < self._most
 
     def field(self, field: Field) -> Any:

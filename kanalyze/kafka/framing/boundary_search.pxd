@@ -7,8 +7,8 @@ from kanalyze.kafka.framing.frame cimport Frame
 cdef class BoundarySearch:
     cdef object _locator
     cdef public _SearchBuffer _buffer
-    cdef public long long _found_at
-    cdef public long long _found_until
+    cdef public long long _candidate_offset
+    cdef public long long _searched_until
     cdef public bint is_on
     cdef public long long skipped_bytes
 

@@ -67,16 +67,23 @@ class BoundarySearch:
         skipped_bytes: bytes that belong to no frame, over all searches.
     """
 
-    __slots__ = ("_buffer", "_found_at", "_found_until", "_locator", "is_on", "skipped_bytes")
+    __slots__ = (
+        "_buffer",
+        "_candidate_offset",
+        "_locator",
+        "_searched_until",
+        "is_on",
+        "skipped_bytes",
+    )
     _LEFT_OUT = ("_locator",)
 
     def __init__(self, locator: FrameLocator, *, is_on: bool) -> None:
         """Make a search; ``is_on``: begin it at once."""
         self._locator = locator
         self._buffer = _SearchBuffer()
-        self._found_at = -1
+        self._candidate_offset = -1
         """Stream offset where the last search ended: a frame begins there, or seems to."""
-        self._found_until = -1
+        self._searched_until = -1
         """Stream offset after the last byte that had come by then."""
         self.is_on = is_on
         self.skipped_bytes = 0
@@ -84,11 +91,13 @@ class BoundarySearch:
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
         buffer = self._buffer.state() if self.is_on else None
-        return self.skipped_bytes, self._found_at, self._found_until, buffer
+        return self.skipped_bytes, self._candidate_offset, self._searched_until, buffer
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self.skipped_bytes, self._found_at, self._found_until, buffer = fields(state, "niiT")
+        self.skipped_bytes, self._candidate_offset, self._searched_until, buffer = fields(
+            state, "niiT"
+        )
         self.is_on = buffer is not None
         if buffer is not None:
             self._buffer = _SearchBuffer.from_state(buffer)
@@ -106,7 +115,7 @@ class BoundarySearch:
     def is_unconfirmed(self, frame: Frame) -> bool:
         """Return true if a search ended with a frame that was incomplete then."""
         begin = frame.stream_offset
-        return begin == self._found_at and begin + frame.length > self._found_until
+        return begin == self._candidate_offset and begin + frame.length > self._searched_until
 
     def confirms(self, frame: Frame) -> bool:
         """Return false if a search ended with this frame, and its later bytes show it is none."""
@@ -193,11 +202,11 @@ class BoundarySearch:
     def _end(self, index: int) -> list[Chunk]:
         """End a search with a frame at an index; return the bytes from there."""
         self.skipped_bytes += index
-        segments, self._found_at = self._buffer.rest(index)
-        self._found_until = self._found_at + self._buffer.size - index
+        segments, self._candidate_offset = self._buffer.rest(index)
+        self._searched_until = self._candidate_offset + self._buffer.size - index
         self._buffer.clear()
         self.is_on = False
-        return [Chunk(self._found_at, segments, 0, len(segments.start))]
+        return [Chunk(self._candidate_offset, segments, 0, len(segments.start))]
 
 
 def _with_rest(chunk: Chunk, index: int, stream_offset: int, found: list[Chunk]) -> list[Chunk]:

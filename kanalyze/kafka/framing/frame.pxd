@@ -37,7 +37,7 @@ cdef class Frame:
     cpdef add_spread(self, long long at, SegmentSpan spread)
     cpdef read(self, long long at, long long length)
     cpdef window(self, long long at)
-    cdef const unsigned char[::1] part(self, long long at)
+    cdef const unsigned char[::1] contiguous(self, long long at)
     @cython.locals(pieces=FramePieces)
     cpdef FramePieces in_pieces(self)
     cpdef detach(self)

@@ -184,8 +184,8 @@ class Frame:
             return
         self.spread = spread
         self.segments = spread.segments
-        self.contiguous_bytes = max(spread.run_end(0), 0)
-        self.begin = spread.place(0)
+        self.contiguous_bytes = max(spread.contiguous_end(0), 0)
+        self.begin = spread.buffer_index(0)
 
     def window(self, at: int) -> memoryview:
         """Return the contiguous bytes from ``at`` on (see ``wire.Source``).
@@ -204,7 +204,7 @@ class Frame:
             raise MissingBytes(f"bytes {at + len(found)} and on of the frame are not there")
         return found[:length]
 
-    def part(self, at: int) -> memoryview:
+    def contiguous(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
 
         Raises as :meth:`window` does. The decoder reads contiguous bytes, and those of ``spread``,
@@ -213,7 +213,7 @@ class Frame:
         if at >= self.length:
             self._check_end(at)
             return _NO_BYTES
-        return self.in_pieces().part(at)
+        return self.in_pieces().contiguous(at)
 
     def in_pieces(self) -> FramePieces:
         """Bring the bytes into the form of pieces, and return these."""

@@ -28,9 +28,9 @@ cdef class SegmentSpan:
     @cython.locals(index=cython.longlong, at=cython.longlong, captured=cython.longlong)
     cdef long long _reach(self) except -1
     @cython.locals(lengths="const long long[::1]")
-    cpdef long long run_end(self, long long at) except? -1
-    cpdef long long place(self, long long at) except? -1
-    @cython.locals(have=cython.longlong, end=cython.longlong, place=cython.longlong)
+    cpdef long long contiguous_end(self, long long at) except? -1
+    cpdef long long buffer_index(self, long long at) except? -1
+    @cython.locals(have=cython.longlong, end=cython.longlong, start=cython.longlong)
     cpdef view(self, long long at, long long least)
 
 
@@ -49,10 +49,10 @@ cdef class FramePieces:
         index=cython.Py_ssize_t,
         begin=cython.longlong,
         end=cython.longlong,
-        place=cython.longlong,
+        start=cython.longlong,
         spread=SegmentSpan,
     )
-    cdef const unsigned char[::1] part(self, long long at)
+    cdef const unsigned char[::1] contiguous(self, long long at)
     @cython.locals(index=cython.Py_ssize_t, have=cython.longlong)
     cpdef join(self, long long at, long long least)
     cdef Py_ssize_t _index_of(self, long long at) except -1

@@ -90,7 +90,7 @@ class SegmentSpan:
             at += self.segments.lengths[index]
         return reach
 
-    def run_end(self, at: int) -> int:
+    def contiguous_end(self, at: int) -> int:
         """Go to the segment with position ``at``; return up to where its bytes are there.
 
         Not above ``at`` where that one is not. Places are mostly asked for in rising order.
@@ -103,8 +103,8 @@ class SegmentSpan:
             self._index += 1
         return min(self._at + self.segments.captureds[self._index], self.length)
 
-    def place(self, at: int) -> int:
-        """Return where in the buffer the byte is that :meth:`run_end` was asked for."""
+    def buffer_index(self, at: int) -> int:
+        """Return where in the buffer the byte is that :meth:`contiguous_end` was asked for."""
         return self.segments.starts[self._index] + at - self._at
 
     def view(self, at: int, least: int) -> memoryview:
@@ -115,18 +115,18 @@ class SegmentSpan:
         parts: list[memoryview] = []
         have = 0
         while at < self.length and (have < least or not have):
-            end = self.run_end(at)
+            end = self.contiguous_end(at)
             if end <= at:
                 break
-            place = self.place(at)
-            parts.append(self.segments.buffer[place : place + end - at])
+            start = self.buffer_index(at)
+            parts.append(self.segments.buffer[start : start + end - at])
             have += end - at
             at = end
         if len(parts) == 1:
             return parts[0]
         return memoryview(b"".join(parts))
 
-    def runs(self, begin: int, end: int) -> list[tuple[int, list[memoryview]]]:
+    def contiguous_runs(self, begin: int, end: int) -> list[tuple[int, list[memoryview]]]:
         """List the bytes from position ``begin`` to ``end``, not past the last, that are there.
 
         Those that lie together are one run, given in pieces and with its position.
@@ -135,12 +135,12 @@ class SegmentSpan:
         reached = -1
         at = begin
         while at < end:
-            stop = min(self.run_end(at), end)
+            stop = min(self.contiguous_end(at), end)
             if stop > at:
                 if at != reached:
                     runs.append((at, []))
-                place = self.place(at)
-                runs[-1][1].append(self.segments.buffer[place : place + stop - at])
+                start = self.buffer_index(at)
+                runs[-1][1].append(self.segments.buffer[start : start + stop - at])
                 reached = stop
             at = self._at + self.segments.lengths[self._index]
         return runs
@@ -247,7 +247,7 @@ class FramePieces:
         self._at[owned:], self._pieces[owned:] = _copied(runs)
         self._owned = len(self._at)
 
-    def part(self, at: int) -> memoryview:
+    def contiguous(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
 
         Raises MissingBytes if the byte at ``at`` is not there.
@@ -256,11 +256,11 @@ class FramePieces:
         piece, begin = self._pieces[index], at - self._at[index]
         if isinstance(piece, SegmentSpan):
             spread = piece
-            end = spread.run_end(begin)
+            end = spread.contiguous_end(begin)
             if end <= begin or begin >= spread.length:
                 raise MissingBytes(f"byte {at} of the frame is not there")
-            place = spread.place(begin)
-            return spread.segments.data[place : place + end - begin]
+            start = spread.buffer_index(begin)
+            return spread.segments.data[start : start + end - begin]
         if begin >= len(piece):
             raise MissingBytes(f"byte {at} of the frame is not there")
         return piece[begin:]
@@ -300,7 +300,8 @@ def _view(piece: _FramePiece, at: int, least: int) -> memoryview:
 def _runs(at: int, piece: _FramePiece, begin: int, end: int) -> list[_PieceRun]:
     """List what is there of a piece at ``at`` from frame position ``begin`` to ``end``."""
     if isinstance(piece, SegmentSpan):
-        return [(at + place, views) for place, views in piece.runs(begin - at, end - at)]
+        runs = piece.contiguous_runs(begin - at, end - at)
+        return [(at + start, views) for start, views in runs]
     return [(begin, [piece[begin - at : end - at]])]
 
 

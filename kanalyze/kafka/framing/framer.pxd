@@ -24,7 +24,7 @@ cdef class CutFrames:
 cdef class SizeLimits:
     cdef long long _smallest
     cdef long long _largest
-    cdef public int small_left
+    cdef public int remaining_small_frames
 
     cdef bint accepts(self, long long size) except -1
 

@@ -85,22 +85,22 @@ class SizeLimits:
     empty. Their limit keeps a stream of zeros from being cut into endless frames.
     """
 
-    __slots__ = ("_largest", "_smallest", "small_left")
+    __slots__ = ("_largest", "_smallest", "remaining_small_frames")
     _LEFT_OUT = ("_largest", "_smallest")
 
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
         self._largest = largest
-        self.small_left = _MOST_SMALL_FRAMES
+        self.remaining_small_frames = _MOST_SMALL_FRAMES
         """How many frames that are too small are still accepted."""
 
     def accepts(self, size: int) -> bool:
         """Return true if a frame may have a size; count it if it is too small."""
         if self._smallest <= size <= self._largest:
             return True
-        if not 0 <= size < self._smallest or self.small_left == 0:
+        if not 0 <= size < self._smallest or self.remaining_small_frames == 0:
             return False
-        self.small_left -= 1
+        self.remaining_small_frames -= 1
         return True
 
 
@@ -145,20 +145,20 @@ class FrameCutter:
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
         return (
-            *(self._search.state(), self._search_from, self._sizes.small_left),
+            *(self._search.state(), self._search_from, self._sizes.remaining_small_frames),
             *(self.partial.state(), self._prefix.state()),
         )
 
     def load_state(self, state: object) -> None:
         """Continue from a state, before anything was fed; raises ValueError for any other value."""
-        search, self._search_from, small_left, partial, prefix = fields(state, "tnntt")
+        search, self._search_from, remaining_small_frames, partial, prefix = fields(state, "tnntt")
         self._search.load_state(search)
         self.partial.load_state(partial)
         self._prefix.load_state(prefix)
         begun = (self.partial.frame is not None) + (self._prefix.frame is not None)
-        if self._search.is_on + begun > 1 or small_left > _MOST_SMALL_FRAMES:
+        if self._search.is_on + begun > 1 or remaining_small_frames > _MOST_SMALL_FRAMES:
             raise ValueError("in sync, and not")
-        self._sizes.small_left = small_left
+        self._sizes.remaining_small_frames = remaining_small_frames
 
     @property
     def in_sync(self) -> bool:

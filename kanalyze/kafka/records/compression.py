@@ -90,21 +90,21 @@ class _Output:
 
     def __init__(self, limit: int) -> None:
         self._pieces: list[bytes] = []
-        self.left = limit
+        self.remaining_bytes = limit
 
     @property
     def room(self) -> int:
         """The size of the next piece: up to one byte above the limit, to detect an excess."""
-        return min(_PIECE_BYTES, self.left + 1)
+        return min(_PIECE_BYTES, self.remaining_bytes + 1)
 
     def add(self, piece: bytes) -> None:
-        if len(piece) > self.left:
-            self._pieces.append(piece[: self.left])
-            self.left = 0
+        if len(piece) > self.remaining_bytes:
+            self._pieces.append(piece[: self.remaining_bytes])
+            self.remaining_bytes = 0
             raise _TooLarge
         if piece:
             self._pieces.append(piece)
-            self.left -= len(piece)
+            self.remaining_bytes -= len(piece)
 
     def joined(self) -> bytes:
         pieces, self._pieces = self._pieces, []
@@ -308,7 +308,7 @@ def _raw_snappy(data: bytes, output: _Output) -> _Result:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > _MOST_SNAPPY_RATIO * len(data):
             return RecordProblem.BAD_COMPRESSION
-        if size > output.left:
+        if size > output.remaining_bytes:
             return RecordProblem.DECOMPRESSED_TOO_LARGE
         buffer = bytearray(size)
         written = cramjam.snappy.decompress_raw_into(data, buffer)

@@ -19,7 +19,7 @@ cdef class RecordCursor:
     cdef Py_ssize_t _at
     cdef Py_ssize_t _end
     cdef Py_ssize_t _record_end
-    cdef long long _left
+    cdef long long _remaining_records
     cdef long long _base_offset
     cdef long long _base_timestamp
     cdef long long _append_time

@@ -54,7 +54,14 @@ class RecordCursor:
 
     __slots__ = (
         *("_append_time", "_at", "_base_offset", "_base_timestamp", "_bytes", "_data", "_end"),
-        *("_headers_at", "_is_append_time", "_key_at", "_left", "_record_end", "_value_at"),
+        *(
+            "_headers_at",
+            "_is_append_time",
+            "_key_at",
+            "_remaining_records",
+            "_record_end",
+            "_value_at",
+        ),
         *("_wrong", "header_count", "key_bytes", "offset", "problem", "timestamp_ms"),
         "value_bytes",
     )
@@ -84,7 +91,7 @@ class RecordCursor:
         self._data = memoryview(data)
         self._at = at
         self._end = min(end, len(data))
-        self._left = count
+        self._remaining_records = count
         self._base_offset = base_offset
         self._base_timestamp = base_timestamp
         self._is_append_time = append_time is not None
@@ -99,18 +106,18 @@ class RecordCursor:
 
     def advance(self) -> bool:
         """Move to the next record; return false if there is none."""
-        if self._left > 0 and self._at < self._end:
+        if self._remaining_records > 0 and self._at < self._end:
             self._read()
             if self._wrong == RIGHT:
-                self._left -= 1
+                self._remaining_records -= 1
                 return True
-            self._left = 0
+            self._remaining_records = 0
             self._at = self._end
             is_malformed = self._wrong == MALFORMED
             self.problem = (
                 RecordProblem.MALFORMED_RECORD if is_malformed else RecordProblem.TOO_MANY_HEADERS
             )
-        elif self._wrong == RIGHT and (self._left != 0 or self._at != self._end):
+        elif self._wrong == RIGHT and (self._remaining_records != 0 or self._at != self._end):
             self.problem = RecordProblem.WRONG_RECORD_COUNT
         return False
 

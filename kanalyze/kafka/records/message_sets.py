@@ -64,8 +64,8 @@ class _DecompressionBudget:
     """How many bytes and messages may still be decompressed, over all depths of one message."""
 
     def __init__(self, limits: DecompressionLimits, packed_bytes: int, batch_bytes: int) -> None:
-        self.left = limits.allowed(packed_bytes)
-        self.messages_left = limits.allowed_records(batch_bytes)
+        self.remaining_bytes = limits.allowed(packed_bytes)
+        self.remaining_messages = limits.allowed_records(batch_bytes)
 
 
 def least_message_size(magic: int) -> int:
@@ -160,18 +160,18 @@ def _inside(
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
     data, problem = decompress(
-        wrapper.codec, wrapper.value, budget.left, wrong_lz4_checksum=wrapper.magic == 0
+        wrapper.codec, wrapper.value, budget.remaining_bytes, wrong_lz4_checksum=wrapper.magic == 0
     )
-    budget.left -= len(data)
+    budget.remaining_bytes -= len(data)
     if problem is not None:
         note(problems, problem)
     first = _first_offset(wrapper, data)
     # A codec that failed has already noted why messages are missing.
     for inner in _messages(data, problems if problem is None else []):
-        if not budget.messages_left:
+        if not budget.remaining_messages:
             note(problems, RecordProblem.TOO_MANY_RECORDS)
             return
-        budget.messages_left -= 1
+        budget.remaining_messages -= 1
         message = inner
         if wrapper.magic == 1:
             message = inner._replace(offset=as_int64(first + inner.offset))

@@ -87,8 +87,8 @@ class Catalog:
             DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
         """
         self._superseded: dict[tuple[int, Kind], MessageSpec] = {}
-        self._own: dict[tuple[int, Kind], MessageSpec] = {}
-        self._own_data: dict[str, MessageSpec] = {}
+        self._user_messages: dict[tuple[int, Kind], MessageSpec] = {}
+        self._user_data: dict[str, MessageSpec] = {}
         if definitions is not None:
             from kanalyze.kafka.schema.user_definitions import read_definitions
 
@@ -121,12 +121,12 @@ class Catalog:
         Reads that API's file on first use. Raises KeyError for an unknown key, DefinitionError
         for a definition that breaks the rules (never the packaged ones).
         """
-        own = self._own.get((key, kind))
-        return self._built_in(self._apis[key], kind) if own is None else own
+        user_message = self._user_messages.get((key, kind))
+        return self._built_in(self._apis[key], kind) if user_message is None else user_message
 
     def is_built_in(self, key: int, kind: Kind) -> bool:
         """Return whether :meth:`message` gives what the package has, not what a user wrote."""
-        return (key, kind) not in self._own
+        return (key, kind) not in self._user_messages
 
     def superseded(self, key: int, kind: Kind, version: int) -> MessageSpec | None:
         """Return another layout that some releases gave a version; None where there is none.
@@ -154,8 +154,8 @@ class Catalog:
 
         Raises KeyError when there is none of that name.
         """
-        own = self._own_data.get(name)
-        return self._other("data", name) if own is None else own
+        user_message = self._user_data.get(name)
+        return self._other("data", name) if user_message is None else user_message
 
     def header(self, kind: Kind) -> MessageSpec:
         """Return the definition of the request or the response header."""
@@ -186,16 +186,16 @@ class Catalog:
 
     # -- the user's own ---------------------------------------------------------------------------
 
-    def _add(self, found: UserDefinitions) -> None:
-        for name, one in found.data.items():
+    def _add(self, definitions: UserDefinitions) -> None:
+        for name, one in definitions.data.items():
             try:
-                self._own_data[name] = _over(one, self._other("data", name))
+                self._user_data[name] = _over(one, self._other("data", name))
             except KeyError:
-                self._own_data[name] = one.message
-        added = {**found.responses, **found.requests}
+                self._user_data[name] = one.message
+        added = {**definitions.responses, **definitions.requests}
         for key in added:
-            self._add_message(key, "request", found.requests.get(key))
-            self._add_message(key, "response", found.responses.get(key))
+            self._add_message(key, "request", definitions.requests.get(key))
+            self._add_message(key, "response", definitions.responses.get(key))
         for key, one in added.items():
             self._apis[key] = self._changed(key, one)
         self._apis = {key: self._apis[key] for key in sorted(self._apis)}
@@ -207,14 +207,14 @@ class Catalog:
         old = None if api is None else self._built_in(api, kind)
         if one is None:
             if old is not None:
-                self._own[key, kind] = old
+                self._user_messages[key, kind] = old
         else:
-            self._own[key, kind] = one.message if old is None else _over(one, old)
+            self._user_messages[key, kind] = one.message if old is None else _over(one, old)
 
     def _changed(self, key: int, one: UserMessage) -> Api:
         """Return the row of an API of which the user defines a message, such as ``one``."""
         for kind in get_args(Kind):
-            if (key, kind) not in self._own:
+            if (key, kind) not in self._user_messages:
                 raise DefinitionError(
                     f"{one.file}: {one.message.name}: there is no {kind} with apiKey {key}"
                 )

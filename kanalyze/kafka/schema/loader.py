@@ -85,7 +85,7 @@ def load_messages(text: str, file: str) -> tuple[MessageSpec, ...]:
 
     Raises DefinitionError with file, field path and reason.
     """
-    return tuple(_MessageReader(file, found).message() for found in _objects(text, file))
+    return tuple(_MessageReader(file, entry).message() for entry in _objects(text, file))
 
 
 def _objects(text: str, file: str) -> list[_Object]:
@@ -96,22 +96,22 @@ def _objects(text: str, file: str) -> list[_Object]:
     position = _skip_space(plain, 0)
     while position < len(plain):
         try:
-            found, end = decoder.raw_decode(plain, position)
+            entry, end = decoder.raw_decode(plain, position)
         except RecursionError:
             raise DefinitionError(f"{file}: nested too deeply") from None
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise DefinitionError(f"{file}: not the JSON of a message: {reason}") from None
-        if not isinstance(found, dict):
+        if not isinstance(entry, dict):
             raise DefinitionError(f"{file}: a message must be a JSON object")
-        objects.append(found)
+        objects.append(entry)
         position = _skip_space(plain, end)
     return objects
 
 
 def _blank_comment(match: re.Match[str]) -> str:
-    found = match.group()
-    return " " * len(found) if found.startswith("//") else found
+    text = match.group()
+    return " " * len(text) if text.startswith("//") else text
 
 
 def _skip_space(text: str, position: int) -> int:
@@ -136,14 +136,14 @@ class _JsonObjects:
         self._file = file
 
     def versions(
-        self, found: _Object, key: str, at: str, default: VersionRange | None = None
+        self, entry: _Object, key: str, at: str, default: VersionRange | None = None
     ) -> VersionRange:
         """Return the versions under a key; raises DefinitionError for none without a default."""
-        if key not in found:
+        if key not in entry:
             if default is None:
                 raise self.error(at, f"{key} is missing")
             return default
-        return self.version_range(found[key], at)
+        return self.version_range(entry[key], at)
 
     def version_range(self, text: object, at: str) -> VersionRange:
         """Parse a range of versions."""
@@ -153,42 +153,42 @@ class _JsonObjects:
             raise self.error(at, str(error)) from None
 
     def objects_in(
-        self, found: _Object, key: str, at: str, *, optional: bool = False
+        self, entry: _Object, key: str, at: str, *, optional: bool = False
     ) -> list[_Object]:
         """Return the list of objects under a key."""
-        items = found.get(key, [] if optional else None)
+        items = entry.get(key, [] if optional else None)
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise self.error(at, f"{key} must be a list of objects")
         return items
 
-    def text(self, found: _Object, key: str, at: str) -> str:
+    def text(self, entry: _Object, key: str, at: str) -> str:
         """Return the text under a key, which must not be empty."""
-        text = found.get(key)
+        text = entry.get(key)
         if not isinstance(text, str) or not text:
             raise self.error(at, f"{key} must be a text")
         if key == "name" and not _NAME.match(text):
             raise self.error(at, f"not a name: {text!r}")
         return text
 
-    def optional_text(self, found: _Object, key: str, at: str) -> str | None:
+    def optional_text(self, entry: _Object, key: str, at: str) -> str | None:
         """Return the text under a key; None if there is none."""
-        text = found.get(key)
+        text = entry.get(key)
         if text is not None and not isinstance(text, str):
             raise self.error(at, f"{key} must be a text")
         return text
 
-    def flag(self, found: _Object, key: str, at: str) -> bool:
+    def flag(self, entry: _Object, key: str, at: str) -> bool:
         """Return the boolean under a key, or its text; False if there is none."""
-        flag = found.get(key, False)
+        flag = entry.get(key, False)
         if flag in ("true", "false"):
             return bool(flag == "true")
         if not isinstance(flag, bool):
             raise self.error(at, f"{key} must be true or false")
         return flag
 
-    def check_keys(self, found: _Object, known: frozenset[str], at: str) -> None:
+    def check_keys(self, entry: _Object, known: frozenset[str], at: str) -> None:
         """Raise DefinitionError for a key that is not known."""
-        unknown = sorted(set(found) - known)
+        unknown = sorted(set(entry) - known)
         if unknown:
             raise self.error(at, f"unknown key {unknown[0]!r}")
 
@@ -200,9 +200,9 @@ class _JsonObjects:
 class _MessageReader:
     """Turns one JSON object into a message."""
 
-    def __init__(self, file: str, found: _Object) -> None:
+    def __init__(self, file: str, entry: _Object) -> None:
         self._json = _JsonObjects(file)
-        self._found = found
+        self._entry = entry
         self._name = ""
         self._common: dict[str, list[_Object]] = {}
         self._common_walked: set[str] = set()
@@ -211,41 +211,41 @@ class _MessageReader:
         self._flexible = NONE
 
     def message(self) -> MessageSpec:
-        found = self._found
-        self._name = self._json.text(found, "name", "(message)")
+        entry = self._entry
+        self._name = self._json.text(entry, "name", "(message)")
         where = self._name
-        self._json.check_keys(found, _MESSAGE_KEYS, where)
-        kind = self._json.text(found, "type", where)
+        self._json.check_keys(entry, _MESSAGE_KEYS, where)
+        kind = self._json.text(entry, "type", where)
         if kind not in _KINDS:
             raise self._json.error(where, f"unknown message type {kind!r}")
-        self._valid = self._json.versions(found, "validVersions", where)
-        self._flexible = self._json.versions(found, "flexibleVersions", where, self._valid)
+        self._valid = self._json.versions(entry, "validVersions", where)
+        self._flexible = self._json.versions(entry, "flexibleVersions", where, self._valid)
         self._check_message_versions(where)
         self._read_common_structs(where)
         # An API that is gone has a definition without fields.
-        own = self._json.objects_in(found, "fields", where, optional=self._valid.is_empty)
+        own = self._json.objects_in(entry, "fields", where, optional=self._valid.is_empty)
         fields = self._fields(own, where, self._valid, ())
         return MessageSpec(
             name=self._name,
             kind=kind,
             api_key=self._api_key(kind, where),
             valid_versions=self._valid,
-            deprecated_versions=self._json.versions(found, "deprecatedVersions", where, NONE),
+            deprecated_versions=self._json.versions(entry, "deprecatedVersions", where, NONE),
             flexible_versions=self._flexible,
             struct=Struct(self._name, fields),
             listeners=self._listeners(where),
-            latest_version_unstable=self._json.flag(found, "latestVersionUnstable", where),
+            latest_version_unstable=self._json.flag(entry, "latestVersionUnstable", where),
         )
 
     def _check_message_versions(self, where: str) -> None:
         if self._valid.is_open:
             raise self._json.error(where, "validVersions must have an upper end")
-        flexible = self._found.get("flexibleVersions", "none")
+        flexible = self._entry.get("flexibleVersions", "none")
         if flexible != "none" and not str(flexible).endswith("+"):
             raise self._json.error(where, "flexibleVersions must be none or open-ended")
 
     def _api_key(self, kind: str, where: str) -> int | None:
-        key = self._found.get("apiKey")
+        key = self._entry.get("apiKey")
         if kind not in ("request", "response"):
             if key is not None and kind in ("header", "data"):
                 raise self._json.error(where, f"a message of type {kind} has no apiKey")
@@ -255,19 +255,19 @@ class _MessageReader:
         return key
 
     def _listeners(self, where: str) -> tuple[str, ...]:
-        found = self._found.get("listeners", [])
-        if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        listeners = self._entry.get("listeners", [])
+        if not isinstance(listeners, list) or not all(isinstance(item, str) for item in listeners):
             raise self._json.error(where, "listeners must be a list of texts")
-        return tuple(found)
+        return tuple(listeners)
 
     def _read_common_structs(self, where: str) -> None:
-        for found in self._json.objects_in(self._found, "commonStructs", where, optional=True):
-            name = self._json.text(found, "name", f"{where}.commonStructs")
+        for entry in self._json.objects_in(self._entry, "commonStructs", where, optional=True):
+            name = self._json.text(entry, "name", f"{where}.commonStructs")
             at = f"{where}.commonStructs.{name}"
-            self._json.check_keys(found, _STRUCT_KEYS, at)
+            self._json.check_keys(entry, _STRUCT_KEYS, at)
             if name in self._common or name in PRIMITIVES:
                 raise self._json.error(at, "a struct or a type of that name exists already")
-            self._common[name] = self._json.objects_in(found, "fields", at)
+            self._common[name] = self._json.objects_in(entry, "fields", at)
         for name in sorted(self._common):
             self._walk_struct(name, ())
 
@@ -287,15 +287,15 @@ class _MessageReader:
         self._common_walked.add(name)
 
     def _fields(
-        self, found: list[_Object], where: str, around: VersionRange, structs: tuple[str, ...]
+        self, entries: list[_Object], where: str, around: VersionRange, structs: tuple[str, ...]
     ) -> tuple[Field, ...]:
         """Read the fields of a struct that exists in the versions ``around``."""
         if len(structs) > MAX_NESTING:
             raise self._json.error(where, "structs nest too deeply")
-        self._count += len(found)
+        self._count += len(entries)
         if self._count > MAX_FIELDS:
             raise self._json.error(where, f"the message has more than {MAX_FIELDS} fields")
-        fields = tuple(self._field(item, where, around, structs) for item in found)
+        fields = tuple(self._field(item, where, around, structs) for item in entries)
         problem = check_fields(fields, around, self._flexible)
         if problem is not None:
             name, reason = problem
@@ -303,32 +303,32 @@ class _MessageReader:
         return fields
 
     def _field(
-        self, found: _Object, where: str, around: VersionRange, structs: tuple[str, ...]
+        self, entry: _Object, where: str, around: VersionRange, structs: tuple[str, ...]
     ) -> Field:
-        name = self._json.text(found, "name", f"{where}.(field)")
+        name = self._json.text(entry, "name", f"{where}.(field)")
         at = f"{where}.{name}"
-        self._json.check_keys(found, _FIELD_KEYS, at)
-        kind = self._json.text(found, "type", at)
-        versions = self._json.versions(found, "versions", at)
+        self._json.check_keys(entry, _FIELD_KEYS, at)
+        kind = self._json.text(entry, "type", at)
+        versions = self._json.versions(entry, "versions", at)
         self._check_inside_valid(versions, at)
-        struct = self._struct(found, kind, at, around.intersect(versions), structs)
-        default, is_null = self._default(found, kind, at)
-        flexible = found.get("flexibleVersions")
+        struct = self._struct(entry, kind, at, around.intersect(versions), structs)
+        default, is_null = self._default(entry, kind, at)
+        flexible = entry.get("flexibleVersions")
         return Field(
             name=name,
             type=kind,
             versions=versions,
-            nullable_versions=self._json.versions(found, "nullableVersions", at, NONE),
-            tag=self._tag(found, at),
-            tagged_versions=self._json.versions(found, "taggedVersions", at, NONE),
+            nullable_versions=self._json.versions(entry, "nullableVersions", at, NONE),
+            tag=self._tag(entry, at),
+            tagged_versions=self._json.versions(entry, "taggedVersions", at, NONE),
             flexible_versions=None if flexible is None else self._json.version_range(flexible, at),
             default=default,
             has_null_default=is_null,
             struct=struct,
-            map_key=self._json.flag(found, "mapKey", at),
-            ignorable=self._json.flag(found, "ignorable", at),
-            entity_type=self._json.optional_text(found, "entityType", at),
-            about=self._json.optional_text(found, "about", at) or "",
+            map_key=self._json.flag(entry, "mapKey", at),
+            ignorable=self._json.flag(entry, "ignorable", at),
+            entity_type=self._json.optional_text(entry, "entityType", at),
+            about=self._json.optional_text(entry, "about", at) or "",
         )
 
     def _check_inside_valid(self, versions: VersionRange, at: str) -> None:
@@ -346,7 +346,7 @@ class _MessageReader:
 
     def _struct(
         self,
-        found: _Object,
+        entry: _Object,
         kind: str,
         at: str,
         around: VersionRange,
@@ -354,15 +354,15 @@ class _MessageReader:
     ) -> Struct | None:
         element = kind.removeprefix("[]")
         if element in PRIMITIVES:
-            if "fields" in found:
+            if "fields" in entry:
                 raise self._json.error(at, f"a field of type {kind} has no fields")
             if kind == "[]records":
                 raise self._json.error(at, "records cannot stand in an array")
             return None
-        if "fields" in found:
+        if "fields" in entry:
             if element in self._common:
                 raise self._json.error(at, f"struct {element} is declared in commonStructs already")
-            inner = self._json.objects_in(found, "fields", at)
+            inner = self._json.objects_in(entry, "fields", at)
         elif element in self._common:
             inner = self._common[element]
         else:
@@ -371,14 +371,14 @@ class _MessageReader:
             raise self._json.error(at, f"not a struct's name: {element!r}")
         return Struct(element, self._fields(inner, at, around, (*structs, element)))
 
-    def _default(self, found: _Object, kind: str, at: str) -> tuple[Any, bool]:
+    def _default(self, entry: _Object, kind: str, at: str) -> tuple[Any, bool]:
         try:
-            return parse_default(kind, found.get("default"))
+            return parse_default(kind, entry.get("default"))
         except ValueError as error:
             raise self._json.error(at, str(error)) from None
 
-    def _tag(self, found: _Object, at: str) -> int | None:
-        tag = found.get("tag")
+    def _tag(self, entry: _Object, at: str) -> int | None:
+        tag = entry.get("tag")
         if isinstance(tag, str) and tag.isascii() and tag.isdigit() and len(tag) <= 10:
             tag = int(tag)  # some of Kafka's own are written as texts
         if tag is not None and (type(tag) is not int or not 0 <= tag <= 0x7FFFFFFF):

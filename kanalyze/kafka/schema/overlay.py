@@ -54,11 +54,11 @@ class _Overlay:
         self.all_versions = self.upper_versions | self.lower_versions
         self._newest = max(self.all_versions)
 
-    def range_of(self, upper: VersionRange, lower: VersionRange, what: str) -> VersionRange:
+    def range_of(self, upper: VersionRange, lower: VersionRange, label: str) -> VersionRange:
         """Return the versions that are in ``upper`` or ``lower``, each where it counts."""
         found = {version for version in self.upper_versions if upper.contains(version)}
         found |= {version for version in self.lower_versions if lower.contains(version)}
-        made = _closed(found, what)
+        made = _closed(found, label)
         # The newest version and all that follow.
         return made._replace(highest=MAX_VERSION) if made.highest == self._newest else made
 
@@ -70,14 +70,14 @@ class _Overlay:
         self._check_order(upper, names, at)
         new = {field.name: field for field in upper.fields}
         for name in names:
-            own, old = new.get(name), known.get(name)
-            if own is None:
-                if old is not None:
-                    fields.append(self._one_sided(old, at, lambda it: (NONE, it)))
-            elif old is None:
-                fields.append(self._one_sided(own, at, lambda it: (it, NONE)))
+            upper_field, lower_field = new.get(name), known.get(name)
+            if upper_field is None:
+                if lower_field is not None:
+                    fields.append(self._one_sided(lower_field, at, lambda it: (NONE, it)))
+            elif lower_field is None:
+                fields.append(self._one_sided(upper_field, at, lambda it: (it, NONE)))
             else:
-                fields.append(self._field(own, old, f"{at}.{name}"))
+                fields.append(self._field(upper_field, lower_field, f"{at}.{name}"))
         return Struct(upper.name, tuple(fields))
 
     def _check_order(self, upper: Struct, names: list[str], at: str) -> None:
@@ -101,7 +101,7 @@ class _Overlay:
         """Return a field that only one of the definitions has, in that one's versions."""
         at = f"{at}.{field.name}"
 
-        def kept(versions: VersionRange) -> VersionRange:
+        def combined(versions: VersionRange) -> VersionRange:
             upper, lower = sides(versions)
             return self.range_of(upper, lower, f"{at}: versions")
 
@@ -110,28 +110,28 @@ class _Overlay:
             inner = tuple(self._one_sided(one, at, sides) for one in struct.fields)
             struct = Struct(struct.name, inner)
         return field._replace(
-            versions=kept(field.versions),
-            nullable_versions=kept(field.nullable_versions),
-            tagged_versions=kept(field.tagged_versions),
+            versions=combined(field.versions),
+            nullable_versions=combined(field.nullable_versions),
+            tagged_versions=combined(field.tagged_versions),
             struct=struct,
         )
 
-    def _field(self, own: Field, old: Field, at: str) -> Field:
-        _check_alike(own, old, at)
+    def _field(self, upper: Field, lower: Field, at: str) -> Field:
+        _check_alike(upper, lower, at)
         struct = None
-        if own.struct is not None and old.struct is not None:
-            struct = self.struct(own.struct, old.struct, at)
-        return own._replace(
-            versions=self.range_of(own.versions, old.versions, f"{at}: versions"),
+        if upper.struct is not None and lower.struct is not None:
+            struct = self.struct(upper.struct, lower.struct, at)
+        return upper._replace(
+            versions=self.range_of(upper.versions, lower.versions, f"{at}: versions"),
             nullable_versions=self.range_of(
-                own.nullable_versions, old.nullable_versions, f"{at}: nullableVersions"
+                upper.nullable_versions, lower.nullable_versions, f"{at}: nullableVersions"
             ),
-            tag=old.tag if own.tag is None else own.tag,
+            tag=lower.tag if upper.tag is None else upper.tag,
             tagged_versions=self.range_of(
-                own.tagged_versions, old.tagged_versions, f"{at}: taggedVersions"
+                upper.tagged_versions, lower.tagged_versions, f"{at}: taggedVersions"
             ),
             struct=struct,
-            entity_type=own.entity_type or old.entity_type,
+            entity_type=upper.entity_type or lower.entity_type,
         )
 
 
@@ -148,25 +148,25 @@ def _in_both_orders(upper: Struct, lower: Struct) -> list[str]:
     return names
 
 
-def _check_alike(own: Field, old: Field, at: str) -> None:
-    if own.struct is not None and old.struct is not None:
-        is_alike = own.is_array == old.is_array
+def _check_alike(upper: Field, lower: Field, at: str) -> None:
+    if upper.struct is not None and lower.struct is not None:
+        is_alike = upper.is_array == lower.is_array
     else:
-        is_alike = own.type == old.type
+        is_alike = upper.type == lower.type
     if not is_alike:
-        raise Conflict(f"{at}: type {own.type} is not the built-in {old.type}")
-    if own.flexible_versions != old.flexible_versions:
+        raise Conflict(f"{at}: type {upper.type} is not the built-in {lower.type}")
+    if upper.flexible_versions != lower.flexible_versions:
         raise Conflict(f"{at}: flexibleVersions are not the built-in ones")
-    if own.tag != old.tag and None not in (own.tag, old.tag):
-        raise Conflict(f"{at}: tag {own.tag} is not the built-in {old.tag}")
+    if upper.tag != lower.tag and None not in (upper.tag, lower.tag):
+        raise Conflict(f"{at}: tag {upper.tag} is not the built-in {lower.tag}")
 
 
-def _closed(versions: set[int] | frozenset[int], what: str) -> VersionRange:
+def _closed(versions: set[int] | frozenset[int], label: str) -> VersionRange:
     if not versions:
         return NONE
     found = VersionRange(min(versions), max(versions))
     if len(versions) != found.highest - found.lowest + 1:
-        raise Conflict(f"{what}: with the built-in ones there is a gap in {found}")
+        raise Conflict(f"{label}: with the built-in ones there is a gap in {found}")
     return found
 
 

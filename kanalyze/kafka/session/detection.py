@@ -151,7 +151,7 @@ class UndecidedConnection:
         """Payload of both directions, each byte once, with the rest of the update."""
         left = 0
         for side in (0, 1):
-            for item in self._left(side):
+            for item in self._remaining_items(side):
                 if isinstance(item, Chunk):
                     left += sum(item.segments.length[item.first : item.last])
         return left + sum(side.buffer.payload_bytes for side in self.sides)
@@ -175,14 +175,14 @@ class UndecidedConnection:
 
     def rest(self, side: int) -> list[StreamItem]:
         """Return the buffered bytes of a direction, and the rest of the update."""
-        return [*self.sides[side].buffer.items(), *self._left(side)]
+        return [*self.sides[side].buffer.items(), *self._remaining_items(side)]
 
-    def _left(self, side: int) -> list[StreamItem]:
+    def _remaining_items(self, side: int) -> list[StreamItem]:
         index, first = self._next[side]
-        left = self._items[side][index:]
-        if left and first >= 0 and isinstance(left[0], Chunk):
-            left[0] = _from(left[0], first)
-        return left
+        remaining = self._items[side][index:]
+        if remaining and first >= 0 and isinstance(remaining[0], Chunk):
+            remaining[0] = _from(remaining[0], first)
+        return remaining
 
     def end_step(self) -> None:
         """Drop the update, whose buffers are used again."""

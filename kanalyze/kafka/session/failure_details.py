@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.codec.failures import found_failure
+from kanalyze.kafka.codec.failures import locate_failure
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
@@ -42,20 +42,20 @@ class FailureDetails:
         Positions count from the first byte of the size prefix, as those of ``decode``.
         """
         if frame.length > _REMEMBERED_BYTES or frame.missing_bytes:
-            return self._found(frame, at, plan, reason)
+            return self._explain(frame, at, plan, reason)
         # A client or a broker that writes a wrong message mostly writes it again and again.
         try:
             key = (plan, at, bytes(frame.read(at, frame.length - at)))
         except WireError:  # the header takes up the frame, or bytes were dropped
-            return self._found(frame, at, plan, reason)
+            return self._explain(frame, at, plan, reason)
         known = self._remembered.get(key)
         if known is None:
-            known = self._found(frame, at, plan, reason)
+            known = self._explain(frame, at, plan, reason)
             if len(self._remembered) < _MOST_REMEMBERED:
                 self._remembered[key] = known
         return known
 
-    def _found(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
+    def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         length = frame.length
         if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
             return reason
@@ -66,5 +66,5 @@ class FailureDetails:
         self._explained_bytes += length
         assert plan.definition is not None
         assert plan.version is not None
-        path, position, reason = found_failure(plan.definition, plan.version, data, at, reason)
+        path, position, reason = locate_failure(plan.definition, plan.version, data, at, reason)
         return f"{path}, byte {position}: {reason}" if path else f"byte {position}: {reason}"

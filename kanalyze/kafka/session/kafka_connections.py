@@ -244,11 +244,14 @@ class KafkaConnections:
             each.buffered_bytes = buffered
 
     def _add(
-        self, opened: OpenKafkaConnection, found: ConnectionEvents, events: SessionEvents
+        self,
+        opened: OpenKafkaConnection,
+        connection_events: ConnectionEvents,
+        events: SessionEvents,
     ) -> None:
         if self._count_requests:
-            opened.count(found.exchanges)
-        events.add(found)
+            opened.count(connection_events.exchanges)
+        events.add(connection_events)
 
     def _from_state(self, state: object, tcp: TcpConnection) -> OpenKafkaConnection:
         values = fields(state, "nsnSnnt")

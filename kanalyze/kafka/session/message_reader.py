@@ -421,7 +421,7 @@ def _acks(frame: Frame, at: int, version: int) -> int:
     if segments is not None:
         data, begin, limit = segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes
     else:
-        data, begin = frame.part(at), 0
+        data, begin = frame.contiguous(at), 0
         limit = len(data)
     end = _acks_at(data, begin, limit, version)
     if end + 2 > limit:

@@ -218,7 +218,7 @@ class RequestScanner:
     def _is_followed(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> bool:
         """Return true if an incomplete request is followed by one with the same client id.
 
-        Each is checked once, when its end has come; after that its response would be evidence.
+        Each is checked once, when its end has come; after that its response is evidence.
         """
         for begun in scan.begun.copy():
             end_offset, head = begun
@@ -235,7 +235,9 @@ class RequestScanner:
                 and self._locate.verdict(view) != "no"
             ):
                 return True
-            scan.wait_for(head, to_the_byte=True)
+            if end_offset <= buffer.end_offset:
+                # A request whose last byte never came was not answered.
+                scan.wait_for(head, to_the_byte=True)
         return False
 
     def _wait_if_cut(

@@ -32,12 +32,12 @@ class RawLogin:
     if it cannot be a request and comes when a token is due.
     """
 
-    __slots__ = ("_client_left", "_has_requests", "_mechanism", "_unreplied")
+    __slots__ = ("_has_requests", "_mechanism", "_remaining_client_tokens", "_unreplied")
 
     def __init__(self, mechanism: str | None) -> None:
         """Begin; ``mechanism`` is as in :func:`principal_of`."""
         self._mechanism = mechanism
-        self._client_left = _form_of(mechanism).most_tokens
+        self._remaining_client_tokens = _form_of(mechanism).most_tokens
         self._unreplied = 0
         """Tokens of the client without a token of the broker after them."""
         self._has_requests = False
@@ -45,25 +45,25 @@ class RawLogin:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self._mechanism, self._client_left, self._unreplied, self._has_requests
+        return self._mechanism, self._remaining_client_tokens, self._unreplied, self._has_requests
 
     @classmethod
     def from_state(cls, state: object) -> RawLogin:
         """Make one from a state; raises ValueError for any other value."""
-        mechanism, client_left, unreplied, has_requests = fields(state, "Snnb")
+        mechanism, remaining, unreplied, has_requests = fields(state, "Snnb")
         made = cls(mechanism)
-        made._client_left, made._unreplied = client_left, unreplied
+        made._remaining_client_tokens, made._unreplied = remaining, unreplied
         made._has_requests = has_requests
         return made
 
     @property
     def is_over(self) -> bool:
         """True if no token of either end is due any more."""
-        return not self._client_left and not self._unreplied
+        return not self._remaining_client_tokens and not self._unreplied
 
     def end(self) -> None:
         """Note that the client has begun to send requests."""
-        self._client_left = 0
+        self._remaining_client_tokens = 0
         self._has_requests = True
 
     def settle(self) -> None:
@@ -79,7 +79,7 @@ class RawLogin:
             may_be_request: it begins as a request does, though it could not be read as one.
             is_lossy: answers may have been lost.
         """
-        if not self._client_left:
+        if not self._remaining_client_tokens:
             return False
         form = _form_of(self._mechanism)
         if token is None:
@@ -90,7 +90,7 @@ class RawLogin:
             is_in_turn = is_lossy or not self._unreplied
             is_token = not form.is_known and not may_be_request and is_in_turn
         if is_token:
-            self._client_left -= 1
+            self._remaining_client_tokens -= 1
             self._unreplied += 1
         return is_token
 

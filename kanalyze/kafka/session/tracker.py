@@ -236,17 +236,17 @@ class ConnectionTracker:
         self,
         update: StreamUpdate,
         kafka: OpenKafkaConnection,
-        found: ConnectionEvents,
+        connection_events: ConnectionEvents,
         events: SessionEvents,
     ) -> None:
         """Add the events of a Kafka connection; close the connection if it ended."""
         if not update.closed:
-            events.add(found)
+            events.add(connection_events)
             self._kafka.account(kafka, events)
             return
         tcp, counts = update.connection, self.counts
-        found.extend(self._kafka.close(tcp.serial, kafka, update.closed_packet))
-        events.add(found)
+        connection_events.extend(self._kafka.close(tcp.serial, kafka, update.closed_packet))
+        events.add(connection_events)
         counts.decoded_bytes += kafka.connection.decoded_bytes
         counts.undecoded_bytes += kafka.connection.undecoded_bytes
         counts.skipped_bytes += kafka.connection.skipped_bytes + kafka.dropped_bytes

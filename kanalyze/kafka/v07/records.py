@@ -86,8 +86,8 @@ class _Budget07:
     """How many more bytes and messages may be decompressed, over all depths."""
 
     def __init__(self, limits: DecompressionLimits, packed_bytes: int) -> None:
-        self.left = limits.allowed(packed_bytes)
-        self.messages_left = limits.allowed_records(packed_bytes)
+        self.remaining_bytes = limits.allowed(packed_bytes)
+        self.remaining_messages = limits.allowed_records(packed_bytes)
 
     def opened(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
         """Return a decompressed payload, and why it is incomplete."""
@@ -95,8 +95,8 @@ class _Budget07:
             return b"", RecordProblem.UNKNOWN_CODEC
         from kanalyze.kafka.records.compression import decompress  # loaded at every start otherwise
 
-        found, problem = decompress(codec, payload, self.left)
-        self.left -= len(found)
+        found, problem = decompress(codec, payload, self.remaining_bytes)
+        self.remaining_bytes -= len(found)
         return found, problem
 
 
@@ -129,9 +129,9 @@ def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> 
     problems: list[RecordProblem] = []
     count = 0
     for message in _messages(found, problems):
-        if not budget.messages_left:
+        if not budget.remaining_messages:
             return None
-        budget.messages_left -= 1
+        budget.remaining_messages -= 1
         if not message.codec:
             count += 1
             continue
@@ -221,10 +221,10 @@ def _inside(
     found, problem = budget.opened(codec, payload)
     inner_problems: list[RecordProblem] = []
     for message in _messages(found, inner_problems):
-        if not budget.messages_left:
+        if not budget.remaining_messages:
             note(problems, RecordProblem.TOO_MANY_RECORDS)
             return
-        budget.messages_left -= 1
+        budget.remaining_messages -= 1
         inner = found[message.payload : message.end]
         if message.codec:
             yield from _inside(budget, message.codec, inner, offset, problems, depth + 1)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Self
 from kanalyze.capture.formats.pcapng_encoder import (
     LONGEST_OWN_BEGIN,
     PacketBlocks,
-    begins_as_own,
     decryption_secrets,
     interface_description,
+    is_written_by_kanalyze,
     numbered,
     section_header,
 )
@@ -231,4 +231,4 @@ def _is_own(file: FileIO) -> bool:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return False
     begin = file.read(LONGEST_OWN_BEGIN)
-    return not begin or begins_as_own(begin)
+    return not begin or is_written_by_kanalyze(begin)

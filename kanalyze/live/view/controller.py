@@ -65,7 +65,7 @@ class ViewController:
         self._drawn_ns: int | None = None
         self._drawn_size = (0, 0)
         self._filters = filters_text(filters or {})
-        self._asked: tuple[Any, ...] = ()
+        self._selection: tuple[Any, ...] = ()
         """What the snapshot is of: pattern, opened entry, order."""
         self._filtered: tuple[str, FilteredWindows] | None = None
         """The pattern, and the sums over what it matches."""
@@ -106,10 +106,10 @@ class ViewController:
         return self._drawn_ns is None or clock_ns - self._drawn_ns >= self._refresh_ns
 
     def _draw(self, now_ns: int, size: tuple[int, int]) -> None:
-        asked = (self._state.shown_pattern(), self._state.opened, self._state.latest)
+        selection = (self._state.shown_pattern(), self._state.opened, self._state.latest)
         # What is paused stays as it is until something else is asked for.
-        if self._snapshot is None or not self._state.paused or asked != self._asked:
-            self._snapshot, self._asked = self._taken(now_ns), asked
+        if self._snapshot is None or not self._state.paused or selection != self._selection:
+            self._snapshot, self._selection = self._taken(now_ns), selection
         lines, self._state = view_of(self._snapshot, self._state, *size)
         self._terminal.show(render(lines))
 

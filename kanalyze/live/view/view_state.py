@@ -44,7 +44,7 @@ class Order(NamedTuple):
 _FIRST_ORDERS = tuple(Order(table.sorted_by) for table in TABLES)
 
 
-class _Place(NamedTuple):
+class _ShownRows(NamedTuple):
     """What is selected, and what is shown around it; as in :class:`ViewState`."""
 
     at: int
@@ -80,7 +80,7 @@ class ViewState:
     """Its requests are sorted by time, the latest first; otherwise by latency."""
     request: Row | None = None
     """The request whose fields are shown."""
-    outer: tuple[_Place, ...] = ()
+    outer: tuple[_ShownRows, ...] = ()
     """What was selected where this was opened from, the tables first."""
 
     def key(self, key: str) -> tuple[ViewState, Effect]:
@@ -177,7 +177,7 @@ class ViewState:
 
     def _inside(self) -> ViewState:
         """Open the selected entry, or request; where nothing is selected or opens, do nothing."""
-        place = _Place(self.index, self.selected, self.first)
+        place = _ShownRows(self.index, self.selected, self.first)
         inside = replace(self._unselected(), outer=(*self.outer, place))
         if self.index == _NONE or self.selected is None or self.request is not None:
             return self

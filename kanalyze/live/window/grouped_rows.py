@@ -115,13 +115,13 @@ def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
     return numbers if valid is None else np.where(valid, numbers, 0)
 
 
-def value_at(column: IntArray | WordArray, place: int) -> str | int | None:
+def value_at(column: IntArray | WordArray, row: int) -> str | int | None:
     """Return the value at a place of a column."""
     if isinstance(column, WordArray):
-        code = column.codes[place]
+        code = column.codes[row]
         return None if code < 0 else column.words[code]
     values, valid = column
-    return None if valid is not None and not valid[place] else int(values[place])
+    return None if valid is not None and not valid[row] else int(values[row])
 
 
 def _combined(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

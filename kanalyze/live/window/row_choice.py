@@ -110,22 +110,22 @@ def _array(block: RowBlock, name: str) -> IntArray | WordArray:
     return ints_of(column) if isinstance(column, Ints) else words_of(column)
 
 
-def _equals(values: IntArray | WordArray, wanted: Any, *, null_is_0: bool = False) -> Mask:
+def _equals(values: IntArray | WordArray, expected: Any, *, null_is_0: bool = False) -> Mask:
     if isinstance(values, WordArray):
-        if wanted is None:
+        if expected is None:
             return np.asarray(values.codes < 0)
-        return _of_words(values, lambda text: bounded_text(text) == wanted)
+        return _of_words(values, lambda text: bounded_text(text) == expected)
     numbers, valid = values
     known = np.ones(len(numbers), dtype=np.bool_) if valid is None else valid
-    if wanted is None:
+    if expected is None:
         return ~known
-    return np.asarray((numbers == int(wanted)) & (known | (null_is_0 and wanted == 0)))
+    return np.asarray((numbers == int(expected)) & (known | (null_is_0 and expected == 0)))
 
 
-def _of_words(texts: WordArray, is_wanted: Callable[[str], bool]) -> Mask:
+def _of_words(texts: WordArray, selects: Callable[[str], bool]) -> Mask:
     # Code -1, null, finds the last one.
-    wanted = np.array([*map(is_wanted, texts.words), False], dtype=np.bool_)
-    return wanted[texts.codes]
+    is_selected = np.array([*map(selects, texts.words), False], dtype=np.bool_)
+    return is_selected[texts.codes]
 
 
 def _has_topic(block: RowBlock, name: str | None, topic_id: str | None) -> Mask:
@@ -133,14 +133,14 @@ def _has_topic(block: RowBlock, name: str | None, topic_id: str | None) -> Mask:
     if name is None:
         return _has_item(partitions, {"topic": None, "topic_id": topic_id}, len(block))
     errors = lists_of(block.columns["errors"])
-    wanted = {"topic": name}
-    return _has_item(partitions, wanted, len(block)) | _has_item(errors, wanted, len(block))
+    topic = {"topic": name}
+    return _has_item(partitions, topic, len(block)) | _has_item(errors, topic, len(block))
 
 
-def _has_item(lists: ListArray, wanted: Mapping[str, str | int | None], rows: int) -> Mask:
+def _has_item(lists: ListArray, values: Mapping[str, str | int | None], rows: int) -> Mask:
     """Return which rows have an item with these values."""
     items = np.ones(int(lists.offsets[-1]), dtype=np.bool_)
-    for name, value in wanted.items():
+    for name, value in values.items():
         items &= _equals(lists.fields[name], value)
     return _rows_with(lists, items, rows)
 
@@ -151,17 +151,17 @@ def _rows_with(lists: ListArray, items: Mask, rows: int) -> Mask:
     return found
 
 
-def _names(block: RowBlock, is_wanted: Callable[[str], bool]) -> Mask:
+def _names(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
     """Return which rows have a text that is wanted."""
     found = np.zeros(len(block), dtype=np.bool_)
     for name in _NAMES:
-        found |= _of_words(words_of(block.columns[name]), is_wanted)
-    found |= _of_words(_brokers(block), is_wanted)
+        found |= _of_words(words_of(block.columns[name]), selects)
+    found |= _of_words(_brokers(block), selects)
     for list_name, name in _NAMES_OF_ITEMS:
         lists = lists_of(block.columns[list_name])
         texts = lists.fields[name]
         assert isinstance(texts, WordArray)
-        found |= _rows_with(lists, _of_words(texts, is_wanted), len(block))
+        found |= _rows_with(lists, _of_words(texts, selects), len(block))
     return found
 
 

@@ -172,10 +172,10 @@ def _words_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> WordArra
     return _in_use(field.codes[items], field.words)
 
 
-def _is_one_of(texts: WordArray, wanted: frozenset[str] | set[str]) -> NDArray[np.bool_]:
+def _is_one_of(texts: WordArray, selected: frozenset[str] | set[str]) -> NDArray[np.bool_]:
     # Code -1, null, finds the last one.
-    is_wanted = np.array([*(word in wanted for word in texts.words), False], dtype=np.bool_)
-    return is_wanted[texts.codes]
+    is_selected = np.array([*(word in selected for word in texts.words), False], dtype=np.bool_)
+    return is_selected[texts.codes]
 
 
 def _in_use(codes: NDArray[np.int32], words: list[str]) -> WordArray:

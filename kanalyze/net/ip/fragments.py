@@ -121,10 +121,10 @@ class FragmentReassembler:
         batch, row, at = cursor.batch, cursor.row, cursor.at
         fragment = _Fragment(
             is_ipv6,
-            cursor.part_key,
-            cursor.part_protocol,
-            cursor.part_offset,
-            cursor.part_offset + cursor.ip_end - at,
+            cursor.datagram_key,
+            cursor.datagram_protocol,
+            cursor.fragment_offset,
+            cursor.fragment_offset + cursor.ip_end - at,
             cursor.has_more,
             int(batch.time_ns[row]),
             int(batch.number[row]),
@@ -156,23 +156,23 @@ class FragmentReassembler:
             self._give_up(key, "fragments are missing")
 
     def finish(self) -> list[IncompleteDatagram]:
-        """End the capture: give up all incomplete datagrams; return them as :meth:`given_up`."""
+        """End the capture: give up all incomplete datagrams, and :meth:`take_incomplete` them."""
         for key in list(self._open):
             self._give_up(key, "fragments are missing")
         self._done.clear()
-        return self.given_up()
+        return self.take_incomplete()
 
-    def given_up(self) -> list[IncompleteDatagram]:
+    def take_incomplete(self) -> list[IncompleteDatagram]:
         """Return the datagrams given up since the last call, if they are to be returned."""
         if not self._incomplete:
             return []
-        given_up, self._incomplete = self._incomplete, []
-        return given_up
+        taken, self._incomplete = self._incomplete, []
+        return taken
 
     def _take(self, fragment: _Fragment, header: bytes, data: bytes) -> Datagram | None:
         """Add a fragment to its datagram; return it if it is complete now."""
         self.expire(fragment.time_ns)
-        reason = _what_is_wrong(fragment)
+        reason = _flaw(fragment)
         if reason is not None:
             self._note(fragment, reason)
             return None
@@ -312,7 +312,7 @@ def _datagrams_from_state(state: object) -> OrderedDict[tuple[int, ...], Datagra
     return made
 
 
-def _what_is_wrong(fragment: _Fragment) -> str | None:
+def _flaw(fragment: _Fragment) -> str | None:
     length = fragment.stop - fragment.start
     if length <= 0:
         return "an empty fragment"

@@ -9,7 +9,7 @@ cdef enum:
     IPV6_BYTES = 40
     FRAGMENT_BITS = 16383
     MORE_FRAGMENTS = 8192
-    FRAGMENT_PLACE = 8191
+    FRAGMENT_OFFSET_MASK = 8191
     FRAGMENT_HEADER = 44
     FRAGMENT_HEADER_BYTES = 8
     AUTHENTICATION = 51
@@ -22,7 +22,7 @@ cdef enum:
     version=cython.longlong,
     header_bytes=cython.longlong,
     total_bytes=cython.longlong,
-    place=cython.longlong,
+    fragment_field=cython.longlong,
     protocol=cython.longlong,
 )
 cpdef long long read_ipv4(HeaderCursor cursor) except? -1
@@ -33,12 +33,12 @@ cpdef long long read_ipv6(HeaderCursor cursor) except? -1
     at=cython.longlong,
     following=cython.longlong,
     length=cython.longlong,
-    place=cython.longlong,
+    fragment_field=cython.longlong,
 )
 cdef long long without_extensions(HeaderCursor cursor, long long protocol) except? -1
 cdef bint is_option(long long protocol) noexcept
-@cython.locals(place=cython.longlong)
-cdef note_part(HeaderCursor cursor, long long at, long long protocol)
+@cython.locals(fragment_field=cython.longlong)
+cdef note_fragment(HeaderCursor cursor, long long at, long long protocol)
 @cython.locals(on_wire=cython.longlong)
 cdef long long unstated_bytes(HeaderCursor cursor) except? -1
 cdef long long drop_bad(HeaderCursor cursor) except? -2

@@ -30,7 +30,7 @@ if not cython.compiled:
     IPV6_BYTES = 40
     FRAGMENT_BITS = 0x3FFF  # more fragments, or not at offset 0
     MORE_FRAGMENTS = 0x2000
-    FRAGMENT_PLACE = 0x1FFF
+    FRAGMENT_OFFSET_MASK = 0x1FFF
     FRAGMENT_HEADER = 44
     FRAGMENT_HEADER_BYTES = 8
     AUTHENTICATION = 51
@@ -61,7 +61,7 @@ def read_ipv4(cursor: HeaderCursor) -> int:
         total_bytes = unstated_bytes(cursor)
     if version >> 4 != 4 or header_bytes < IPV4_BYTES or total_bytes < header_bytes:
         return drop_bad(cursor)
-    place = cursor.u16(at + 6)
+    fragment_field = cursor.u16(at + 6)
     protocol = cursor.u8(at + 9)
     cursor.ip_at = at
     cursor.ip_end = at + total_bytes
@@ -71,12 +71,12 @@ def read_ipv4(cursor: HeaderCursor) -> int:
     cursor.source_low = cursor.u32(at + 12)
     cursor.destination_low = cursor.u32(at + 16)
     cursor.identification = cursor.u16(at + 4)
-    if place & FRAGMENT_BITS and protocol in _JOINED:
+    if fragment_field & FRAGMENT_BITS and protocol in _JOINED:
         ends = cursor.source_low, cursor.destination_low
-        cursor.part_key = (*ends, cursor.identification, protocol)
-        cursor.part_protocol = protocol
-        cursor.part_offset = (place & FRAGMENT_PLACE) * 8
-        cursor.has_more = place & MORE_FRAGMENTS != 0
+        cursor.datagram_key = (*ends, cursor.identification, protocol)
+        cursor.datagram_protocol = protocol
+        cursor.fragment_offset = (fragment_field & FRAGMENT_OFFSET_MASK) * 8
+        cursor.has_more = fragment_field & MORE_FRAGMENTS != 0
         return FRAGMENT
     if protocol != TCP_PROTOCOL:
         cursor.shorten(cursor.ip_end)
@@ -124,11 +124,11 @@ def without_extensions(cursor: HeaderCursor, protocol: int) -> int:
         cursor.at += FRAGMENT_HEADER_BYTES
         protocol = following
         # Offset 0 and no more to come: a fragment that is the whole datagram (RFC 6946).
-        place = cursor.u16(at + 2)
-        if place & 0xFFF9 == 0:
+        fragment_field = cursor.u16(at + 2)
+        if fragment_field & 0xFFF9 == 0:
             continue
         if protocol in _JOINED or is_option(protocol):
-            note_part(cursor, at, protocol)
+            note_fragment(cursor, at, protocol)
             return FRAGMENT
         # Other fragments only get their kind.
         if protocol == FRAGMENT_HEADER:
@@ -147,17 +147,17 @@ def is_option(protocol: int) -> bool:
     return protocol in (0, 43, 60, 135, 139, 140, AUTHENTICATION)
 
 
-def note_part(cursor: HeaderCursor, at: int, protocol: int) -> None:
+def note_fragment(cursor: HeaderCursor, at: int, protocol: int) -> None:
     """Note what a fragment is of, by the header of IPv6 at a place that says it."""
-    place = cursor.u16(at + 2)
-    cursor.part_key = (
+    fragment_field = cursor.u16(at + 2)
+    cursor.datagram_key = (
         *(cursor.source_high, cursor.source_low),
         *(cursor.destination_high, cursor.destination_low),
         cursor.u32(at + 4),
     )
-    cursor.part_protocol = protocol
-    cursor.part_offset = place & 0xFFF8
-    cursor.has_more = place & 1 != 0
+    cursor.datagram_protocol = protocol
+    cursor.fragment_offset = fragment_field & 0xFFF8
+    cursor.has_more = fragment_field & 1 != 0
 
 
 def unstated_bytes(cursor: HeaderCursor) -> int:

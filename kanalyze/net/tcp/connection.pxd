@@ -26,7 +26,7 @@ cdef class OpenConnection:
     cdef public HalfStream lower
     cdef public HalfStream higher
     cdef public Meter meter
-    cdef public long long active_step
+    cdef public long long active_tick
     cdef public object update
     cdef public tuple _writers
     cdef public object _limits

@@ -63,7 +63,7 @@ class OpenConnection:
     """Both directions of a connection. Its first segment is not received when it is made."""
 
     __slots__ = (
-        *("_limits", "_stats", "_writers", "active_step", "higher", "lower", "meter", "pair"),
+        *("_limits", "_stats", "_writers", "active_tick", "higher", "lower", "meter", "pair"),
         *("tcp", "update"),
     )
     _LEFT_OUT = ("_limits", "_stats", "_writers", "update")
@@ -98,8 +98,8 @@ class OpenConnection:
             self.tcp.measures = TcpMeasures()
             indices = (int(from_higher), int(not from_higher))
             self.meter = Meter(self.tcp.measures, indices, all_timed)
-        self.active_step = 0
-        """The step of :class:`~kanalyze.net.tcp.idle_timer.IdleTimer` with its last segment."""
+        self.active_tick = 0
+        """The tick of :class:`~kanalyze.net.tcp.idle_timer.IdleTimer` with its last segment."""
         self.update: StreamUpdate | None = None
         """What the present batch has added so far."""
         self._writers: tuple[StreamWriter, StreamWriter] | None = None
@@ -110,7 +110,7 @@ class OpenConnection:
         """Return what :meth:`from_state` takes; the connection goes with it."""
         meter = None if self.meter is None else self.meter.state()
         states = self.tcp.state(), self.lower.state(), self.higher.state(), meter
-        return (*pair_state(self.pair), self.lower.index, self.active_step, *states)
+        return (*pair_state(self.pair), self.lower.index, self.active_tick, *states)
 
     @classmethod
     def from_state(
@@ -121,14 +121,14 @@ class OpenConnection:
         all_timed: TimedSegments | None = None,
     ) -> OpenConnection:
         """Make one from a state; raises ValueError for any other value."""
-        lower_end, higher_end, index, step, tcp, lower, higher, meter = fields(state, "**nntttT")
+        lower_end, higher_end, index, tick, tcp, lower, higher, meter = fields(state, "**nntttT")
         if index > 1 or (meter is None) != (all_timed is None):
             raise ValueError("no end of a connection, or measured by one run alone")
         pair = pair_from_state(lower_end, higher_end)
         first = Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, index)
         made = cls(pair, first, 0, limits, stats)
         made._replace_tcp(TcpConnection.from_state(tcp), index, all_timed)
-        made.active_step = step
+        made.active_tick = tick
         made.lower.load_state(lower)
         made.higher.load_state(higher)
         if made.meter is not None:
@@ -258,7 +258,7 @@ class OpenConnection:
                 if iterator.sequences[row] != mine.next_sequence or not mine.started:
                     break
                 writer = for_higher if from_higher else for_lower
-                writer.run(mine.stream_offset, iterator.rank, iterator.rank + 1)
+                writer.whole_segments(mine.stream_offset, iterator.rank, iterator.rank + 1)
                 if iterator.captured[row] < length:
                     mine.anomalies.snapped(
                         mine.stream_offset,

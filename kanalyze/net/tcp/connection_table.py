@@ -100,8 +100,8 @@ class ConnectionTable:
         """Begin a connection with its SYN, unless it is a late one of an earlier connection."""
         if self.is_late(pair, syn):
             return
-        step = 0 if self._idle_timer is None else self._idle_timer.step
-        begun = HalfOpenConnection(pair, self._time_wait.next_number(pair), syn, step)
+        tick = 0 if self._idle_timer is None else self._idle_timer.tick
+        begun = HalfOpenConnection(pair, self._time_wait.next_number(pair), syn, tick)
         self.half_open[pair] = begun
         self._opened.append((syn.packet, begun))
         self._stats.counters.connections += 1
@@ -113,7 +113,7 @@ class ConnectionTable:
             return None
         connection = self._new(pair, known.syn, known.number)
         connection.tcp.serial = known.serial
-        connection.active_step = known.active_step
+        connection.active_tick = known.active_tick
         connection.receive(known.syn, shared)
         return connection
 
@@ -199,12 +199,12 @@ class ConnectionTable:
         if timer is None:
             return []
         for connection in active:
-            connection.active_step = timer.step
+            connection.active_tick = timer.tick
         if not timer.advance_to(now_ns):
             return []
-        idle = [each for each in self.open.values() if timer.is_idle(each.active_step)]
+        idle = [each for each in self.open.values() if timer.is_idle(each.active_tick)]
         updates = [self.close(each, shared, "idle") for each in idle]
-        silent = [each for each in self.half_open.values() if timer.is_idle(each.active_step)]
+        silent = [each for each in self.half_open.values() if timer.is_idle(each.active_tick)]
         return updates + [self._close_half_open(each, "idle") for each in silent]
 
 

@@ -4,7 +4,7 @@ cimport cython
 from kanalyze.model.segments cimport Segments
 
 cdef enum:
-    LONG_RUN = 8
+    LONG_RANGE = 8
 
 
 cdef class Segment:
@@ -49,15 +49,15 @@ cdef class StreamWriter:
     cdef readonly list items
     cdef Segments _shared
     cdef long long _offset
-    cdef list _runs
+    cdef list _ranges
     cdef long long _first
     cdef long long _last
 
     cpdef whole(self, long long offset, long long rank)
-    cpdef run(self, long long offset, long long first, long long last)
-    cpdef part(self, long long offset, Segment segment, long long skip)
+    cpdef whole_segments(self, long long offset, long long first, long long last)
+    cpdef trimmed(self, long long offset, Segment segment, long long skip)
     cpdef buffered(self, list pieces)
     cpdef gap(self, long long offset, long long length, BufferedSegment after)
-    @cython.locals(runs=list)
+    @cython.locals(ranges=list)
     cpdef flush(self)
     cdef Segments _pick(self, list ranks)

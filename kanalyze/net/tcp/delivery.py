@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    LONG_RUN = 8  # where neighbours are fewer, copying their entries costs less than a chunk
+    LONG_RANGE = 8  # where neighbours are fewer, copying their entries costs less than a chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +160,7 @@ class StreamWriter:
     other one is a duplicate).
     """
 
-    __slots__ = ("_first", "_last", "_offset", "_runs", "_shared", "items")
+    __slots__ = ("_first", "_last", "_offset", "_ranges", "_shared", "items")
 
     def __init__(self, items: list[StreamItem], shared: Segments) -> None:
         self.items = items
@@ -168,7 +168,7 @@ class StreamWriter:
         # Whole segments that are not in the items yet, the first of them at the offset: ranges of
         # neighbours, the last range apart.
         self._offset = 0
-        self._runs: list[tuple[int, int]] = []
+        self._ranges: list[tuple[int, int]] = []
         self._first = self._last = -1
 
     @property
@@ -178,9 +178,9 @@ class StreamWriter:
 
     def whole(self, offset: int, rank: int) -> None:
         """Deliver a segment as it came."""
-        self.run(offset, rank, rank + 1)
+        self.whole_segments(offset, rank, rank + 1)
 
-    def run(self, offset: int, first: int, last: int) -> None:
+    def whole_segments(self, offset: int, first: int, last: int) -> None:
         """Deliver ``shared[first:last]``, at least one, as they came."""
         if first == self._last:
             self._last = last
@@ -188,11 +188,11 @@ class StreamWriter:
         if self._last < 0:
             self._offset = offset
         else:
-            self._runs.append((self._first, self._last))
+            self._ranges.append((self._first, self._last))
         self._first = first
         self._last = last
 
-    def part(self, offset: int, segment: Segment, skip: int) -> None:
+    def trimmed(self, offset: int, segment: Segment, skip: int) -> None:
         """Deliver a segment without its first ``skip`` bytes."""
         self.flush()
         segments = Segments(
@@ -232,18 +232,18 @@ class StreamWriter:
         """Put the whole segments into the items; called at the end."""
         if self._last < 0:
             return
-        runs = [*self._runs, (self._first, self._last)]
-        self._runs = []
+        ranges = [*self._ranges, (self._first, self._last)]
+        self._ranges = []
         self._first = self._last = -1
-        count = sum([last - first for first, last in runs])
-        if len(runs) > 1 and count < LONG_RUN * len(runs):
-            ranks = [rank for first, last in runs for rank in range(first, last)]
+        count = sum([last - first for first, last in ranges])
+        if len(ranges) > 1 and count < LONG_RANGE * len(ranges):
+            ranks = [rank for first, last in ranges for rank in range(first, last)]
             self.items.append(Chunk(self._offset, self._pick(ranks), 0, count))
             return
         offset = self._offset
-        for first, last in runs:
+        for first, last in ranges:
             self.items.append(Chunk(offset, self._shared, first, last))
-            if len(runs) > 1:
+            if len(ranges) > 1:
                 offset += sum(self._shared.length[first:last])
 
     def _pick(self, ranks: list[int]) -> Segments:

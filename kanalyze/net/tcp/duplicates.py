@@ -169,9 +169,9 @@ class SegmentIdentities:
         self.source_ports = source_ports
         self.destination_ports = destination_ports
 
-    def mark(self, found: bytearray) -> None:
+    def mark(self, marks: bytearray) -> None:
         """Write 1 for each segment that is a copy of the last one with its identity."""
-        copies = memoryview(found)
+        copies = memoryview(marks)
         rows = len(copies)
         size = LEAST_TABLE
         while size < 2 * rows:
@@ -229,10 +229,10 @@ class SegmentIdentities:
 
     def _hash(self, row: int) -> int:
         sequence = self.sequences[row]
-        sum_and_place = self.checksums[row] << 16 | (self.identifications[row] & 0xFFFF)
+        checksum_and_id = self.checksums[row] << 16 | (self.identifications[row] & 0xFFFF)
         ports = self.source_ports[row] << 16 | self.destination_ports[row]
         mixed = mix(SEED, sequence << 32 | self.acknowledgments[row])
-        mixed = mix(mixed, sum_and_place << 32 | ports)
+        mixed = mix(mixed, checksum_and_id << 32 | ports)
         mixed = mix(mixed, self.lengths[row] << 24 | self.windows[row] << 8 | self.flags[row])
         mixed = mix(mixed, self.source_lows[row])
         mixed = mix(mixed, self.destination_lows[row])

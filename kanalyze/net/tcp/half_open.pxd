@@ -7,7 +7,7 @@ from kanalyze.net.tcp.delivery cimport Segment
 cdef class HalfOpenConnection:
     cdef public tuple pair
     cdef public long long number
-    cdef public long long active_step
+    cdef public long long active_tick
     cdef public long long serial
     cdef public long long sequence
     cdef public long long acknowledgment

@@ -33,7 +33,7 @@ class HalfOpenConnection:
 
     __slots__ = (
         "acknowledgment",
-        "active_step",
+        "active_tick",
         "flags",
         "from_higher",
         "marks",
@@ -45,11 +45,11 @@ class HalfOpenConnection:
         "time_ns",
     )
 
-    def __init__(self, pair: Pair, number: int, syn: Segment, active_step: int) -> None:
-        """``number`` is the connection's; ``active_step`` as in an open connection."""
+    def __init__(self, pair: Pair, number: int, syn: Segment, active_tick: int) -> None:
+        """``number`` is the connection's; ``active_tick`` as in an open connection."""
         self.pair = pair
         self.number = number
-        self.active_step = active_step
+        self.active_tick = active_tick
         self.serial = 0
         self.sequence = syn.sequence
         self.acknowledgment = syn.acknowledgment
@@ -65,7 +65,7 @@ class HalfOpenConnection:
             *pair_state(self.pair),
             *(
                 self.number,
-                self.active_step,
+                self.active_tick,
                 self.serial,
                 self.sequence,
                 self.acknowledgment,
@@ -77,14 +77,14 @@ class HalfOpenConnection:
     @classmethod
     def from_state(cls, state: object) -> HalfOpenConnection:
         """Make one from a state; raises ValueError for any other value."""
-        lower, higher, number, active_step, serial, *syn = fields(state, "**nnnnnninnn")
+        lower, higher, number, active_tick, serial, *syn = fields(state, "**nnnnnninnn")
         sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
         if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:
             raise ValueError("no SYN")
         made_of = Segment(
             sequence, acknowledgment, flags, 0, 0, 0, time_ns, packet, 0, from_higher, marks
         )
-        made = cls(pair_from_state(lower, higher), number, made_of, active_step)
+        made = cls(pair_from_state(lower, higher), number, made_of, active_tick)
         made.serial = serial
         return made
 

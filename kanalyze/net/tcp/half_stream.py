@@ -180,7 +180,7 @@ class HalfStream(SequenceSpace):
                 return repeated
             if not self.buffer.segments:
                 skip = self.stream_offset - stream_offset
-                out.part(self.stream_offset, segment, skip)
+                out.trimmed(self.stream_offset, segment, skip)
                 left = segment.length - skip
                 captured = max(segment.captured - skip, 0)
                 self.anomalies.snapped(

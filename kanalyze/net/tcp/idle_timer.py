@@ -1,6 +1,6 @@
 """How long connections have been silent, by a clock that may jump.
 
-In: the times of packets. Out: a step number that rises with time. Must not know: connections.
+In: the times of packets. Out: a number of ticks that rises with time. Must not know: connections.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
 
 __all__ = ["IdleTimer"]
 
-_STEPS: Final = 4
-"""An idle connection was silent for more steps than these; the first and last are not whole."""
+_TICKS: Final = 4
+"""An idle connection was silent for more ticks than these; the first and last are not whole."""
 
 
 class IdleTimer:
-    """Counts time in steps, a few to the idle time.
+    """Counts time in ticks, a few to the idle time.
 
-    A clock that jumps, ahead or back, makes one step: a jump closes no connection.
+    A clock that jumps, ahead or back, makes one tick: a jump closes no connection.
     """
 
-    _LEFT_OUT = ("_step_ns",)
+    _LEFT_OUT = ("_tick_ns",)
 
     def __init__(self, idle_ns: int) -> None:
         """``idle_ns`` is the least silence that counts as idle: more than 0."""
-        self._step_ns = -(-idle_ns // _STEPS)
+        self._tick_ns = -(-idle_ns // _TICKS)
         self._began_ns: int | None = None
-        self.step = 0
-        """The present step."""
+        self.tick = 0
+        """The present tick."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return self._began_ns, self.step
+        return self._began_ns, self.tick
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self._began_ns, self.step = fields(state, "In")
+        self._began_ns, self.tick = fields(state, "In")
 
     def advance_to(self, now_ns: int) -> bool:
-        """Let time pass; tell whether a step was made."""
+        """Let time pass; tell whether there was a tick."""
         if self._began_ns is None:
             self._began_ns = now_ns
-        if abs(now_ns - self._began_ns) < self._step_ns:
+        if abs(now_ns - self._began_ns) < self._tick_ns:
             return False
         self._began_ns = now_ns
-        self.step += 1
+        self.tick += 1
         return True
 
-    def is_idle(self, active_step: int) -> bool:
-        """Tell whether a connection whose last segment came in a step is idle now."""
-        return self.step - active_step > _STEPS
+    def is_idle(self, active_tick: int) -> bool:
+        """Tell whether a connection whose last segment came in a tick is idle now."""
+        return self.tick - active_tick > _TICKS

@@ -122,9 +122,12 @@ def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0)
         np.maximum(largest, dealt.max(axis=1), out=largest)
         alone += _beyond(dealt, found)
         statistics += found.tolist()
-    held = np.sort(largest)
+    ordered = np.sort(largest)
     return [
-        Chance(each, (1 + len(held) - int(np.searchsorted(held, statistic - _EQUAL))) / (DEALS + 1))
+        Chance(
+            each,
+            (1 + len(ordered) - int(np.searchsorted(ordered, statistic - _EQUAL))) / (DEALS + 1),
+        )
         for each, statistic in zip(alone, statistics, strict=True)
     ]
 

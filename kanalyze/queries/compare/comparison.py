@@ -115,7 +115,7 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
     """Return the comparison of two sides."""
     measures, too_few = _measures(a, b)
     tested = a.slices is not None and b.slices is not None
-    found = _Found(a, b, measures, thresholds)
+    found = _Differences(a, b, measures, thresholds)
     sections = {
         name: found.changes(kind, is_worse=is_worse) for (kind, is_worse), name in _SECTIONS.items()
     }
@@ -279,7 +279,7 @@ def _failed(one: SideLine, other: SideLine, name: str) -> tuple[Counts, Counts]:
 # -- what differs ---------------------------------------------------------------------------------
 
 
-class _Found:
+class _Differences:
     """The figures of two sides, each with its chance and its interval."""
 
     def __init__(self, a: Side, b: Side, measures: list[_Measure], thresholds: Thresholds) -> None:
@@ -324,17 +324,17 @@ class _Found:
         lines = {measure.key for measure in self._measures}
         return len(lines - {m.key for m in self._measures if m.matters(self._thresholds)})
 
-    def _is_sure(self, place: int) -> bool:
-        return self._chances is None or self._chances[place].among_all <= FALSE_ALARMS
+    def _is_sure(self, index: int) -> bool:
+        return self._chances is None or self._chances[index].among_all <= FALSE_ALARMS
 
     def _pair_of(self, measure: _Measure) -> Callable[[], tuple[Counts, Counts]]:
         assert measure.counts is not None
         return partial(_turned, measure.counts) if self._turned else measure.counts
 
-    def _difference(self, place: int, *, sure: bool = True) -> dict[str, Any]:
+    def _difference(self, index: int, *, sure: bool = True) -> dict[str, Any]:
         """Return a figure of both sides, its chance and, if ``sure``, its interval."""
-        measure = self._measures[place]
-        chance = self._chances[place] if self._chances else None
+        measure = self._measures[index]
+        chance = self._chances[index] if self._chances else None
         interval = self._interval(measure) if sure else None
         found: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:

@@ -48,16 +48,16 @@ def parse_report(name: str, text: bytes) -> dict[str, Any]:
     return checked_report(name, found)
 
 
-def checked_report(name: str, found: object) -> dict[str, Any]:
+def checked_report(name: str, report: object) -> dict[str, Any]:
     """Return a value if it is a report; raises UsageError, whose text begins with ``name``."""
     if (
-        not isinstance(found, dict)
-        or found.get("schema") != 1
-        or not isinstance(found.get("capture"), dict)
-        or not isinstance(found.get("apis"), list)
+        not isinstance(report, dict)
+        or report.get("schema") != 1
+        or not isinstance(report.get("capture"), dict)
+        or not isinstance(report.get("apis"), list)
     ):
         raise UsageError(f"{name}: not a report of kanalyze report --json")
-    return found
+    return report
 
 
 def side_of_report(name: str, report: dict[str, Any]) -> Side:
@@ -84,7 +84,7 @@ def side_of_report(name: str, report: dict[str, Any]) -> Side:
     for item in read.lines(report, "topic_latency"):
         topic = _topic(read, item)
         lines["topic", read.text(item, "api_name") or "", topic] = _latency_line(read, item)
-    extent = {key: read.kept(capture, key, kind) for key, kind in _EXTENT.items()}
+    extent = {key: read.typed_value(capture, key, kind) for key, kind in _EXTENT.items()}
     return Side(
         {
             "made_of": "report",
@@ -107,7 +107,7 @@ class _ReportReader:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def kept(self, item: Mapping[str, Any], key: str, kind: type) -> Any:
+    def typed_value(self, item: Mapping[str, Any], key: str, kind: type) -> Any:
         """Return a value of a type, or None; a bool does not count as an int."""
         value = item.get(key)
         if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
@@ -116,27 +116,27 @@ class _ReportReader:
 
     def number(self, item: Mapping[str, Any], key: str) -> int | None:
         """Return a count or a time, which must not be negative."""
-        value: int | None = self.kept(item, key, int)
+        value: int | None = self.typed_value(item, key, int)
         return None if value is None else max(value, 0)
 
     def text(self, item: Mapping[str, Any], key: str) -> str | None:
-        value: str | None = self.kept(item, key, str)
+        value: str | None = self.typed_value(item, key, str)
         return value
 
     def dict_of(self, item: Mapping[str, Any], key: str) -> dict[str, Any]:
-        value: dict[str, Any] | None = self.kept(item, key, dict)
+        value: dict[str, Any] | None = self.typed_value(item, key, dict)
         return value or {}
 
     def lines(self, report: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
         """Yield the lines of a table except the line of others; nothing if there is no table."""
-        for line in (self.kept(report, key, list) or [])[:_MOST_LINES]:
+        for line in (self.typed_value(report, key, list) or [])[:_MOST_LINES]:
             if not isinstance(line, dict):
                 raise UsageError(f"{self._name}: not a kanalyze report: {key} is not a table")
             if not line.get("other"):
                 yield line
 
     def texts(self, item: Mapping[str, Any], key: str) -> Iterator[str]:
-        for value in self.kept(item, key, list) or []:
+        for value in self.typed_value(item, key, list) or []:
             if isinstance(value, str):
                 yield value
 
@@ -200,7 +200,7 @@ def _span_ns(
 ) -> int | None:
     """Return the time from the first to the last request in ns, as exactly as known."""
     series = read.dict_of(report, "throughput")
-    many = len(read.kept(series, "requests", list) or [])
+    many = len(read.typed_value(series, "requests", list) or [])
     width_ns = read.number(series, "bucket_ns")
     return many * width_ns if many and width_ns else read.number(capture, "duration_ns")
 

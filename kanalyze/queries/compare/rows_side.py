@@ -39,9 +39,9 @@ MOST_CELLS = 8_000_000
 """Maximum number of bins of all lines together; each takes 16 bytes."""
 
 
-def bin_ns(place: float) -> int:
+def bin_ns(bin_number: float) -> int:
     """Return the latency in the middle of a bin, in ns."""
-    return round(float(BIN_BASE ** (place + 0.5)))
+    return round(float(BIN_BASE ** (bin_number + 0.5)))
 
 
 def active_seconds(database: Database) -> int:

@@ -195,14 +195,14 @@ def _heads_html(report: Mapping[str, Any]) -> str:
     )
 
 
-_TOLD_APART = {"client": "clients", "topic": "topics", "broker": "brokers", "group": "groups"}
+_DISTINCT = {"client": "clients", "topic": "topics", "broker": "brokers", "group": "groups"}
 
 
 def _limits_text(model: Mapping[str, Any]) -> str:
     """Return a note on names that are summed up; empty if the page lists each name."""
     parts = [
         f"{count_text(len(model['names'][name]))} {word}"
-        for name, word in _TOLD_APART.items()
+        for name, word in _DISTINCT.items()
         if _OTHERS in model["cells"].get(name, ())
     ]
     if not parts:
@@ -269,8 +269,8 @@ def _times_html(model: Mapping[str, Any], times: list[Mapping[str, Any]]) -> str
     )
 
 
-def _time_text(model: Mapping[str, Any], place: int) -> str:
-    time_us = model["start_us"] + place * model["bucket_us"]
+def _time_text(model: Mapping[str, Any], bucket: int) -> str:
+    time_us = model["start_us"] + bucket * model["bucket_us"]
     return escape(clock_text(time_us * 1000, dated=model["dated"]))
 
 
@@ -282,13 +282,13 @@ def _time_cell(name: str, line: Mapping[str, Any], model: Mapping[str, Any]) -> 
     return rate_text(value, model["bucket_us"] * 1000, unit)
 
 
-def _held_text(model: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
+def _coverage_text(model: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
     """Return a note on the requests that the page does not list; empty if it lists all."""
-    held, answered = len(model["slowest"]), sums["bins"].total()
-    if held >= answered:
+    listed, requests = len(model["slowest"]), sums["bins"].total()
+    if listed >= requests:
         return ""
     return (
-        f"The page lists {count_text(held)} of {count_text(answered)} requests: the slowest of "
+        f"The page lists {count_text(listed)} of {count_text(requests)} requests: the slowest of "
         "all, and of each client with each API. A selection may have others as slow."
     )
 
@@ -304,7 +304,7 @@ def _table_html(
     sums: Mapping[str, Any],
     most: int,
 ) -> str:
-    text = f"{table.note} {_held_text(model, sums)}" if table.name == "slowest" else table.note
+    text = f"{table.note} {_coverage_text(model, sums)}" if table.name == "slowest" else table.note
     note = f'<p class="note">{escape(text.strip())}</p>' if text else ""
     find = '<span class="find"></span>' if len(lines) > _LINES["first_lines"] else ""
     more = len(lines) - most

@@ -60,18 +60,18 @@ class Options(NamedTuple):
     """Limit for one batch of records; None for as many as its bytes may contain."""
 
 
-def parse_options(given: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:
+def parse_options(raw_options: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:
     """Parse options.
 
     Args:
-        given: texts by name.
+        raw_options: texts by name.
         tables: the tables that there are, and which options each has besides those of all.
 
     Raises:
         UsageError: an option is not known, is none of the table's, or makes no sense; the text
             names it.
     """
-    texts = {name.lower(): text for name, text in given.items()}
+    texts = {name.lower(): text for name, text in raw_options.items()}
     for name in texts:
         if name not in _PARSERS:
             known = ", ".join(sorted(_NAMES.values()))

@@ -73,8 +73,8 @@ __all__ = [
     "read_partition",
 ]
 
-_BYTES_A_PART: Final = 256 << 20
-_MOST_PARTS: Final = 4
+_BYTES_A_TASK: Final = 256 << 20
+_MOST_TASKS: Final = 4
 """Default limit of partitions: each of them reads all packets."""
 
 
@@ -123,7 +123,7 @@ class ReadPlan:
         """The table of the options."""
         return TABLES[self.options.table]
 
-    def analysis(self, part: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
+    def analysis(self, partition: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
         """Return the analysis of a partition; ``keep`` as there.
 
         Secrets are read here: for a part of no capture there are none. Raises KanalyzeError.
@@ -131,11 +131,11 @@ class ReadPlan:
         options = self.options
         most = options.max_memory_bytes
         keylog = None
-        if self.keys is not None and not part.is_empty:
+        if self.keys is not None and not partition.is_empty:
             # Captures add the secrets that they have inside to those of their own reading.
-            keylog = (read_keys if part.segments is None else shared_keys)(self.keys)
+            keylog = (read_keys if partition.segments is None else shared_keys)(self.keys)
         return Analysis(
-            part.captures,
+            partition.captures,
             row_filter=self.row_filter,
             ports=options.ports,
             brokers=options.filters.get("brokers", ()),
@@ -143,8 +143,8 @@ class ReadPlan:
             topic_ids=self.topic_ids,
             catalog=self.catalog,
             max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
-            shard=part.shard,
-            source=part.segments,
+            shard=partition.shard,
+            source=partition.segments,
             keylog=keylog,
         )
 
@@ -153,7 +153,7 @@ _Choose: TypeAlias = "Callable[[RowBlock], RowBlock]"
 """Returns the selected rows of a block."""
 _Blocks: TypeAlias = "Callable[[ReadPlan, TablePartition], Iterator[RowBlock]]"
 _Batches: TypeAlias = "Callable[[ReadPlan, TablePartition, _Choose], Iterator[pa.RecordBatch]]"
-_Parts: TypeAlias = "Callable[[Options, Sequence[FoundCapture]], list[TablePartition]]"
+_Divide: TypeAlias = "Callable[[Options, Sequence[FoundCapture]], list[TablePartition]]"
 
 
 class SourceTable(NamedTuple):
@@ -162,7 +162,7 @@ class SourceTable(NamedTuple):
     columns: tuple[Column, ...]
     options: tuple[str, ...]
     """Besides those that every table has."""
-    parts: _Parts
+    divide: _Divide
     batches: _Batches
     on_request: frozenset[str] = frozenset()
     """Columns that need ``values=true``: they hold what users wrote."""
@@ -170,18 +170,18 @@ class SourceTable(NamedTuple):
     """True if a capture's rows do not depend on other captures."""
 
 
-def make_plan(given: Mapping[str, str], names: Sequence[str] | None = None) -> ReadPlan:
+def make_plan(raw_options: Mapping[str, str], names: Sequence[str] | None = None) -> ReadPlan:
     """Return what options ask for. Files with names of topics and definitions are read now.
 
     Args:
-        given: as Spark has them.
+        raw_options: as Spark has them.
         names: columns, in this order; None for those of the option, or all.
 
     Raises:
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
         UsageError: an option makes no sense.
     """
-    options = parse_options(given, {name: table.options for name, table in TABLES.items()})
+    options = parse_options(raw_options, {name: table.options for name, table in TABLES.items()})
     table = TABLES[options.table]
     requested = options.columns if names is None else names
     catalog = Catalog(options.definitions)
@@ -227,45 +227,45 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
 
 
 def partitions_of(
-    plan: ReadPlan, found: Sequence[FoundCapture], unreadable: Sequence[Anomaly]
+    plan: ReadPlan, captures: Sequence[FoundCapture], unreadable: Sequence[Anomaly]
 ) -> list[TablePartition]:
     """Divide captures among tasks; if there are none, there is one empty partition."""
-    first, *others = plan.table.parts(plan.options, found) or [TablePartition(())]
+    first, *others = plan.table.divide(plan.options, captures) or [TablePartition(())]
     return [first._replace(unreadable=tuple(unreadable)), *others]
 
 
 def read_partition(
-    plan: ReadPlan, part: TablePartition, choose: _Choose
+    plan: ReadPlan, partition: TablePartition, choose: _Choose
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of a part that ``choose`` lets pass, with the columns of the plan.
 
     Raises:
         CaptureError: a capture cannot be opened or read on.
     """
-    yield from plan.table.batches(plan, part, choose)
+    yield from plan.table.batches(plan, partition, choose)
 
 
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _shards(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
+def _shards(options: Options, captures: Sequence[FoundCapture]) -> list[TablePartition]:
     """Give each task a shard of the connections in all captures."""
-    count = options.partitions or _worthwhile_parts(found)
-    return [TablePartition(tuple(found), Shard(index, count)) for index in range(count)]
+    count = options.partitions or _worthwhile_tasks(captures)
+    return [TablePartition(tuple(captures), Shard(index, count)) for index in range(count)]
 
 
-def _worthwhile_parts(found: Sequence[FoundCapture]) -> int:
-    sizes = [each.total_bytes for each in found]
+def _worthwhile_tasks(captures: Sequence[FoundCapture]) -> int:
+    sizes = [each.total_bytes for each in captures]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return 1
-    return max(1, min(_MOST_PARTS, -(-sum(known) // _BYTES_A_PART)))
+    return max(1, min(_MOST_TASKS, -(-sum(known) // _BYTES_A_TASK)))
 
 
-def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[TablePartition]:
+def _whole_captures(options: Options, captures: Sequence[FoundCapture]) -> list[TablePartition]:
     """Give each task whole captures: a packet's number is known to who reads from the beginning."""
-    count = min(options.partitions or len(found), len(found))
-    return [TablePartition(tuple(found[first::count])) for first in range(count)]
+    count = min(options.partitions or len(captures), len(captures))
+    return [TablePartition(tuple(captures[first::count])) for first in range(count)]
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -274,9 +274,11 @@ def _whole_captures(options: Options, found: Sequence[FoundCapture]) -> list[Tab
 def _of_blocks(blocks: _Blocks) -> _Batches:
     """Make batches from blocks of rows."""
 
-    def batches(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
+    def batches(
+        plan: ReadPlan, partition: TablePartition, choose: _Choose
+    ) -> Iterator[pa.RecordBatch]:
         maker = BatchMaker(plan.columns)
-        for block in blocks(plan, part):
+        for block in blocks(plan, partition):
             chosen = choose(block)
             if len(chosen):
                 yield maker.of_block(chosen)
@@ -288,13 +290,13 @@ def _block(rows: Sequence[AnyRow], plan: ReadPlan) -> RowBlock:
     return RowBlock(len(rows), columns_of_rows(rows, plan.columns))
 
 
-def _requests(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
-    if not part.is_empty:
-        yield from plan.analysis(part).batches()
+def _requests(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
+    if not partition.is_empty:
+        yield from plan.analysis(partition).batches()
 
 
-def _records(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
-    if part.is_empty:
+def _records(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
+    if partition.is_empty:
         return
     reader = RecordReader(
         plan.catalog,
@@ -303,53 +305,55 @@ def _records(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
         values_as="base64" if plan.options.values else None,
         limits=DecompressionLimits(most_records=plan.options.max_records),
     )
-    for exchanges, rows in plan.analysis(part, keep=has_records).exchange_blocks():
+    for exchanges, rows in plan.analysis(partition, keep=has_records).exchange_blocks():
         yield from reader.blocks(exchanges, rows)
 
 
-def _connections(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
-    if not part.is_empty:
-        for rows in plan.analysis(part).connection_batches():
+def _connections(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
+    if not partition.is_empty:
+        for rows in plan.analysis(partition).connection_batches():
             yield _block(rows, plan)
 
 
-def _anomalies(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
-    left_out = [anomaly_row(anomaly) for anomaly in part.unreadable]
+def _anomalies(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
+    left_out = [anomaly_row(anomaly) for anomaly in partition.unreadable]
     yield _block([row for row in left_out if plan.row_filter.matches_anomaly(row)], plan)
-    if not part.is_empty:
-        for rows in plan.analysis(part).anomaly_batches():
+    if not partition.is_empty:
+        for rows in plan.analysis(partition).anomaly_batches():
             yield _block(rows, plan)
 
 
 def _lines_of(table: str) -> _Blocks:
     """Return a function that yields the lines of a table that belong to requests."""
 
-    def blocks(plan: ReadPlan, part: TablePartition) -> Iterator[RowBlock]:
-        if not part.is_empty:
-            yield from plan.analysis(part).line_blocks(table)
+    def blocks(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
+        if not partition.is_empty:
+            yield from plan.analysis(partition).line_blocks(table)
 
     return blocks
 
 
-def _packets(plan: ReadPlan, part: TablePartition, choose: _Choose) -> Iterator[pa.RecordBatch]:
+def _packets(
+    plan: ReadPlan, partition: TablePartition, choose: _Choose
+) -> Iterator[pa.RecordBatch]:
     stores = Stores()
     since_ns, until_ns = plan.row_filter.since_ns, plan.row_filter.until_ns
 
     def selected(block: RowBlock) -> RowBlock:
         return choose(_between(block, since_ns, until_ns))
 
-    for found in part.captures:
+    for found in partition.captures:
         yield from packet_batches(found.path, columns=plan.columns, choose=selected, stores=stores)
 
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:
     times = ints_of(block.columns["time_ns"])
-    is_wanted = np.ones(len(block), np.bool_)
+    is_selected = np.ones(len(block), np.bool_)
     if since_ns is not None:
-        is_wanted &= times.values >= since_ns
+        is_selected &= times.values >= since_ns
     if until_ns is not None:
-        is_wanted &= times.values < until_ns
-    return block if is_wanted.all() else block.take(np.flatnonzero(is_wanted).tolist())
+        is_selected &= times.values < until_ns
+    return block if is_selected.all() else block.take(np.flatnonzero(is_selected).tolist())
 
 
 TABLES: Final[dict[str, SourceTable]] = {

@@ -235,12 +235,12 @@ def _fetch_offsets(request: _Values, response: _Values | None) -> Iterator[Group
     """Yield the stored offsets; from version 8 on of several groups."""
     if response is None:
         return
-    asked = {each["GroupId"]: each for each in request.get("Groups") or ()}
+    requested = {each["GroupId"]: each for each in request.get("Groups") or ()}
     groups = response.get("Groups") or ()
-    if not groups and not asked:
+    if not groups and not requested:
         groups = [{**response, "GroupId": request.get("GroupId")}]
     for group in groups:
-        member = asked.get(group["GroupId"], {})
+        member = requested.get(group["GroupId"], {})
         event = GroupEvent(
             event="fetch_offsets",
             group_id=group["GroupId"] or None,

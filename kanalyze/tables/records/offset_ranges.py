@@ -109,16 +109,16 @@ class ProducedOffsets:
         lists = block.columns["partitions"]
         assert isinstance(lists, Lists)
         rows = {c.name: v for c, v in zip(_OF_ROWS, block.values(_OF_ROWS), strict=True)}
-        wanted = [
+        produce_rows = [
             at
             for at, name in enumerate(rows["api_name"])
             if name == "Produce" and rows["wire"][at] == "kafka"
         ]
-        if not wanted:
+        if not produce_rows:
             return
         items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_OF_ITEMS)
         columns = {c.name: v for c, v in zip(_OF_ITEMS, items, strict=True)}
-        for at in wanted:
+        for at in produce_rows:
             sent_ns = rows["request_start_ns"][at]
             if sent_ns is None:
                 continue
@@ -126,8 +126,8 @@ class ProducedOffsets:
                 first, count = columns["base_offset"][n], columns["record_count"][n]
                 if first is None or count is None or columns["error_code"][n]:
                     continue
-                place = (columns["topic_id"][n], columns["topic"][n], columns["partition"][n])
-                for key in _keys_to_write(rows["broker_ip"][at], *place):
+                partition = (columns["topic_id"][n], columns["topic"][n], columns["partition"][n])
+                for key in _keys_to_write(rows["broker_ip"][at], *partition):
                     self._add(key, first, first + count, sent_ns)
 
     def find(

@@ -483,8 +483,10 @@ class RecordReader:
         return self._topic_ids[topic_id]
 
     def _is_selected(self, part: _PartitionRecords) -> bool:
-        wanted = self._filter
-        return wanted is None or wanted.has_item(part.topic or part.topic_id, part.partition)
+        row_filter = self._filter
+        return row_filter is None or row_filter.has_item(
+            part.topic or part.topic_id, part.partition
+        )
 
     # -- rows -------------------------------------------------------------------------------------
 

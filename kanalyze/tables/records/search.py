@@ -23,9 +23,9 @@ _MOST_PLACES = 20
 class RecordSearch:
     """Finds bytes in keys, values and headers' values."""
 
-    def __init__(self, wanted: bytes) -> None:
-        """Search ``wanted``, which is not empty."""
-        self._wanted = wanted
+    def __init__(self, pattern: bytes) -> None:
+        """Search ``pattern``, which is not empty."""
+        self._pattern = pattern
 
     def places(self, record: Record, *, with_value: bool = True) -> str | None:
         """Return where the bytes first occur in each part; None if they do not occur.
@@ -43,29 +43,29 @@ class RecordSearch:
         return ", ".join(places) or None
 
     def _add(self, places: list[str], part: str, data: bytes) -> None:
-        at = data.find(self._wanted)
+        at = data.find(self._pattern)
         if at >= 0:
             places.append(f"{part}@{at}")
 
 
-def parse_search(given: str | bytes) -> RecordSearch:
+def parse_search(text: str | bytes) -> RecordSearch:
     """Return the search for bytes, a text, or ``hex:`` with hexadecimal digits.
 
     Raises UsageError if it is empty or the digits are invalid.
     """
-    wanted = given if isinstance(given, bytes) else _bytes_of(given)
-    if not wanted:
+    pattern = text if isinstance(text, bytes) else _bytes_of(text)
+    if not pattern:
         raise UsageError("nothing to search: give a text, or hex: and hexadecimal digits")
-    return RecordSearch(wanted)
+    return RecordSearch(pattern)
 
 
-def search_of(name: str, given: object) -> RecordSearch | None:
+def search_of(name: str, option: object) -> RecordSearch | None:
     """Return the search that the argument ``name`` asks for; None for None. Raises UsageError."""
-    if given is None:
+    if option is None:
         return None
-    if not isinstance(given, str | bytes):
-        raise UsageError(f"{name}: not a text or bytes: {shown(given)}")
-    return parsed(name, parse_search, given)
+    if not isinstance(option, str | bytes):
+        raise UsageError(f"{name}: not a text or bytes: {shown(option)}")
+    return parsed(name, parse_search, option)
 
 
 def _bytes_of(text: str) -> bytes:

@@ -84,7 +84,7 @@ cdef class BodyWalk:
     cdef long long[::1] _marks
     cdef Py_ssize_t _used
     cdef ExchangeSummary _summary
-    cdef PartitionColumns _parts
+    cdef PartitionColumns _partitions
     cdef PartitionColumns _forgotten
     cdef object _topic
     cdef object _topic_id
@@ -95,7 +95,7 @@ cdef class BodyWalk:
     cdef long long _code
 
     @cython.locals(plan=_StructPlan, code=cython.longlong)
-    cpdef read(self, Taped taped, ExchangeSummary summary, PartitionColumns parts, PartitionColumns forgotten)
+    cpdef read(self, Taped taped, ExchangeSummary summary, PartitionColumns partitions, PartitionColumns forgotten)
     @cython.locals(plan=_StructPlan)
     cdef _StructPlan _plan_of(self, Shape shape)
     @cython.locals(
@@ -119,12 +119,12 @@ cdef class BodyWalk:
     @cython.locals(cursor=TapeCursor, role=cython.int, code=cython.longlong)
     cdef _read_value(self, _ValueStep step)
     cdef _add_topic(self, _StructPlan plan, Py_ssize_t before, topic, topic_id, long long code)
-    @cython.locals(parts=PartitionColumns, at=cython.Py_ssize_t)
+    @cython.locals(partitions=PartitionColumns, at=cython.Py_ssize_t)
     cdef _add_partition(self, _StructPlan plan, topic, topic_id)
     @cython.locals(
         cursor=TapeCursor,
         step=_ValueStep,
-        parts=PartitionColumns,
+        partitions=PartitionColumns,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         value=cython.longlong,
@@ -143,7 +143,7 @@ cdef class BodyWalk:
     @cython.locals(
         cursor=TapeCursor,
         step=_ValueStep,
-        parts=PartitionColumns,
+        partitions=PartitionColumns,
         index=cython.Py_ssize_t,
         at=cython.longlong,
         count=cython.longlong,
@@ -153,13 +153,13 @@ cdef class BodyWalk:
     cdef _lists(self, _StructPlan plan, Py_ssize_t first, int role, topic, topic_id)
     @cython.locals(
         cursor=TapeCursor,
-        parts=PartitionColumns,
+        partitions=PartitionColumns,
         size=cython.longlong,
         flags=cython.longlong,
         seen=cython.longlong,
         column=cython.int,
     )
-    cdef _add_records(self, Py_ssize_t part, long long at, long long offset)
+    cdef _add_records(self, Py_ssize_t index, long long at, long long offset)
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)
     @cython.locals(cursor=TapeCursor, summary=ExchangeSummary)

@@ -188,7 +188,7 @@ class BodyWalk:
     __slots__ = (
         *("_by_hand", "_code", "_cursor", "_summary", "_forgotten", "_high_watermark"),
         *("_is_request", "_last_plan", "_last_shape", "_level", "_marks", "_offset", "_partition"),
-        *("_parts", "_plans", "_records_at", "_topic", "_topic_id", "_used"),
+        *("_partitions", "_plans", "_records_at", "_topic", "_topic_id", "_used"),
     )
 
     def __init__(
@@ -218,7 +218,7 @@ class BodyWalk:
         self,
         taped: Taped,
         summary: ExchangeSummary,
-        parts: PartitionColumns,
+        partitions: PartitionColumns,
         forgotten: PartitionColumns,
     ) -> None:
         """Add the values of a body to a summary.
@@ -228,7 +228,7 @@ class BodyWalk:
         if taped.shape is not self._last_shape:  # consecutive messages often have one version
             self._last_plan, self._last_shape = self._plan_of(taped.shape), taped.shape
         plan = self._last_plan
-        self._summary, self._parts, self._forgotten = summary, parts, forgotten
+        self._summary, self._partitions, self._forgotten = summary, partitions, forgotten
         self._used = 0
         self._cursor.begin(taped)
         code = self._struct(plan, None, NO_UUID, 0, False)
@@ -269,14 +269,14 @@ class BodyWalk:
             self._lists(plan, first, AT_TOPICS, None, NO_UUID)
         if is_known and plan.has_partition:
             self._add_partition(plan, topic, topic_id)
-        before = self._parts.count
+        before = self._partitions.count
         if is_known and plan.has_lists:
             self._lists(plan, first, AT_PARTITIONS, topic, topic_id)
         if plan.goes_below or code != 0:
             self._read_nested(plan, first, topic, topic_id, partition, in_partition)
         if plan.nested_tail < 0:
             self._cursor.at = end
-        if is_known and plan.opens_topic and (code != 0 or self._parts.count == before):
+        if is_known and plan.opens_topic and (code != 0 or self._partitions.count == before):
             self._add_topic(plan, before, topic, topic_id, code)
         self._used = first
         return code
@@ -341,19 +341,19 @@ class BodyWalk:
 
         That is done if no partition is named, or if the topic itself has an error.
         """
-        self._parts.insert(before, topic, topic_id)
+        self._partitions.insert(before, topic, topic_id)
         if plan.has_code:
-            self._parts.put(before, ERROR_CODE, code)
+            self._partitions.put(before, ERROR_CODE, code)
 
     def _add_partition(self, plan: _StructPlan, topic: str | None, topic_id: bytes) -> None:
         """Add the partition that a struct describes, with its values."""
-        parts = self._parts
-        at = parts.add(topic, topic_id)
-        parts.put(at, PARTITION, self._partition)
+        partitions = self._partitions
+        at = partitions.add(topic, topic_id)
+        partitions.put(at, PARTITION, self._partition)
         if plan.has_code:
-            parts.put(at, ERROR_CODE, self._code)
+            partitions.put(at, ERROR_CODE, self._code)
         if plan.has_high_watermark and self._high_watermark != _UNKNOWN_OFFSET:
-            parts.put(at, HIGH_WATERMARK, self._high_watermark)
+            partitions.put(at, HIGH_WATERMARK, self._high_watermark)
         self._add_records(at, self._records_at, self._offset)
 
     def _read_nested(
@@ -382,9 +382,9 @@ class BodyWalk:
                 self._below(step, topic, topic_id, partition, in_partition)
             elif step.role == AT_FORGOTTEN:
                 cursor.at = at
-                parts, self._parts = self._parts, self._forgotten
+                partitions, self._partitions = self._partitions, self._forgotten
                 self._below(step, topic, topic_id, partition, in_partition)
-                self._parts = parts
+                self._partitions = partitions
 
     def _below(
         self,
@@ -409,7 +409,7 @@ class BodyWalk:
         self, plan: _StructPlan, first: int, role: int, topic: str | None, topic_id: bytes
     ) -> None:
         """Add the topics, or the partitions of the current topic, that a struct lists."""
-        cursor, parts = self._cursor, self._parts
+        cursor, partitions = self._cursor, self._partitions
         for index in range(plan.count):
             at = self._marks[first + index]
             step = plan.steps[index]
@@ -419,34 +419,34 @@ class BodyWalk:
             count = cursor.number()
             for _i in range(count):
                 if role == AT_PARTITIONS:
-                    place = parts.add(topic, topic_id)
-                    parts.put(place, PARTITION, cursor.number())
+                    place = partitions.add(topic, topic_id)
+                    partitions.put(place, PARTITION, cursor.number())
                 else:
                     name = cursor.text()
                     if name:
-                        parts.add(name, NO_UUID)
+                        partitions.add(name, NO_UUID)
 
-    def _add_records(self, part: int, at: int, offset: int) -> None:
+    def _add_records(self, index: int, at: int, offset: int) -> None:
         """Set the records of a partition; without records, set its offset."""
-        parts, cursor = self._parts, self._cursor
+        partitions, cursor = self._partitions, self._cursor
         size = cursor.peek(at) if at >= 0 else -1
         if size < 0:
             if at >= 0 and self._by_hand:
-                parts.put(part, RECORD_COUNT, 0)
-                parts.put(part, RECORD_BYTES, 0)
+                partitions.put(index, RECORD_COUNT, 0)
+                partitions.put(index, RECORD_BYTES, 0)
             elif offset != _UNKNOWN_OFFSET:
-                parts.put(part, BASE_OFFSET, offset)
+                partitions.put(index, BASE_OFFSET, offset)
             return
-        parts.put(part, RECORD_BYTES, size)
+        partitions.put(index, RECORD_BYTES, size)
         flags = cursor.peek(at + 7)
         if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
-            parts.put(part, RECORD_COUNT, cursor.peek(at + 1))
+            partitions.put(index, RECORD_COUNT, cursor.peek(at + 1))
         if cursor.peek(at + 4) > 0:
             column = LAST_OFFSET if flags & HIDDEN_FIRST else BASE_OFFSET
-            parts.put(part, column, cursor.peek(at + 2))
+            partitions.put(index, column, cursor.peek(at + 2))
         seen = cursor.peek(at + 3)
         if seen:
-            parts.put(part, CODEC, seen)
+            partitions.put(index, CODEC, seen)
 
     def _set_absent(self, plan: _StructPlan) -> None:
         """Set the fields that this version does not have to their defaults."""

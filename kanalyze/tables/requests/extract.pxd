@@ -69,15 +69,15 @@ cdef class Extractors:
     )
     cdef _fetch(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
-        requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns, parts=PartitionColumns, known=dict, at=cython.Py_ssize_t
+        requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns, partitions=PartitionColumns, known=dict, at=cython.Py_ssize_t
     )
     cdef _each_once(self, ExchangeSummary summary)
 
 
 @cython.locals(column=cython.int, is_open=cython.bint)
-cdef _join(PartitionColumns parts, Py_ssize_t to, PartitionColumns others, Py_ssize_t at)
+cdef _join(PartitionColumns partitions, Py_ssize_t to, PartitionColumns others, Py_ssize_t at)
 cdef FetchSessionUpdate _session(ExchangeSummary summary, PartitionColumns requested, PartitionColumns forgotten)
 @cython.locals(at=cython.Py_ssize_t)
-cdef list _session_partitions(PartitionColumns parts)
+cdef list _session_partitions(PartitionColumns partitions)
 cdef _set_group(ExchangeSummary summary)
 cdef _set_key(ExchangeSummary summary)

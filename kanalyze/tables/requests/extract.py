@@ -255,7 +255,7 @@ class Extractors:
             self._fetch(summary, request is not None)
         elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
             # The response has all partitions of the request, so the request's are not needed.
-            summary.parts = requested if response is None else responded
+            summary.partitions = requested if response is None else responded
             if way == OF_OFFSET_FETCH:
                 _set_group(summary)
         elif way == OF_FIND_COORDINATOR:
@@ -286,14 +286,14 @@ class Extractors:
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks: list[BodyWalk] = []
         read: list[Projection] = []
-        for kind, message, wanted in (
+        for kind, message, projection in (
             ("request", request, requested),
             ("response", response, responded),
         ):
             more = self._more.get((api_key, kind), _NOTHING)
-            every = Projection.of(*wanted.paths, *more.paths)
+            every = Projection.of(*projection.paths, *more.paths)
             read.append(every)
-            roles = field_roles(message, wanted, _ROLES.get((api_key, kind)), every)
+            roles = field_roles(message, projection, _ROLES.get((api_key, kind)), every)
             is_request = kind == "request"
             walks.append(BodyWalk(roles, self._cursor, is_request=is_request, by_hand=is_by_hand))
         return _Extractor(api_key, read[0], read[1], walks[0], walks[1])
@@ -305,7 +305,7 @@ class Extractors:
         requested, responded = self._requested, self._responded
         count = responded.count
         if not has_request:
-            both = summary.parts = self._both
+            both = summary.partitions = self._both
             both.clear()
             # A partition that is repeated has its last values at the index of the first.
             for place in {responded.key_of(at): at for at in range(count)}.values():
@@ -324,7 +324,7 @@ class Extractors:
     def _fetch(self, summary: ExchangeSummary, has_request: bool) -> None:
         """Combine a Fetch: the response has the records, but only partitions with news."""
         requested, responded = self._requested, self._responded
-        summary.parts = responded
+        summary.partitions = responded
         if not has_request:
             return
         summary.session = _session(summary, requested, self._forgotten)
@@ -342,32 +342,32 @@ class Extractors:
         """
         requested, responded = self._requested, self._responded
         if requested.count + responded.count <= 1:
-            summary.parts = responded if responded.count else requested
+            summary.partitions = responded if responded.count else requested
             return
-        both = summary.parts = self._both
+        both = summary.partitions = self._both
         both.clear()
         names = dict(summary.names)
         known: dict[tuple[str | bytes, int | None], int] = {}
-        for parts in (requested, responded):
-            for at in range(parts.count):
-                topic_id = parts.topic_ids[at]
+        for partitions in (requested, responded):
+            for at in range(partitions.count):
+                topic_id = partitions.topic_ids[at]
                 key = (
-                    parts.topics[at] or names.get(topic_id) or topic_id,
-                    parts.get(at, PARTITION),
+                    partitions.topics[at] or names.get(topic_id) or topic_id,
+                    partitions.get(at, PARTITION),
                 )
                 before = known.get(key)
                 if before is None:
-                    known[key] = both.copy(parts, at)
+                    known[key] = both.copy(partitions, at)
                 else:
-                    _join(both, before, parts, at)
+                    _join(both, before, partitions, at)
 
 
-def _join(parts: PartitionColumns, to: int, others: PartitionColumns, at: int) -> None:
+def _join(partitions: PartitionColumns, to: int, others: PartitionColumns, at: int) -> None:
     """Add the values of the same partition in another message; the first error code counts."""
-    if not parts.topics[to]:
-        parts.topics[to] = others.topics[at]
-    if parts.topic_ids[to] == NO_UUID:
-        parts.topic_ids[to] = others.topic_ids[at]
+    if not partitions.topics[to]:
+        partitions.topics[to] = others.topics[at]
+    if partitions.topic_ids[to] == NO_UUID:
+        partitions.topic_ids[to] = others.topic_ids[at]
     for column in (
         RECORD_COUNT,
         RECORD_BYTES,
@@ -377,11 +377,11 @@ def _join(parts: PartitionColumns, to: int, others: PartitionColumns, at: int) -
         ERROR_CODE,
         LAST_OFFSET,
     ):
-        is_open = not parts.knows(to, column)
+        is_open = not partitions.knows(to, column)
         if column == ERROR_CODE and not is_open:
-            is_open = parts.number(to, column) == 0
+            is_open = partitions.number(to, column) == 0
         if is_open and others.knows(at, column):
-            parts.put(to, column, others.number(at, column))
+            partitions.put(to, column, others.number(at, column))
 
 
 def _session(
@@ -401,8 +401,8 @@ def _session(
     )
 
 
-def _session_partitions(parts: PartitionColumns) -> list[SessionPartition]:
-    return [parts.key_of(at) for at in range(parts.count)]
+def _session_partitions(partitions: PartitionColumns) -> list[SessionPartition]:
+    return [partitions.key_of(at) for at in range(partitions.count)]
 
 
 def _delivery(

@@ -114,7 +114,7 @@ class FieldRoles:
         )
 
 
-def _is_wanted(definition: Field, *, in_topic: bool) -> bool:
+def _is_selected(definition: Field, *, in_topic: bool) -> bool:
     """Return whether a row needs this field: an error code, a topic, a partition or its values."""
     if definition.name in _LEFT_OUT:
         return False
@@ -127,7 +127,7 @@ def _is_wanted(definition: Field, *, in_topic: bool) -> bool:
     in_topic = in_topic or _names_topic(inner)
     if _names_topic(inner) or (in_topic and roles & _PARTITION_ROLES):
         return True
-    return any(_is_wanted(one, in_topic=in_topic) for one in inner if one.struct is not None)
+    return any(_is_selected(one, in_topic=in_topic) for one in inner if one.struct is not None)
 
 
 def _names_topic(fields: Iterable[Field]) -> bool:
@@ -158,13 +158,13 @@ def _inner(definition: Field) -> tuple[Field, ...]:
     return definition.struct.fields if definition.struct is not None else ()
 
 
-def _wanted_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> Iterator[Field]:
+def _selected_fields(fields: tuple[Field, ...], *, top: bool, in_topic: bool) -> Iterator[Field]:
     """Yield the fields of one struct that a row needs, in the order of the definition."""
     roles = [role_of(definition) for definition in fields]
     is_partition = in_topic and "partition" in roles
     for definition, role in zip(fields, roles, strict=True):
         if definition.struct is not None:
-            if _is_wanted(definition, in_topic=in_topic):
+            if _is_selected(definition, in_topic=in_topic):
                 yield definition
         elif role in _ID_ROLES:
             if top:
@@ -186,7 +186,7 @@ def projection_of(message: MessageSpec) -> Projection:
 
 def _paths(fields: tuple[Field, ...], prefix: str, *, top: bool, in_topic: bool) -> Iterator[str]:
     in_topic = in_topic or _names_topic(fields)
-    for definition in _wanted_fields(fields, top=top, in_topic=in_topic):
+    for definition in _selected_fields(fields, top=top, in_topic=in_topic):
         path = prefix + definition.name
         if definition.struct is not None:
             yield from _paths(definition.struct.fields, path + ".", top=False, in_topic=in_topic)

@@ -54,16 +54,16 @@ def summary_07(request: Request07 | None, response: Any) -> ExchangeSummary:
     else:
         parts = list(_parts(request.parts, answers))
     for part in parts:
-        summary.parts.add_part(part)
+        summary.partitions.add_partition(part)
         if part.error_code:
             summary.errors.append((part.topic, _NO_ID, part.partition, part.error_code))
     return summary
 
 
 def _parts(
-    asked: tuple[Part07, ...], answers: tuple[FetchPart07, ...]
+    requested: tuple[Part07, ...], answers: tuple[FetchPart07, ...]
 ) -> Iterator[PartitionSummary]:
-    for index, part in enumerate(asked):
+    for index, part in enumerate(requested):
         answer = answers[index] if index < len(answers) else None
         messages = part.messages if answer is None else answer.messages
         code = None if answer is None else answer.error_code

@@ -26,7 +26,7 @@ cdef class LongPollDetector:
     @cython.locals(ends=list)
     cpdef learn(self, partition, high_watermark, time_ns)
     @cython.locals(
-        parts=PartitionColumns,
+        partitions=PartitionColumns,
         index=cython.Py_ssize_t,
         column=cython.int,
         has_offset=cython.bint,

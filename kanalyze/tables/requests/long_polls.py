@@ -235,24 +235,24 @@ class LongPollDetector:
         record_bytes = 0
         got: list[tuple[Hashable, int]] = []
         log_ends: list[tuple[Hashable, int]] = []
-        parts = summary.parts
-        for index in range(parts.count):
-            if not parts.knows(index, ERROR_CODE):
+        partitions = summary.partitions
+        for index in range(partitions.count):
+            if not partitions.knows(index, ERROR_CODE):
                 continue
-            if parts.knows(index, RECORD_BYTES):
-                record_bytes += parts.number(index, RECORD_BYTES)
+            if partitions.knows(index, RECORD_BYTES):
+                record_bytes += partitions.number(index, RECORD_BYTES)
             # A log ends between batches, never inside one.
-            column = BASE_OFFSET if parts.knows(index, BASE_OFFSET) else LAST_OFFSET
-            has_offset = parts.knows(index, column)
-            has_end = parts.knows(index, HIGH_WATERMARK)
+            column = BASE_OFFSET if partitions.knows(index, BASE_OFFSET) else LAST_OFFSET
+            has_offset = partitions.knows(index, column)
+            has_end = partitions.knows(index, HIGH_WATERMARK)
             if not (has_offset or has_end):
                 continue
-            topic, topic_id = parts.topics[index], parts.topic_ids[index]
-            log = (connection, topic, topic_id, parts.get(index, PARTITION))
+            topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
+            log = (connection, topic, topic_id, partitions.get(index, PARTITION))
             if has_offset:
-                got.append((log, parts.number(index, column)))
+                got.append((log, partitions.number(index, column)))
             if has_end:
-                log_ends.append((log, parts.number(index, HIGH_WATERMARK)))
+                log_ends.append((log, partitions.number(index, HIGH_WATERMARK)))
         waited = self.waited(
             connection,
             request_ns,

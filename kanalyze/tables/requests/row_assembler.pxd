@@ -47,7 +47,7 @@ cdef class RowAssembler:
     cdef PartitionWriter _partitions
     cdef ErrorWriter _errors
     cdef ListWriter _anomalies
-    cdef PartsWriter _parts
+    cdef PartsWriter _latency_parts
     cdef PacketNumbers _packets
     cdef WordBuffer _wire
     cdef IntBuffer _api_key
@@ -105,7 +105,7 @@ cdef class RowAssembler:
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,
-        parts=PartitionColumns,
+        partitions=PartitionColumns,
         index=cython.Py_ssize_t,
     )
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary)

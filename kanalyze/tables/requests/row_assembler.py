@@ -121,7 +121,7 @@ class RowAssembler:
         self._partitions = PartitionWriter(buffers, self._topics)
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
-        self._parts = PartsWriter(buffers)
+        self._latency_parts = PartsWriter(buffers)
         self._packets = PacketNumbers(buffers, place, are_all_numbered=are_all_numbered)
         self._name_columns()
 
@@ -207,15 +207,15 @@ class RowAssembler:
         self._put_head(at, api, exchange)
         self._put_messages(at, request, response)
         if request is not None:
-            self._parts.put(at, peers, exchange, request, response)
+            self._latency_parts.put(at, peers, exchange, request, response)
         self._put_errors(at, api, summary, exchange)
-        if summary.parts.count:
-            self._partitions.put_all(summary.parts)
+        if summary.partitions.count:
+            self._partitions.put_all(summary.partitions)
         if summary.session is not None:
             session = self._sessions.follow(serial, summary.session)
             if session.partitions:
                 key = (serial, summary.session.session_id)
-                self._partitions.put_session(key, session, summary.parts, len(self._sessions))
+                self._partitions.put_session(key, session, summary.partitions, len(self._sessions))
         self._partitions.end_row(at)
         if api.has_records:
             self._put_sums(at, api, summary)
@@ -320,14 +320,14 @@ class RowAssembler:
         """Write the sums over partitions; null if there are no partitions, or one is unknown."""
         known = count = size = 0
         is_counted = True
-        parts = summary.parts
-        for index in range(parts.count):
-            if not parts.knows(index, RECORD_BYTES):
+        partitions = summary.partitions
+        for index in range(partitions.count):
+            if not partitions.knows(index, RECORD_BYTES):
                 continue
             known += 1
-            size += parts.number(index, RECORD_BYTES)
-            if parts.knows(index, RECORD_COUNT):
-                count += parts.number(index, RECORD_COUNT)
+            size += partitions.number(index, RECORD_BYTES)
+            if partitions.knows(index, RECORD_COUNT):
+                count += partitions.number(index, RECORD_COUNT)
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.

@@ -148,10 +148,10 @@ cdef class PartitionWriter(ListWriter):
 
     cdef forget(self)
     @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, known=cython.longlong)
-    cdef put_all(self, PartitionColumns parts)
+    cdef put_all(self, PartitionColumns partitions)
     @cython.locals(columns=_SessionColumns, index=cython.Py_ssize_t, left=cython.Py_ssize_t)
     cdef put_session(
-        self, tuple key, FetchSession session, PartitionColumns parts, Py_ssize_t open_sessions
+        self, tuple key, FetchSession session, PartitionColumns partitions, Py_ssize_t open_sessions
     )
     @cython.locals(
         found=_SessionColumns, made=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint

@@ -389,34 +389,34 @@ class PartitionWriter(ListWriter):
         self._sessions: dict[tuple[int, int], _SessionColumns] = {}
         self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
-    def put_all(self, parts: PartitionColumns) -> None:
+    def put_all(self, partitions: PartitionColumns) -> None:
         """Write the partitions of an exchange."""
-        for index in range(parts.count):
+        for index in range(partitions.count):
             at = self.next_item()
-            topic, topic_id = parts.topics[index], parts.topic_ids[index]
+            topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
             self._topic.put(at, topic or self._topics.name(topic, topic_id))
             self._topic_id.put_code(at, self._topic_id_code(topic_id))
-            known = parts.known(index)
+            known = partitions.known(index)
             if known & (1 << PARTITION):
-                self._partition.put(at, parts.number(index, PARTITION))
+                self._partition.put(at, partitions.number(index, PARTITION))
             if known & (1 << RECORD_COUNT):
-                self._record_count.put(at, parts.number(index, RECORD_COUNT))
+                self._record_count.put(at, partitions.number(index, RECORD_COUNT))
             if known & (1 << RECORD_BYTES):
-                self._record_bytes.put(at, parts.number(index, RECORD_BYTES))
+                self._record_bytes.put(at, partitions.number(index, RECORD_BYTES))
             if known & (1 << BASE_OFFSET):
-                self._base_offset.put(at, parts.number(index, BASE_OFFSET))
+                self._base_offset.put(at, partitions.number(index, BASE_OFFSET))
             if known & (1 << HIGH_WATERMARK):
-                self._high_watermark.put(at, parts.number(index, HIGH_WATERMARK))
+                self._high_watermark.put(at, partitions.number(index, HIGH_WATERMARK))
             if known & (1 << CODEC):
-                self._codec.put_code(at, self._codec_code(parts.number(index, CODEC)))
+                self._codec.put_code(at, self._codec_code(partitions.number(index, CODEC)))
             if known & (1 << ERROR_CODE):
-                self._error_code.put(at, parts.number(index, ERROR_CODE))
+                self._error_code.put(at, partitions.number(index, ERROR_CODE))
 
     def put_session(
         self,
         key: tuple[int, int],
         session: FetchSession,
-        parts: PartitionColumns,
+        partitions: PartitionColumns,
         open_sessions: int,
     ) -> None:
         """Write the partitions of a fetch session that neither request nor response names.
@@ -424,17 +424,17 @@ class PartitionWriter(ListWriter):
         Args:
             key: connection and session id.
             session: its partitions.
-            parts: the partitions that request or response names.
+            partitions: the partitions that request or response names.
             open_sessions: number of sessions.
         """
         if len(self._sessions) > 2 * open_sessions + _LEAST_ROOM:
             self._sessions.clear()  # most cached sessions have ended
         columns = self._columns_of(key, session)
-        if parts.count == 0:
+        if partitions.count == 0:
             for index in range(columns.count):
                 self._put_session_partition(columns, index)
             return
-        named = {parts.key_of(index) for index in range(parts.count)}
+        named = {partitions.key_of(index) for index in range(partitions.count)}
         left = MOST_LISTED - len(named)
         for index, partition in enumerate(session.partitions):
             if index == columns.count or left <= 0:

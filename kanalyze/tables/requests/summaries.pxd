@@ -61,12 +61,12 @@ cdef class PartitionColumns:
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     cdef Py_ssize_t _looked_up(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     cdef tuple key_of(self, Py_ssize_t at)
-    cdef object _part(self, Py_ssize_t at)
-    cpdef add_part(self, part)
+    cdef object _partition_at(self, Py_ssize_t at)
+    cpdef add_partition(self, summary)
 
 
 cdef class ExchangeSummary:
-    cdef public PartitionColumns parts
+    cdef public PartitionColumns partitions
     cdef public list errors
     cdef public list names
     cdef public FetchSessionUpdate session
@@ -91,6 +91,6 @@ cdef class ExchangeSummary:
     cdef public object transactional_id
     cdef public object key
 
-    cdef clear(self, PartitionColumns parts)
+    cdef clear(self, PartitionColumns partitions)
     cdef int set_number(self, int field, long long value) except -1
     cdef int set_text(self, int field, value) except -1

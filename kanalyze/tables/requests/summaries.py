@@ -201,9 +201,9 @@ class PartitionColumns:
 
     def __iter__(self) -> Iterator[PartitionSummary]:
         """Yield all as :class:`PartitionSummary`; this is slow."""
-        return iter([self._part(at) for at in range(self.count)])
+        return iter([self._partition_at(at) for at in range(self.count)])
 
-    def _part(self, at: int) -> PartitionSummary:
+    def _partition_at(self, at: int) -> PartitionSummary:
         codec = self.get(at, CODEC)
         return PartitionSummary(
             self.topics[at],
@@ -218,19 +218,19 @@ class PartitionColumns:
             self.get(at, LAST_OFFSET),
         )
 
-    def add_part(self, part: PartitionSummary) -> None:
+    def add_partition(self, summary: PartitionSummary) -> None:
         """Append a partition or topic with all its values."""
-        at = self.add(part.topic, part.topic_id)
-        codec = None if part.codec is None else SEEN_CODECS.index(part.codec)
+        at = self.add(summary.topic, summary.topic_id)
+        codec = None if summary.codec is None else SEEN_CODECS.index(summary.codec)
         for column, value in (
-            (PARTITION, part.partition),
-            (RECORD_COUNT, part.record_count),
-            (RECORD_BYTES, part.record_bytes),
-            (BASE_OFFSET, part.base_offset),
-            (HIGH_WATERMARK, part.high_watermark),
+            (PARTITION, summary.partition),
+            (RECORD_COUNT, summary.record_count),
+            (RECORD_BYTES, summary.record_bytes),
+            (BASE_OFFSET, summary.base_offset),
+            (HIGH_WATERMARK, summary.high_watermark),
             (CODEC, codec),
-            (ERROR_CODE, part.error_code),
-            (LAST_OFFSET, part.last_offset),
+            (ERROR_CODE, summary.error_code),
+            (LAST_OFFSET, summary.last_offset),
         ):
             if value is not None:
                 self.put(at, column, value)
@@ -253,7 +253,7 @@ class ExchangeSummary:
     """The values that a row needs of the bodies of one exchange; None or empty if absent.
 
     Attributes:
-        parts: the topics and partitions that the exchange is about.
+        partitions: the topics and partitions that the exchange is about.
         errors: topic or None, topic id or zeros, partition or None, and a code other than 0.
         names: topic ids, and the names that the bodies give them.
         session: the fetch session of a Fetch that uses, begins or closes one.
@@ -277,19 +277,19 @@ class ExchangeSummary:
             "key",
         ),
         *("key_type", "has_assignments", "max_bytes", "max_records", "max_wait_ms"),
-        *("member_id", "min_bytes", "names", "parts", "session", "session_epoch", "session_id"),
-        *("share_epoch", "throttle_time_ms", "transactional_id"),
+        *("member_id", "min_bytes", "names", "partitions", "session", "session_epoch"),
+        *("session_id", "share_epoch", "throttle_time_ms", "transactional_id"),
     )
 
     def __init__(self) -> None:
-        self.parts = PartitionColumns()
+        self.partitions = PartitionColumns()
         self.errors: list[tuple[str | None, bytes, int | None, int]] = []
         self.names: list[tuple[bytes, str]] = []
-        self.clear(self.parts)
+        self.clear(self.partitions)
 
-    def clear(self, parts: PartitionColumns) -> None:
-        """Reset all values; use ``parts`` for topics and partitions."""
-        self.parts = parts
+    def clear(self, partitions: PartitionColumns) -> None:
+        """Reset all values; use ``partitions`` for topics and partitions."""
+        self.partitions = partitions
         if self.errors:
             self.errors = []
         if self.names:

@@ -115,7 +115,7 @@ def test_secrets_that_are_cut_are_left_out_and_counted():
     data = b.section() + b.block(10, b"\0\0\0\0") + b.block(10, b.pack("II", 1, 9) + b"12345678")
     _, reader = read(data)
     assert reader.description.decryption_secrets == []
-    assert reader.description.left_out == 2
+    assert reader.description.omitted == 2
     assert reader.anomalies == []
 
 

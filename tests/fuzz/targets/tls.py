@@ -102,13 +102,13 @@ def watch_tls(data: bytes) -> None:
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
         watcher.feed([StreamUpdate(tcp, both, closed=False)])
-        holds(watcher.held_bytes < 2 * _MOST_HELD_BYTES, "more held than is allowed")
+        holds(watcher.buffered_bytes < 2 * _MOST_HELD_BYTES, "more held than is allowed")
         if number % 3 == 1:
             state, watcher = watcher.state(), TlsWatcher(_MOST_HELD_BYTES)
             watcher.load_state(state, {tcp.serial: tcp})
             holds(watcher.state() == state, "another state than was taken up")
     watcher.feed([StreamUpdate(tcp, ([], []), closed=True)])
-    holds(not watcher.held_bytes, "something held of a connection that is closed")
+    holds(not watcher.buffered_bytes, "something held of a connection that is closed")
     if tcp.tls is None:
         return
     tls = TlsConnection.from_state(tcp.tls.state())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.kafka.codec.failures import found_failure, json_path, unknown_version
+from kanalyze.kafka.codec.failures import json_path, locate_failure, unknown_version
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
@@ -41,14 +41,14 @@ def test_the_field_that_cannot_be_read_is_found(
     catalog: Catalog, body: bytes, field: str, at: int
 ) -> None:
     definition = catalog.message(12, "request")
-    found, position, reason = found_failure(definition, 0, b"--" + body, 2, "the decoder's")
+    found, position, reason = locate_failure(definition, 0, b"--" + body, 2, "the decoder's")
     assert (found, position) == (field, 2 + at)
     assert reason != "the decoder's"
 
 
 def test_where_nothing_is_wrong_the_decoders_reason_stays(catalog: Catalog) -> None:
     definition = catalog.message(12, "request")
-    assert found_failure(definition, 0, HEARTBEAT, 0, "why") == (None, 0, "why")
+    assert locate_failure(definition, 0, HEARTBEAT, 0, "why") == (None, 0, "why")
 
 
 def test_versions_that_are_known_are_named(catalog: Catalog) -> None:

@@ -50,7 +50,7 @@ def outcome(core: SimpleNamespace, decoder: Any, body: bytes, sizes: list[int]) 
     value = None
     if machine.status == Status.DONE:
         value = core.values.TapeReader(machine).value(decoder.shape)
-    return machine.status, machine.left, repr(value)
+    return machine.status, machine.remaining_bytes, repr(value)
 
 
 def test_the_compiled_modules_run_here() -> None:
@@ -130,7 +130,7 @@ def test_record_data_is_stepped_over_without_being_fed(
             machine.pass_skipped(machine.skip)
         at += touched_now(machine, body[at : at + 16])
         touched += 16
-    assert machine.left == 0
+    assert machine.remaining_bytes == 0
     assert touched < 400
 
 
@@ -175,4 +175,4 @@ def test_nothing_but_a_records_header_may_be_missing(
 def test_bytes_behind_the_body_are_left(catalog: Catalog, core: SimpleNamespace) -> None:
     decode = core.compiler.compile_decoder(catalog.message(12, "response"), 0, Projection.ALL)
     assert decode(b"\0\x07rest", 0, 10, None) == ({"errorCode": 7}, 12)
-    assert decode.machine.left == 4
+    assert decode.machine.remaining_bytes == 4

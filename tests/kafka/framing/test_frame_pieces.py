@@ -18,7 +18,7 @@ def test_many_segments_are_one_piece_whose_views_are_joined_only_as_far_as_asked
     assert list(spread.view(0, 1)) == list(range(15, 20))
     assert list(spread.view(3, 10)) == list(range(18, 30))
     assert list(spread.view(0, 1000)) == list(range(15, 195))
-    assert [bytes(view) for _, views in spread.runs(170, 180) for view in views] == [
+    assert [bytes(view) for _, views in spread.contiguous_runs(170, 180) for view in views] == [
         bytes(range(185, 190)),
         bytes(range(190, 195)),
     ]
@@ -31,7 +31,7 @@ def test_a_hole_in_many_segments_ends_a_view():
     assert spread.reach == 27
     assert list(spread.view(0, 100)) == list(range(5, 14))
     assert len(spread.view(10, 1)) == 0
-    assert [(at, len(views)) for at, views in spread.runs(0, 35)] == [(0, 2), (25, 1)]
+    assert [(at, len(views)) for at, views in spread.contiguous_runs(0, 35)] == [(0, 2), (25, 1)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.binary(min_size=1, max_size=9)), max_size=12))

@@ -86,6 +86,11 @@ def test_what_looks_like_kafka_and_is_not_gives_no_row(
         check(make, seed)
 
 
+def test_a_frame_inside_a_frame_that_never_ends_is_no_request_that_was_answered() -> None:
+    for seed in (34, 180, 186):
+        check(strangers.small_messages, seed)
+
+
 def test_what_goes_on_for_long_is_not_taken_for_large_requests() -> None:
     check(strangers.zookeeper_for_long, 1)
 

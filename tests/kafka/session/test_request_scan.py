@@ -126,6 +126,15 @@ def test_a_request_of_any_size_is_answered_to_the_byte(size: int) -> None:
         assert stream(data, other) is None
 
 
+def test_a_request_whose_last_byte_never_came_was_not_answered() -> None:
+    request, answer = join_group(9, 300), held(join_group_answer(9))
+    # Behind a hole in its place, the last byte was sent.
+    for rest, found in (((), None), ((1,), "kafka")):
+        requests, search = held(request[:-1], *rest), ScanState()
+        assert SCANNER.look(search, requests, answer) is None
+        assert SCANNER.look(search, requests, answer, last=True) == found
+
+
 @pytest.mark.parametrize("client_id", ["test", "", None])
 @pytest.mark.parametrize("version", [0, 3, 8])
 def test_the_head_of_its_records_is_enough_of_a_request(

@@ -44,7 +44,7 @@ def test_parts_gaps_and_buffered_bytes_come_in_the_order_they_were_written():
     writer = StreamWriter([], SHARED)
     held = [BufferedSegment(30, 3, b"xyz", 5, 6), BufferedSegment(33, 2, b"u", 7, 8)]
     writer.whole(20, 0)
-    writer.part(22, Segment(0, 0, 0, 6, 4, 3, 40, 4, 3, 0), 1)
+    writer.trimmed(22, Segment(0, 0, 0, 6, 4, 3, 40, 4, 3, 0), 1)
     writer.gap(25, 5, held[0])
     writer.buffered(held)
     writer.whole(35, 1)
@@ -68,13 +68,13 @@ def test_long_runs_are_chunks_over_the_shared_segments_and_short_ones_a_selectio
         [5] * count,
     )
     writer = StreamWriter([], shared)
-    writer.run(100, 0, 20)
+    writer.whole_segments(100, 0, 20)
     writer.whole(120, 20)
-    writer.run(121, 22, 40)
+    writer.whole_segments(121, 22, 40)
     writer.flush()
     assert writer.items == [Chunk(100, shared, 0, 21), Chunk(121, shared, 22, 40)]
-    writer.run(139, 0, 3)
-    writer.run(142, 5, 8)
+    writer.whole_segments(139, 0, 3)
+    writer.whole_segments(142, 5, 8)
     writer.flush()
     chunk = writer.items[-1]
     assert (chunk.stream_offset, chunk.last, chunk.segments.start.tolist()) == (

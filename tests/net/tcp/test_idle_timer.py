@@ -21,37 +21,37 @@ def told(*times_ns: int) -> IdleTimer:
 
 def test_one_that_was_seen_just_now_is_not_idle():
     idle_timer = told(0, 100, 200)
-    assert not idle_timer.is_idle(idle_timer.step)
+    assert not idle_timer.is_idle(idle_timer.tick)
 
 
 @pytest.mark.parametrize(("until_ns", "is_idle"), [(1_000, False), (1_250, True), (9_000, True)])
 def test_one_that_was_not_seen_for_so_long_is(until_ns, is_idle):
     idle_timer = told(0)
-    active_step = idle_timer.step
+    active_tick = idle_timer.tick
     for time_ns in range(0, until_ns + 1, 10):
         idle_timer.advance_to(time_ns)
-    assert idle_timer.is_idle(active_step) is is_idle
+    assert idle_timer.is_idle(active_tick) is is_idle
 
 
 @pytest.mark.parametrize("jump_ns", [365 * 86400 * 10**9, -365 * 86400 * 10**9, 10 * IDLE_NS])
 def test_a_clock_that_jumps_makes_nobody_idle(jump_ns):
     idle_timer = told(0, 100)
-    active_step = idle_timer.step
+    active_tick = idle_timer.tick
     for time_ns in range(jump_ns, jump_ns + 500, 10):
         idle_timer.advance_to(time_ns)
-    assert not idle_timer.is_idle(active_step)
+    assert not idle_timer.is_idle(active_tick)
 
 
 def test_after_a_jump_time_passes_as_before():
     idle_timer = told(0, -(10**15))
-    active_step = idle_timer.step
+    active_tick = idle_timer.tick
     for time_ns in range(-(10**15), -(10**15) + 2 * IDLE_NS, 10):
         idle_timer.advance_to(time_ns)
-    assert idle_timer.is_idle(active_step)
+    assert idle_timer.is_idle(active_tick)
 
 
 @given(st.lists(TIMES, max_size=50))
 def test_a_step_is_reported_when_it_is_made(times_ns):
     idle_timer = IdleTimer(IDLE_NS)
-    steps = sum(idle_timer.advance_to(time_ns) for time_ns in times_ns)
-    assert steps == idle_timer.step
+    ticks = sum(idle_timer.advance_to(time_ns) for time_ns in times_ns)
+    assert ticks == idle_timer.tick

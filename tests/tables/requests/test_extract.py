@@ -70,7 +70,9 @@ def test_produce_joins_what_was_sent_with_what_was_answered(version: int) -> Non
         {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 9},
     )
     name, topic_id = topic.get("name", ""), topic.get("topicId", NO_ID)
-    assert list(found.parts) == [PartitionSummary(name, topic_id, 4, 5, 161, 77, None, "none", 0)]
+    assert list(found.partitions) == [
+        PartitionSummary(name, topic_id, 4, 5, 161, 77, None, "none", 0)
+    ]
     assert (found.acks, found.transactional_id, found.throttle_time_ms) == (-1, "tx", 9)
     assert found.errors == []
 
@@ -81,18 +83,24 @@ def test_a_refused_produce_has_its_error_and_no_offset() -> None:
     response = {"responses": [{**topic, "partitionResponses": [answer]}], "throttleTimeMs": 0}
     found = summary(0, 3, produced(topic, batch(5)), response)
     assert found.errors == [("orders", NO_ID, 4, 10)]
-    assert (next(iter(found.parts)).base_offset, next(iter(found.parts)).error_code) == (None, 10)
+    assert (next(iter(found.partitions)).base_offset, next(iter(found.partitions)).error_code) == (
+        None,
+        10,
+    )
 
 
 def test_a_produce_without_an_answer_says_what_was_sent() -> None:
     found = summary(0, 3, produced({"name": "orders"}, batch(5)))
-    assert list(found.parts) == [PartitionSummary("orders", NO_ID, 4, 5, 161, codec="none")]
+    assert list(found.partitions) == [PartitionSummary("orders", NO_ID, 4, 5, 161, codec="none")]
     assert found.throttle_time_ms is None
 
 
 def test_null_records_are_none_at_all() -> None:
     found = summary(0, 3, produced({"name": "orders"}, None))
-    assert (next(iter(found.parts)).record_count, next(iter(found.parts)).record_bytes) == (0, 0)
+    assert (
+        next(iter(found.partitions)).record_count,
+        next(iter(found.partitions)).record_bytes,
+    ) == (0, 0)
 
 
 def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
@@ -125,7 +133,7 @@ def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
         "responses": [{"topic": "orders", "partitions": [answered]}],
     }
     found = summary(1, 4, request, response)
-    assert list(found.parts) == [
+    assert list(found.partitions) == [
         PartitionSummary("orders", NO_ID, 1, 2, 161, 28, 30, "none", 0),
         PartitionSummary("orders", NO_ID, 0),
     ]
@@ -135,7 +143,7 @@ def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
 def test_list_offsets_version_0_answers_with_a_list() -> None:
     answered = {"partitionIndex": 0, "errorCode": 0, "oldStyleOffsets": [90, 40]}
     response = {"topics": [{"name": "orders", "partitions": [answered]}]}
-    assert list(summary(2, 0, None, response).parts) == [
+    assert list(summary(2, 0, None, response).partitions) == [
         PartitionSummary("orders", NO_ID, 0, base_offset=90, error_code=0)
     ]
 
@@ -178,7 +186,7 @@ def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() ->
         "allowAutoTopicCreation": True,
         "includeTopicAuthorizedOperations": False,
     }
-    assert list(summary(3, 12, request).parts) == [
+    assert list(summary(3, 12, request).partitions) == [
         PartitionSummary("orders", NO_ID, None),
         PartitionSummary("gone", NO_ID, None),
     ]
@@ -202,7 +210,7 @@ def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() ->
             {**topic, "name": "orders", "topicId": TOPIC_ID, "partitions": [partition]},
         ],
     }
-    assert list(summary(3, 12, request, response).parts) == [
+    assert list(summary(3, 12, request, response).partitions) == [
         PartitionSummary("orders", NO_ID, None),
         PartitionSummary("gone", NO_ID, None, error_code=3),
         PartitionSummary("orders", TOPIC_ID, 2, error_code=5),
@@ -219,9 +227,9 @@ def test_a_topic_that_is_made_is_named_as_a_whole() -> None:
     made = {"name": "new", "topicId": TOPIC_ID, "errorCode": 36, "errorMessage": None}
     made |= {"topicConfigErrorCode": 0, "numPartitions": 3, "replicationFactor": 1, "configs": []}
     response = {"throttleTimeMs": 0, "topics": [made]}
-    assert list(summary(19, 7, request).parts) == [PartitionSummary("new", NO_ID, None)]
+    assert list(summary(19, 7, request).partitions) == [PartitionSummary("new", NO_ID, None)]
     # The name is the same topic's, whether its id is told or not.
-    assert list(summary(19, 7, request, response).parts) == [
+    assert list(summary(19, 7, request, response).partitions) == [
         PartitionSummary("new", TOPIC_ID, None, error_code=36)
     ]
 
@@ -237,10 +245,10 @@ def test_a_commit_in_a_transaction_is_of_its_partitions() -> None:
     }
     answered = {"partitionIndex": 4, "errorCode": 16}
     response = {"throttleTimeMs": 0, "topics": [{"name": "orders", "partitions": [answered]}]}
-    assert list(summary(28, 0, request).parts) == [
+    assert list(summary(28, 0, request).partitions) == [
         PartitionSummary("orders", NO_ID, 4, base_offset=70)
     ]
-    assert list(summary(28, 0, request, response).parts) == [
+    assert list(summary(28, 0, request, response).partitions) == [
         PartitionSummary("orders", NO_ID, 4, base_offset=70, error_code=16)
     ]
 
@@ -259,7 +267,7 @@ def test_partitions_by_number_alone_are_partitions() -> None:
         "errorCode": 0,
         "resultsByTransaction": [{"transactionalId": "tx", "topicResults": [result]}],
     }
-    assert list(summary(24, 4, request, response).parts) == [
+    assert list(summary(24, 4, request, response).partitions) == [
         PartitionSummary("a", NO_ID, 0, error_code=55),
         PartitionSummary("a", NO_ID, 2, error_code=0),
         PartitionSummary("b", NO_ID, 0),
@@ -272,7 +280,7 @@ def test_of_a_partition_that_is_named_twice_the_code_that_is_not_0_holds() -> No
         return {"producerId": 1, "topics": [{"name": "a", "partitions": partitions}]}
 
     for markers in ([marker(0), marker(49)], [marker(49), marker(0)], [marker(0, 49)]):
-        assert list(summary(27, 1, None, {"markers": markers}).parts) == [
+        assert list(summary(27, 1, None, {"markers": markers}).partitions) == [
             PartitionSummary("a", NO_ID, 1, error_code=49)
         ]
 
@@ -309,8 +317,8 @@ def test_a_share_fetch_says_what_it_brought() -> None:
         "nodeEndpoints": [],
     }
     # What a session no longer reads is not fetched from.
-    assert list(summary(78, 1, request).parts) == []
-    (part,) = summary(78, 1, request, response).parts
+    assert list(summary(78, 1, request).partitions) == []
+    (part,) = summary(78, 1, request, response).partitions
     assert (part.topic_id, part.partition, part.error_code) == (TOPIC_ID, 1, 121)
     assert (part.record_count, part.record_bytes, part.base_offset, part.codec) == (
         2,
@@ -336,13 +344,13 @@ def test_a_topic_stands_in_the_struct_of_the_partition_or_around_it() -> None:
     request = {"controllerId": 0, "controllerEpoch": 1, "brokerEpoch": 1, "type": 0}
     request["liveLeaders"] = []
     old = {**request, "ungroupedPartitionStates": [{**state, "topicName": "orders"}]}
-    assert list(summary(4, 1, old).parts) == [PartitionSummary("orders", NO_ID, 3)]
+    assert list(summary(4, 1, old).partitions) == [PartitionSummary("orders", NO_ID, 3)]
     topic = {"topicName": "orders", "topicId": TOPIC_ID, "partitionStates": [state]}
     new = {**request, "topicStates": [topic]}
     refused = {"topicId": TOPIC_ID, "partitionErrors": [{"partitionIndex": 3, "errorCode": 11}]}
     response = {"errorCode": 0, "topics": [refused]}
     found = summary(4, 5, new, response)
-    assert list(found.parts) == [PartitionSummary("orders", TOPIC_ID, 3, error_code=11)]
+    assert list(found.partitions) == [PartitionSummary("orders", TOPIC_ID, 3, error_code=11)]
 
 
 def test_where_a_list_goes_on_is_no_topic_that_was_asked_about() -> None:
@@ -351,7 +359,7 @@ def test_where_a_list_goes_on_is_no_topic_that_was_asked_about() -> None:
         "responsePartitionLimit": 1,
         "cursor": {"topicName": "orders", "partitionIndex": 7},
     }
-    assert list(summary(75, 0, request).parts) == [PartitionSummary("orders", NO_ID, None)]
+    assert list(summary(75, 0, request).partitions) == [PartitionSummary("orders", NO_ID, None)]
 
 
 _BY_HAND = {0, 1, 2, 9}
@@ -412,7 +420,7 @@ def test_what_kafkas_serializer_wrote_names_what_its_json_names() -> None:
         names = {topic_id_text(topic_id): name for topic_id, name in found.names}
         ours = {
             (part.topic or topic_id_text(part.topic_id) or "", part.partition)
-            for part in found.parts
+            for part in found.partitions
         }
         theirs = {
             (names.get(topic, topic), partition)
@@ -443,7 +451,7 @@ def _has_topics(fields: tuple[Field, ...]) -> bool:
 
 def test_an_unknown_api_has_no_facts() -> None:
     found = EXTRACTORS.summary(999, None, None)
-    assert (list(found.parts), found.errors, found.group_id) == ([], [], None)
+    assert (list(found.partitions), found.errors, found.group_id) == ([], [], None)
     assert EXTRACTORS.wanted_fields(999, "request").paths == ()
 
 

@@ -28,18 +28,18 @@ def some_part(random: Random) -> PartitionSummary:
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 100])
 def test_partitions_come_out_as_they_were_added(count):
     random, columns = Random(count), PartitionColumns()
-    parts = [some_part(random) for _ in range(count)]
-    for part in parts:
-        columns.add_part(part)
+    partitions = [some_part(random) for _ in range(count)]
+    for part in partitions:
+        columns.add_partition(part)
     assert len(columns) == count
-    assert list(columns) == parts
+    assert list(columns) == partitions
 
 
 def test_a_new_summary_claims_nothing():
     summary = ExchangeSummary()
     names = {*FIELD_NUMBERS, "session", "delivery", "has_assignments", "first_group"}
     assert {name: getattr(summary, name) for name in names} == dict.fromkeys(names)
-    assert (list(summary.parts), summary.errors, summary.names) == ([], [], [])
+    assert (list(summary.partitions), summary.errors, summary.names) == ([], [], [])
 
 
 def test_every_field_has_a_number_of_its_own():

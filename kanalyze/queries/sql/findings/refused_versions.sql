@@ -14,6 +14,7 @@ WITH refused AS (
         requests.request_start_ns,
         requests.request_packet,
         requests.status,
+        concat(requests.connection, ' ', requests.connection_number) AS closed_connection,
         concat(requests.api_name, ' v', requests.api_version) AS version
     FROM requests
     JOIN connections
@@ -37,7 +38,7 @@ SELECT
     concat(
         count(*), ' requests refused: ', array_to_string(list_sort(list(DISTINCT version)), ', '), '; ',
         count(*) FILTER (WHERE status = 'error'), ' answered UNSUPPORTED_VERSION, ',
-        count(*) FILTER (WHERE status <> 'error'), ' times the broker closed the connection'
+        count(DISTINCT closed_connection) FILTER (WHERE status <> 'error'), ' times the broker closed the connection'
     ) AS what,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,

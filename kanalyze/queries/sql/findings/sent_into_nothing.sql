@@ -5,7 +5,7 @@
 -- why: What is between client and broker has forgotten the connection while it was silent, or the broker's machine is gone. The client waits for its request.timeout.ms before it connects again.
 -- repair: After a silence it is the idle limit of a firewall, a NAT or a load balancer: set connections.max.idle.ms of the clients below it, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help where they come more often than that. Without one, look whether the broker's machine was there.
 -- parameter least_retransmissions = 3: packets that the client sent again, at least
--- parameter least_wait_s = 1: seconds that it had been waited for, at least
+-- parameter least_wait_s = 1: seconds that it had been waited for, at least; for a Fetch, in addition to its max.wait
 WITH resent AS (
     SELECT
         connection,
@@ -15,10 +15,14 @@ WITH resent AS (
     FROM connections
     WHERE
         client_retransmitted_packets >= $least_retransmissions
+        -- Where the capture has gaps, or one direction alone, the answer may be in what is missing.
         AND client_lost_bytes + broker_lost_bytes = 0
+        AND broker_packets > 0
 ),
 spoken AS (
     SELECT
+        requests.connection,
+        requests.connection_number,
         client_id,
         api_name,
         broker_ip,
@@ -27,13 +31,20 @@ spoken AS (
         request_start_ns,
         request_end_ns,
         request_packet,
+        CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000 AS max_wait_ns,
         last_ns,
         retransmitted,
         max(coalesce(response_end_ns, request_end_ns)) OVER (
             PARTITION BY requests.connection, requests.connection_number
             ORDER BY request_start_ns
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ns
+        ) AS before_ns,
+        max(response_end_ns) OVER (
+            PARTITION BY requests.connection, requests.connection_number
+        ) AS last_response_ns,
+        max(latency_ns) OVER (
+            PARTITION BY requests.connection, requests.connection_number, api_name
+        ) AS longest_latency_ns
     FROM requests
     JOIN resent
         ON requests.connection = resent.connection
@@ -41,6 +52,8 @@ spoken AS (
 ),
 lost AS (
     SELECT
+        connection,
+        connection_number,
         client_id,
         api_name,
         broker_ip,
@@ -54,7 +67,33 @@ lost AS (
         last_ns - request_end_ns AS waited_ns,
         retransmitted
     FROM spoken
-    WHERE status = 'unanswered'
+    WHERE
+        status = 'unanswered'
+        -- A member waits as long as the others take.
+        AND api_name NOT IN ('JoinGroup', 'SyncGroup')
+        -- A broker answers in order, so it had nothing to say of this request before its last response.
+        -- What has waited since no longer than others of its kind did may wait for the end of the capture.
+        AND last_ns - greatest(request_end_ns, coalesce(last_response_ns, 0))
+        > coalesce(longest_latency_ns, 0)
+        AND last_ns - greatest(request_end_ns, coalesce(last_response_ns, 0))
+        >= $least_wait_s * 1000000000 + max_wait_ns
+),
+-- The retransmissions are those of a connection, however many of its requests are unanswered.
+of_connections AS (
+    SELECT
+        client_id,
+        api_name,
+        broker_ip,
+        broker_port,
+        count(*) AS requests,
+        max(waited_ns) AS waited_ns,
+        max(silence_ns) AS silence_ns,
+        max(retransmitted) AS retransmitted,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
+    FROM lost
+    GROUP BY connection, connection_number, client_id, api_name, broker_ip, broker_port
 )
 SELECT
     client_id,
@@ -62,18 +101,17 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' without an answer within ', round(max(waited_ns) / 1e9, 1), ' s, with ',
-        sum(retransmitted), ' retransmissions',
+        CAST(sum(requests) AS BIGINT), ' without an answer within ', round(max(waited_ns) / 1e9, 1),
+        ' s, with ', CAST(sum(retransmitted) AS BIGINT), ' retransmissions',
         CASE
             WHEN max(silence_ns) IS NULL THEN ''
             ELSE concat('; before, the connection was idle for ', round(max(silence_ns) / 1e9, 1), ' s')
         END
     ) AS what,
-    count(*) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
-FROM lost
-WHERE waited_ns >= $least_wait_s * 1000000000
+    CAST(sum(requests) AS BIGINT) AS weight,
+    min(first_time_ns) AS first_time_ns,
+    max(last_time_ns) AS last_time_ns,
+    min(first_packet) AS first_packet
+FROM of_connections
 GROUP BY client_id, api_name, broker_ip, broker_port
 ORDER BY weight DESC, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

@@ -34,7 +34,9 @@ in_order AS (
 SELECT
     client_id,
     concat(
-        count(*) FILTER (WHERE throttle_time_ms >= $least_throttle_ms), ' of ', count(*),
+        count(*) FILTER (WHERE throttle_time_ms >= $least_throttle_ms), ' of ',
+        -- What the end of the capture left unanswered is no response.
+        count(response_start_ns),
         ' responses throttled, ',
         sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms),
         ' ms in all, ', max(throttle_time_ms), ' ms at most; ',

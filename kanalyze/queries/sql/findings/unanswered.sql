@@ -18,7 +18,8 @@ WITH waiting AS (
         connections.closed_ns - requests.request_end_ns AS waited_ns,
         CAST(coalesce(requests.max_wait_ms, 0) AS BIGINT) * 1000000 AS held_ns,
         connections.client_retransmitted_packets,
-        connections.closed_by
+        connections.closed_by,
+        concat(requests.connection, ' ', requests.connection_number) AS closed_connection
     FROM requests
     JOIN connections
         ON requests.connection = connections.connection
@@ -52,7 +53,7 @@ SELECT
             WHEN count(*) FILTER (WHERE closed_by = 'broker') = 0 THEN 'the client closed the connection'
             WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN 'the broker closed the connection'
             ELSE concat(
-                'the client closed ', count(*) FILTER (WHERE closed_by = 'client'),
+                'the client closed ', count(DISTINCT closed_connection) FILTER (WHERE closed_by = 'client'),
                 ' of the connections, the broker the others'
             )
         END,

@@ -1,10 +1,10 @@
-"""What connections hold, all together, and which of them give it back where that is too much.
+"""Bounds the bytes that all connections together buffer.
 
-In: how many bytes a connection holds, each time it was heard. Out: the connections that have to
-give up theirs. Must not know: what they hold.
+In: how many bytes a connection buffers, each time it has sent something. Out: the connections whose
+bytes have to be dropped. Must not know: what these bytes are.
 
-Those that were not heard for longest give up first: who opens connections without end, or leaves
-records without end, pushes out his own.
+The connections that were silent for longest come first: a peer that opens connections without end,
+or sends records without end, loses its own bytes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HeldBytes"]
+__all__ = ["BufferBudget"]
 
 
-class HeldBytes:
+class BufferBudget:
     """Counts the bytes of connections, by serial.
 
     Attributes:
@@ -30,19 +30,19 @@ class HeldBytes:
         """Begin with nothing, and so many bytes at most."""
         self._most = most
         self._by_serial: dict[int, int] = {}
-        """The one that was not heard for longest first."""
+        """Those that were silent for longest come first."""
         self.total = 0
 
     def note(self, serial: int, size: int) -> None:
-        """Note what a connection holds now that it was heard."""
+        """Note how many bytes a connection buffers after its latest packets."""
         self.total += size - self._by_serial.pop(serial, 0)
         if size:
             self._by_serial[serial] = size
 
     def excess(self) -> Iterator[int]:
-        """Yield the connections that give up what they hold, until a quarter is free.
+        """Yield the connections whose bytes have to be dropped, until a quarter is free.
 
-        Nothing if no more is held than may be. A quarter at once keeps the time in proportion.
+        Nothing if no more is buffered than may be. A quarter at once keeps the time in proportion.
         """
         if self.total <= self._most:
             return

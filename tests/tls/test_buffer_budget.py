@@ -9,7 +9,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.segments import Segments
 from kanalyze.model.streams import Chunk, Gap, StreamUpdate
 from kanalyze.model.tcp import Endpoint, TcpConnection
-from kanalyze.tls.held_bytes import HeldBytes
+from kanalyze.tls.buffer_budget import BufferBudget
 from kanalyze.tls.keylog import KeyLog
 from kanalyze.tls.streams import DecryptedStreams
 from tests.support import tls_made as made
@@ -68,7 +68,7 @@ def test_hellos_without_end_push_out_their_own_kind() -> None:
         before, _ = tracemalloc.get_traced_memory()
         for peer in peers(FLOOD):
             handed_on += len(said(under_test.feed([peer.sends((0, HELLO))])))
-            assert under_test.held_bytes <= MOST_BYTES
+            assert under_test.buffered_bytes <= MOST_BYTES
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -87,7 +87,7 @@ def test_a_handshake_without_end_holds_no_more_than_a_message() -> None:
     for _ in range(100):
         handed_on += said(under_test.feed([peer.sends((0, LONG_MESSAGE))]))
         given += LONG_MESSAGE
-        assert under_test.held_bytes < 1 << 20
+        assert under_test.buffered_bytes < 1 << 20
     assert b"".join(handed_on) == given
 
 
@@ -98,7 +98,7 @@ def test_records_that_are_never_completed_cost_those_that_began_them() -> None:
     silent = list(peers(500))
     for peer in silent:
         updates = under_test.feed([peer.sends(*WHOLE[:-4], (0, HALF_RECORD)), busy.sends()])
-        assert under_test.held_bytes <= MOST_BYTES
+        assert under_test.buffered_bytes <= MOST_BYTES
         found = under_test.take_anomalies()
         anomalies += found
         ends += [update for update in updates if update.connection in [a.connection for a in found]]
@@ -112,15 +112,15 @@ def test_records_that_are_never_completed_cost_those_that_began_them() -> None:
     assert said(under_test.feed([busy.sends(*WHOLE[-4:])])) == [b"again", b"the last"]
     for peer in (*silent, busy):
         under_test.feed([peer.sends(closed=True)])
-    assert under_test.held_bytes == 0
+    assert under_test.buffered_bytes == 0
 
 
 def test_a_quarter_is_freed_at_once_the_longest_silent_first() -> None:
-    held = HeldBytes(100)
+    budget = BufferBudget(100)
     for serial in range(10):
-        held.note(serial, 10)
-    held.note(0, 10)
-    assert list(held.excess()) == []
-    held.note(10, 5)
-    assert list(held.excess()) == [1, 2, 3]
-    assert held.total == 75
+        budget.note(serial, 10)
+    budget.note(0, 10)
+    assert list(budget.excess()) == []
+    budget.note(10, 5)
+    assert list(budget.excess()) == [1, 2, 3]
+    assert budget.total == 75
