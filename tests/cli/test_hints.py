@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.cli.arguments import parser
+from kanalyze.cli.hints import LazyCommand
 from kanalyze.cli.main import main
 
 
@@ -132,3 +133,10 @@ def test_options_may_stand_anywhere_among_captures(words):
 def test_a_command_that_takes_so_many_words_takes_no_more(capsys):
     usage, words = said(capsys, "compare", "a.pcap", "--jobs", "1", "b.pcap", "c.pcap")
     assert (usage, words) == ("kanalyze compare", "unrecognized arguments: c.pcap")
+
+
+def test_the_help_of_a_command_is_checked_without_making_its_parser() -> None:
+    """argparse of Python 3.14 asks for it when a command is added."""
+    command = LazyCommand(prog="kanalyze some")
+    assert command._check_help(parser()._actions[0]) is None
+    assert "parser" not in vars(command)
