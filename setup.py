@@ -1,10 +1,13 @@
-"""Compiles the modules that have a ``.pxd`` beside them; all else is said in ``pyproject.toml``.
+"""Compiles the modules that have a ``.pxd`` beside them, and makes what is made from sources.
+
+The page of the package is made from the README, and the files for shells from the parser, by
+``tools/packaging``; all else is said in ``pyproject.toml``.
 
 Where that cannot be done (no compiler, no headers of Python), the modules are installed as they
 are, and run uncompiled. With ``KANALYZE_REQUIRE_COMPILED=1`` it is an error; ``KANALYZE_PURE=1``
 compiles nothing; ``KANALYZE_ABI3=1`` compiles for every Python from 3.11 on, which takes 13 to 20 %
-of the speed (CIBW_ENVIRONMENT in ``pyproject.toml``). ``KANALYZE_SANITIZE=1`` adds the address and
-undefined-behaviour sanitizers.
+of the speed, and has to be done with Python 3.11 (see ``[tool.cibuildwheel]`` in
+``pyproject.toml``). ``KANALYZE_SANITIZE=1`` adds the address and undefined-behaviour sanitizers.
 """
 
 from __future__ import annotations
@@ -18,10 +21,16 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools" / "packaging"))  # the build backend has it there already
+
+from package_page import package_page  # noqa: E402
+from shell_files import InstallShellFiles  # noqa: E402
+
 REQUIRED = os.environ.get("KANALYZE_REQUIRE_COMPILED") == "1"
 PURE = os.environ.get("KANALYZE_PURE") == "1"
 ABI3 = os.environ.get("KANALYZE_ABI3") == "1"
 SANITIZE = os.environ.get("KANALYZE_SANITIZE") == "1"
+OLDEST = (3, 11)
 CORES = os.cpu_count() or 1
 SHARED = "kanalyze._cyutility"
 """What Cython adds to every module, once: a third of the time to compile and to import them."""
@@ -48,6 +57,10 @@ DIRECTIVES = {
 
 def extensions() -> list[Extension]:
     """Return the modules to compile, as C."""
+    if ABI3 and sys.version_info[:2] != OLDEST:
+        # The headers of 3.12 and of 3.13.0 count no references to True and False in functions that
+        # return them, whatever Py_LIMITED_API is: in 3.11 the process would be aborted soon.
+        raise BaseError("KANALYZE_ABI3=1 needs Python 3.11, whose headers are right for all later")
     try:
         from Cython.Build import cythonize
         from Cython.Compiler.Errors import CompileError
@@ -89,7 +102,7 @@ def _extension(name: str, source: str) -> Extension:
     return Extension(
         name,
         [source],
-        define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
+        define_macros=[("Py_LIMITED_API", "0x{:02X}{:02X}0000".format(*OLDEST))] if ABI3 else [],
         py_limited_api=ABI3,
         extra_compile_args=flags,
         extra_link_args=flags,
@@ -131,7 +144,11 @@ def _go_on_without(error: Exception) -> None:
 
 setup(
     ext_modules=[] if PURE else extensions(),
-    cmdclass={"build_ext": BuildAllOrNothing},
+    cmdclass={"build_ext": BuildAllOrNothing, "install_data": InstallShellFiles},
+    # The files are made where they are installed; without an entry there would be no such step.
+    data_files=[("share", [])],
+    long_description=package_page((ROOT / "README.md").read_text(encoding="utf-8")),
+    long_description_content_type="text/markdown",
     options={
         "build_ext": {"parallel": CORES},
         **({"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {}),

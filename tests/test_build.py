@@ -12,6 +12,7 @@ import runpy
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import setuptools
+from setuptools.errors import BaseError
 
 from kanalyze.common.compiled import cython
 from tests.support.captures import ROOT
@@ -41,6 +43,12 @@ PICKY_CC = """#!/bin/sh
 case "$*" in *machine.c*) echo "not this one" >&2; exit 1 ;; esac
 exec cc "$@"
 """
+FILES_FOR_SHELLS = (
+    "share/man/man1/kanalyze.1",
+    "share/bash-completion/completions/kanalyze",
+    "share/zsh/site-functions/_kanalyze",
+    "share/fish/vendor_completions.d/kanalyze.fish",
+)
 USE_UNCOMPILED = """
 import importlib, sys
 sys.modules["cython"] = sys.modules["Cython"] = None
@@ -62,6 +70,11 @@ decode = compile_decoder(Catalog().message(18, "response"), 0, Projection.ALL)
 read = decode(bytes.fromhex("0000 00000001 0003 0000 000c"), 0, 0, None)
 api = {"apiKey": 3, "minVersion": 0, "maxVersion": 12}
 assert read == ({"errorCode": 0, "apiKeys": [api]}, 12), read
+import sys
+import kanalyze
+for _ in range(3):  # a reference that is not counted ends the process sooner or later
+    rows = sum(1 for _ in kanalyze.requests(sys.argv[1]))
+    assert rows == 309, rows
 """
 
 
@@ -252,6 +265,24 @@ def test_a_cython_that_refuses_them_is_an_error_where_they_are_required(
     assert "cannot be compiled, and KANALYZE_REQUIRE_COMPILED=1\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13), (3, 14)])
+def test_a_wheel_for_every_python_is_compiled_with_the_oldest_one(
+    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
+) -> None:
+    """Those that 3.12 and 3.13.0 compiled, 3.11 was aborted by: too few references to True."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["cibuildwheel"]["build"] == "cp311-*"
+    monkeypatch.setenv("KANALYZE_ABI3", "1")
+    monkeypatch.setattr(sys, "version_info", version)
+    if version > (3, 11):
+        with pytest.raises(BaseError, match=r"needs Python 3\.11"):
+            loaded_setup(monkeypatch, as_cythonize_does)
+        return
+    names, said = loaded_setup(monkeypatch, as_cythonize_does)
+    assert said["ext_modules"] != []
+    assert names["modules"]()[0].define_macros == [("Py_LIMITED_API", "0x030B0000")]
+
+
 # -- uncompiled -----------------------------------------------------------------------------------
 
 
@@ -367,11 +398,15 @@ def test_one_wheel_of_the_source_archive_is_for_every_python(
     archive = project.source_archive(tmp_path)
     with tarfile.open(archive) as opened:
         held = {name.partition("/")[2] for name in opened.getnames()}
-    assert {"LICENSE", "setup.py", "tools/packaging/backend.py", "tests/conftest.py"} <= held
+    assert {"LICENSE", "NOTICE", "setup.py", "tools/packaging/backend.py"} <= held
+    assert {"tests/conftest.py", "kanalyze/render/html/page.html"} <= held
     assert {source_path(name, ".pxd") for name in compiled_modules()} <= held
     assert [name for name in held if name.endswith((".c", ".so", ".pyc"))] == []
 
     done = environment.wheel(archive, tmp_path, KANALYZE_ABI3="1", KANALYZE_REQUIRE_COMPILED="1")
+    if sys.version_info[:2] != (3, 11):
+        assert "KANALYZE_ABI3=1 needs Python 3.11" in done.stdout
+        return
     assert done.returncode == 0, done.stdout
     (wheel,) = tmp_path.glob("*.whl")
     assert "-cp311-abi3-" in wheel.name
@@ -386,13 +421,15 @@ def test_one_wheel_of_the_source_archive_is_for_every_python(
         for path in (ROOT / "kanalyze").rglob(end)
     ]
     assert {*data, "kanalyze/render/html/page.html"} <= contents
+    shared = {name.partition(".data/data/")[2] for name in contents}
+    assert {*FILES_FOR_SHELLS} <= shared
     assert [name for name in contents if name.endswith(".c")] == []
 
     found = interpreters()
     assert sys.version_info[:2] in found
     for python in found.values():
         subprocess.run(
-            [python, "-c", DECODE],
+            [python, "-c", DECODE, str(BASICS)],
             check=True,
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(tmp_path / "wheel")},

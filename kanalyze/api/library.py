@@ -187,7 +187,10 @@ class Rows(Results[RowT]):
         return batches_of(self._row_blocks(), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame; nullable integers are ``Int64``."""
+        """Return all rows as a pandas DataFrame.
+
+        Nullable integers are ``Int64``; texts are ``str`` from pandas 3 on, else ``object``.
+        """
         from kanalyze.export.arrow import frame_of
 
         return frame_of(self._row_blocks(), self.columns)

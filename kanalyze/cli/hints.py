@@ -212,6 +212,9 @@ class LazyCommand:
         """Parse the command's arguments; argparse calls this."""
         return self.parser.parse_known_args(args, namespace)
 
+    def _check_help(self, action: argparse.Action) -> None:
+        """Do nothing: the text is plain. argparse of Python 3.14 has commands check their help."""
+
 
 def _terminal_width() -> int:
     """Return the width of :func:`shutil.get_terminal_size`."""

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 else:
     from collections import namedtuple
 
-    _OWN = frozenset({"__module__", "__qualname__", "__annotations__"})
+    _LATE = "__annotate_func__"
+    """What a class has from Python 3.14 on, in a module whose annotations are no texts: a function
+    that returns them."""
+    _VALUES = 1
+    """``annotationlib.Format.VALUE``; importing it would take longer than all that is here."""
+    _OWN = frozenset({"__module__", "__qualname__", "__annotations__", _LATE})
 
     class _Maker(type):
         """Makes a named tuple of what would be a class."""
@@ -25,7 +30,10 @@ else:
             """Make the class; the fields with a default stand behind those without."""
             if not bases:
                 return super().__new__(cls, name, bases, namespace)
-            fields = namespace.get("__annotations__", {})
+            if _LATE in namespace:
+                fields = namespace[_LATE](_VALUES)
+            else:
+                fields = namespace.get("__annotations__", {})
             given = [field for field in fields if field in namespace]
             made = namedtuple(
                 name,

@@ -4,12 +4,14 @@ In: the content of handshake records of one direction. Out: :class:`HandshakeMes
 hellos say. Must not know: keys, records, or what follows from a message.
 
 TLS 1.3: RFC 8446 section 4. TLS 1.2: RFC 5246 section 7.4. Extensions: IANA's registry "TLS
-ExtensionType Values". A message has at most :data:`MOST_MESSAGE_BYTES`; a larger one is stepped
-over. A field that does not fit is left out, and what follows it too.
+ExtensionType Values". Compressed certificates: RFC 8879. A message has at most
+:data:`MOST_MESSAGE_BYTES`; a larger one is stepped over. A field that does not fit is left out, and
+what follows it too.
 """
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
 
-__all__ = ["CERTIFICATE", "CERTIFICATE_REQUEST", "CLIENT_HELLO", "ENCRYPTED_EXTENSIONS"]
+__all__ = ["CERTIFICATE", "CERTIFICATE_REQUEST", "CLIENT_HELLO", "COMPRESSED_CERTIFICATE"]
+__all__ += ["ENCRYPTED_EXTENSIONS", "decompressed_certificate"]
 __all__ += ["END_OF_EARLY_DATA", "FINISHED", "KEY_UPDATE", "NEW_SESSION_TICKET", "SERVER_HELLO"]
 __all__ += ["SERVER_HELLO_DONE", "ClientHello", "EncryptedExtensions", "HandshakeMessage"]
 __all__ += ["MessageAssembler", "ServerHello", "certificates_in", "is_hello", "read_client_hello"]
@@ -36,6 +39,7 @@ CERTIFICATE_REQUEST: Final = 13
 SERVER_HELLO_DONE: Final = 14
 FINISHED: Final = 20
 KEY_UPDATE: Final = 24
+COMPRESSED_CERTIFICATE: Final = 25
 """Handshake types."""
 
 MOST_MESSAGE_BYTES: Final = 1 << 17
@@ -47,6 +51,7 @@ _MOST_VALUES: Final = 64
 _MOST_CERTIFICATES: Final = 16
 _MOST_NAME_BYTES: Final = 255
 
+_ZLIB: Final = 1
 _SERVER_NAME: Final = 0
 _ALPN: Final = 16
 _ENCRYPT_THEN_MAC: Final = 22
@@ -285,6 +290,24 @@ def certificates_in(body: bytes, *, is_13: bool) -> list[bytes]:
         if certificate:
             found.append(certificate)
     return found
+
+
+def decompressed_certificate(body: bytes) -> bytes | None:
+    """Return the Certificate message inside a CompressedCertificate; None if it cannot be read.
+
+    Only zlib is read. What comes out is as long as the message says, or it is None.
+    """
+    fields = _Fields(body)
+    algorithm, length = fields.number(2), fields.number(3)
+    compressed = fields.vector(3)
+    if algorithm != _ZLIB or not 0 < length <= MOST_MESSAGE_BYTES:
+        return None
+    decompressor = zlib.decompressobj()
+    try:
+        message = decompressor.decompress(compressed, length + 1)
+    except zlib.error:
+        return None
+    return message if decompressor.eof and len(message) == length else None
 
 
 def _extensions(fields: _Fields) -> dict[int, bytes]:

@@ -283,11 +283,14 @@ class Negotiation:
         for epochs in self.both_epochs_12:
             epochs.negotiate(max(0, self.handshakes - 1), agreed)
 
-    def _certificate(self, body: bytes, origin: MessageOrigin) -> None:
+    def _certificate(self, body: bytes | None, origin: MessageOrigin) -> None:
+        """Note who showed a certificate; ``body`` is None for one that cannot be decompressed."""
         end = self.end_of(origin.side)
-        chain = handshake.certificates_in(body, is_13=self.is_13)
         facts = self.facts
-        if end == 0:
+        chain = [] if body is None else handshake.certificates_in(body, is_13=self.is_13)
+        if body is None and end == 0:
+            facts.mutual = True  # who has no certificate has nothing to compress
+        elif end == 0:
             facts.mutual = bool(chain)
             if chain and facts.client_certificate is None:
                 facts.client_certificate = certificate_facts(chain[0])
@@ -300,6 +303,8 @@ class Negotiation:
             extensions = handshake.read_encrypted_extensions(body)
             facts.alpn = extensions.alpn
             facts.accepted_early_data = extensions.takes_early_data
+        elif kind == handshake.COMPRESSED_CERTIFICATE:
+            self._certificate(handshake.decompressed_certificate(body), origin)
         elif kind == handshake.END_OF_EARLY_DATA:
             return HANDSHAKE
         elif kind == handshake.FINISHED:

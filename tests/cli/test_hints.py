@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.cli.arguments import parser
+from kanalyze.cli.hints import LazyCommand
 from kanalyze.cli.main import main
 
 
@@ -177,3 +178,10 @@ def test_each_command_is_on_the_line_of_its_text(monkeypatch):
     lines = parser().format_help().splitlines()
     for name in COMMANDS:
         assert any(line.startswith(f"    {name} ") for line in lines), name
+
+
+def test_the_help_of_a_command_is_checked_without_making_its_parser() -> None:
+    """argparse of Python 3.14 asks for it when a command is added."""
+    command = LazyCommand(prog="kanalyze some")
+    assert command._check_help(parser()._actions[0]) is None
+    assert "parser" not in vars(command)

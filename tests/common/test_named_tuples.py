@@ -68,3 +68,15 @@ def test_a_field_without_a_default_behind_one_with_a_default_is_an_error():
 def test_those_of_the_package_are_such():
     assert issubclass(CaptureInterface, tuple)
     assert CaptureInterface("x", 1, 0) == CaptureInterface("x", 1, 0, None, None, None, None, None)
+
+
+def test_annotations_that_are_no_texts_are_fields_too():
+    """Python 3.14 has a function in place of them (PEP 649)."""
+    before = {"__annotations__": {"first": int, "second": str}}
+    late = {"__annotate_func__": lambda form: before["__annotations__"] if form == 1 else None}
+    for annotated in (before, late):
+        names = {"__module__": __name__, "__qualname__": "Made", "second": "x", **annotated}
+        made = type(NamedTuple)("Made", (NamedTuple,), names)
+        assert made(1) == (1, "x")
+        assert made._fields == ("first", "second")
+        assert typing.get_type_hints(made) == {"first": int, "second": str}

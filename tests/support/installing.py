@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Environment", "Project", "interpreters"]
 
-_FILES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+_FILES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE")
 _FOLDERS = ("kanalyze", "tools/packaging", "tests")
 _MADE = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.pyd", "*.html", "*.egg-info")
 _BUILD_ARCHIVE = """

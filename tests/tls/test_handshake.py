@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import random
+import zlib
+from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.tls.alerts import read_alert
 from kanalyze.tls.certificates import certificate_facts
 from kanalyze.tls.handshake import (
+    COMPRESSED_CERTIFICATE,
     MOST_MESSAGE_BYTES,
     HandshakeMessage,
     MessageAssembler,
     certificates_in,
+    decompressed_certificate,
     read_client_hello,
     read_encrypted_extensions,
     read_server_hello,
 )
+from kanalyze.tls.keylog import KeyLog
+from kanalyze.tls.negotiation import MessageOrigin, Negotiation
+from kanalyze.tls.records import TlsRecord
 from tests.support import tls_made as made
+from tests.support.tls_talk import certificate
 
 CLIENT_HELLO, SERVER_HELLO = made.client_hello()[9:], made.server_hello(made.SUITE_12)[9:]
 
@@ -103,3 +113,49 @@ def test_alerts_have_names() -> None:
 def test_what_is_no_certificate_is_none() -> None:
     for data in (b"", b"\x30\x82", bytes(100), bytes(1 << 20)):
         assert certificate_facts(data) is None
+
+
+# -- compressed certificates (RFC 8879), which OpenSSL 3.2 and later send --------------------------
+
+ONE_CERTIFICATE = bytes.fromhex("00 000009 000004 30820000 0000")
+
+
+def compressed(message: bytes, *, algorithm: int = 1, length: int | None = None) -> bytes:
+    data = zlib.compress(message)
+    told = len(message) if length is None else length
+    return b"".join(
+        (algorithm.to_bytes(2), told.to_bytes(3), len(data).to_bytes(3), data),
+    )
+
+
+def test_a_certificate_compressed_by_zlib_is_read() -> None:
+    assert decompressed_certificate(compressed(ONE_CERTIFICATE)) == ONE_CERTIFICATE
+    assert certificates_in(ONE_CERTIFICATE, is_13=True) == [bytes.fromhex("30820000")]
+
+
+def test_a_compressed_certificate_is_as_long_as_it_says_or_unknown() -> None:
+    for length in (0, len(ONE_CERTIFICATE) - 1, len(ONE_CERTIFICATE) + 1, MOST_MESSAGE_BYTES + 1):
+        assert decompressed_certificate(compressed(ONE_CERTIFICATE, length=length)) is None
+    bomb = compressed(bytes(MOST_MESSAGE_BYTES + 1))
+    assert decompressed_certificate(bomb) is None
+    for body in (b"", compressed(ONE_CERTIFICATE)[:-3], compressed(ONE_CERTIFICATE, algorithm=2)):
+        assert decompressed_certificate(body) is None
+    assert decompressed_certificate(b"\0\1\0\0\4\0\0\4junk") is None
+
+
+def test_a_client_that_compresses_its_certificate_has_shown_one() -> None:
+    for algorithm, is_read in ((1, True), (3, False)):
+        negotiation = Negotiation(KeyLog())
+        negotiation.facts.client_side = 0
+        negotiation.server_hello = read_server_hello(made.server_hello(made.SUITE_13)[9:])
+        ec = x509.load_pem_x509_certificate(Path(certificate("ec", "client")).read_bytes())
+        der = ec.public_bytes(Encoding.DER)
+        entry = len(der).to_bytes(3) + der + b"\0\0"
+        body = compressed(b"\0" + len(entry).to_bytes(3) + entry, algorithm=algorithm)
+        message = HandshakeMessage(COMPRESSED_CERTIFICATE, body)
+        record = TlsRecord(b"\x17\3\3\0\0", b"", 0, (0, 0), (0, 0))
+        origin = MessageOrigin(0, is_sealed=True, is_gapless=True, record=record)
+        assert negotiation.read(message, origin) is None
+        assert negotiation.facts.mutual is True
+        found = negotiation.facts.client_certificate
+        assert (found is not None and found.subject == "CN=client") == is_read
