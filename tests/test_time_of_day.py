@@ -13,8 +13,6 @@ import kanalyze
 from kanalyze.cli.main import main
 from tests.support.captures import path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 ROOT = Path(__file__).parent.parent
 BASICS = path("basics")
 DATED = {"since": "2026-11-20T22:46:10", "until": "2026-11-20T22:46:20.5"}

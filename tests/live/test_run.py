@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.row import Row
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 MS = 1_000_000
 SOME = ("basics", "errors", "ipv6", "loopback", "tls")
 
