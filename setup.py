@@ -29,6 +29,9 @@ SHARED = "kanalyze._cyutility"
 # Python's own flags have -fwrapv, under which no overflow of a signed number is looked for.
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-wrapv", "-fno-omit-frame-pointer", "-g", "-O1"]
 
+# Python's own flags have -g: what debuggers need is a quarter of the time to compile.
+FOR_NO_DEBUGGER = [] if sys.platform == "win32" else ["-g0"]
+
 DIRECTIVES = {
     "language_level": 3,
     # What comes from the wire is an index somewhere: each is checked, compiled as uncompiled.
@@ -85,14 +88,14 @@ def modules() -> list[Extension]:
 
 
 def _extension(name: str, source: str) -> Extension:
-    flags = SANITIZERS if SANITIZE else []
+    flags = SANITIZERS if SANITIZE else FOR_NO_DEBUGGER
     return Extension(
         name,
         [source],
         define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
         py_limited_api=ABI3,
         extra_compile_args=flags,
-        extra_link_args=flags,
+        extra_link_args=SANITIZERS if SANITIZE else [],
     )
 
 
@@ -101,6 +104,14 @@ class BuildAllOrNothing(build_ext):
 
     They know each other's C types: a compiled one cannot run beside one that is not.
     """
+
+    def finalize_options(self) -> None:
+        """Compile on all processors.
+
+        Not by ``options`` of ``setup``: an editable installation sets them back.
+        """
+        super().finalize_options()
+        self.parallel = self.parallel or CORES
 
     def run(self) -> None:
         """Compile."""
@@ -132,8 +143,5 @@ def _go_on_without(error: Exception) -> None:
 setup(
     ext_modules=[] if PURE else extensions(),
     cmdclass={"build_ext": BuildAllOrNothing},
-    options={
-        "build_ext": {"parallel": CORES},
-        **({"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {}),
-    },
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
 )
