@@ -38,6 +38,9 @@ SHARED = "kanalyze._cyutility"
 # Python's own flags have -fwrapv, under which no overflow of a signed number is looked for.
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-wrapv", "-fno-omit-frame-pointer", "-g", "-O1"]
 
+# Python's own flags have -g: what debuggers need is a quarter of the time to compile.
+FOR_NO_DEBUGGER = [] if sys.platform == "win32" else ["-g0"]
+
 DIRECTIVES = {
     "language_level": 3,
     # What comes from the wire is an index somewhere: each is checked, compiled as uncompiled.
@@ -98,14 +101,14 @@ def modules() -> list[Extension]:
 
 
 def _extension(name: str, source: str) -> Extension:
-    flags = SANITIZERS if SANITIZE else []
+    flags = SANITIZERS if SANITIZE else FOR_NO_DEBUGGER
     return Extension(
         name,
         [source],
         define_macros=[("Py_LIMITED_API", "0x{:02X}{:02X}0000".format(*OLDEST))] if ABI3 else [],
         py_limited_api=ABI3,
         extra_compile_args=flags,
-        extra_link_args=flags,
+        extra_link_args=SANITIZERS if SANITIZE else [],
     )
 
 
@@ -114,6 +117,14 @@ class BuildAllOrNothing(build_ext):
 
     They know each other's C types: a compiled one cannot run beside one that is not.
     """
+
+    def finalize_options(self) -> None:
+        """Compile on all processors.
+
+        Not by ``options`` of ``setup``: an editable installation sets them back.
+        """
+        super().finalize_options()
+        self.parallel = self.parallel or CORES
 
     def run(self) -> None:
         """Compile."""
@@ -149,8 +160,5 @@ setup(
     data_files=[("share", [])],
     long_description=package_page((ROOT / "README.md").read_text(encoding="utf-8")),
     long_description_content_type="text/markdown",
-    options={
-        "build_ext": {"parallel": CORES},
-        **({"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {}),
-    },
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from kanalyze.queries.files import Query
+    from tests.support.remembered_answers import RememberedAnswers
 
 # No test is about speed, and a busy machine is no failure. The landing check tries the same
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
@@ -131,14 +132,26 @@ def all_findings() -> None:
     """Let reports look for all built-in findings, where they look for few (see below)."""
 
 
+@pytest.fixture(scope="session")
+def remembered_answers() -> RememberedAnswers:
+    """What queries have answered in this process."""
+    from tests.support.remembered_answers import RememberedAnswers  # it imports pyarrow
+
+    return RememberedAnswers()
+
+
 @pytest.fixture(autouse=True)
-def _findings_that_are_looked_for(request: pytest.FixtureRequest) -> None:
-    """Let reports look for few findings in the folders whose tests are of something else."""
-    is_of_others = request.path.is_relative_to(TESTS) and (
-        request.path.relative_to(TESTS).parts[0] in ("api", "cli", "render")
+def _reports_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let reports take little time outside of the folders whose tests are of queries.
+
+    They look for few findings, and ask no query twice of the same rows.
+    """
+    is_of_queries = request.path.is_relative_to(TESTS) and (
+        request.path.relative_to(TESTS).parts[0] in ("queries", "spark")
     )
-    if is_of_others and "all_findings" not in request.fixturenames:
+    if not is_of_queries and "all_findings" not in request.fixturenames:
         request.getfixturevalue("few_findings")
+        request.getfixturevalue("remembered_answers").patch(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kanalyze import Row
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 
 def rows_of(data: bytes) -> tuple[list[Row], Analysis]:
     run = Analysis([io.BytesIO(data)])

@@ -222,6 +222,25 @@ def refuse(*_given: object, **_named: object) -> Any:
     raise Refused("machine.py:1: not like this")
 
 
+def test_all_processors_compile_in_an_editable_installation_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    names, said = loaded_setup(monkeypatch, as_cythonize_does)
+    distribution = setuptools.Distribution(
+        {"ext_modules": said["ext_modules"], "options": said["options"]}
+    )
+    distribution.cmdclass = said["cmdclass"]
+    build = distribution.get_command_obj("build_ext")
+    build.ensure_finalized()
+    # As editable_wheel of setuptools does: all options are set back.
+    again = distribution.reinitialize_command("build")
+    again.ensure_finalized()
+    distribution.reinitialize_command(build)
+    build.ensure_finalized()
+    assert build.parallel == names["CORES"] == 7
+
+
 def test_the_modules_to_compile_are_those_with_their_types_beside_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 import kanalyze
 from kanalyze.net.shard import Shard
 from kanalyze.render.header import header_lines
@@ -17,8 +15,6 @@ from tests.support.traffic import Line, capture_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.usefixtures("few_findings")
 
 
 def packets_of() -> list[bytes]:

@@ -17,8 +17,6 @@ from tests.support.captures import path
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 RUN = "from kanalyze.cli.main import run; run()"
 CLUSTER, BASICS = str(path("cluster")), str(path("basics"))
 

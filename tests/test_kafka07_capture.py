@@ -16,8 +16,6 @@ from tests.support.packets import pcap_file, segment, timed
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 
 def talk(port: int, *turns: tuple[bool, bytes]) -> list[bytes]:
     """A connection seen from the middle: (to the broker, bytes) in turn."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 MIB = 1 << 20
 PIECE = 60_000
 
@@ -197,7 +195,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", often(WAYS, ("parquet", "rows", "report", "exchanges")))
+@pytest.mark.parametrize("way", often(WAYS, ("parquet", "report", "exchanges")))
 def test_rows_of_many_partitions_are_not_held_all_at_once(way: str, tmp_path: Path) -> None:
     capture = tmp_path / "session.pcap"
     capture.write_bytes(quiet_session(1000, QUIET_FETCHES))

@@ -52,6 +52,7 @@ def test_the_landing_check_runs_the_test_command_of_the_readme() -> None:
     assert "README.md" in script
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_sample_reports_and_generated_parts_are_those_of_the_code_as_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,8 +15,6 @@ from tests.support import kafka as k
 from tests.support.packets import ACK, RST, START_NS, SYN, Packet, pcap_file, segment, timed
 from tests.support.traffic import Line, capture_of
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 SECOND_NS = 1_000_000_000
 
 

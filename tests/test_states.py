@@ -212,7 +212,7 @@ def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
         going = Run(captures, **settings)
         for number, batch in enumerate(captures.batches()):
             going.take(batch)
-            if is_short or number % 3 == 0:
+            if is_short or number % 7 == 0:
                 yield going
 
 

@@ -12,11 +12,11 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from tests.support.captures import path
-
-pytestmark = pytest.mark.usefixtures("few_findings")
+from tests.support.few_findings import WITH_FEW_FINDINGS
 
 ROOT = Path(__file__).parent.parent
 BASICS = path("basics")
+COMMAND = "from kanalyze.cli.main import run; run()"
 DATED = {"since": "2026-11-20T22:46:10", "until": "2026-11-20T22:46:20.5"}
 OF_DAY = {"since": "22:46:10", "until": "22:46:20.5"}
 TABLES = [kanalyze.requests, kanalyze.connections, kanalyze.anomalies]
@@ -60,7 +60,7 @@ def test_commands_take_it(command, capsys):
 def test_a_report_takes_it_and_a_pipe_does():
     reports = [
         subprocess.run(
-            [sys.executable, "-c", "from kanalyze.cli.main import run; run()", "report", "-"]
+            [sys.executable, "-c", WITH_FEW_FINDINGS + COMMAND, "report", "-"]
             + [word for name, text in times.items() for word in (f"--{name}", text)],
             input=BASICS.read_bytes(),
             capture_output=True,

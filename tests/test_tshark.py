@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.captures import CHOSEN, NAMES, analysis, often, path, truth
+from tests.support.captures import NAMES, analysis, often, path, truth
 
 CLEAR = [name for name in NAMES if name != "tls"]
 # Of the requests of this one none is answered.
 ANSWERED = [name for name in CLEAR if name != "fault-plaintext-to-tls"]
 # In a snapped capture tshark goes on reading at the next packet and takes record data for requests.
 WHOLE = [name for name in CLEAR if name != "snaplen"]
+SHOWN = ("basics", "errors", "ipv6", "old-0-8-2-2", "sasl", "transactions")
 
 
 class TsharkPacket(NamedTuple):
@@ -58,14 +59,14 @@ def as_kafka(name: str) -> list[str]:
     return [part for port in ports(name) for part in ("-d", f"tcp.port=={port},kafka")]
 
 
-@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
+@pytest.mark.parametrize("name", often(NAMES, SHOWN))
 def test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets(name: str) -> None:
     packets = tshark(name)
     assert analysis(name)[1].tcp_packets == len(packets)
     assert analysis(name)[1].connections == len({packet.stream for packet in packets})
 
 
-@pytest.mark.parametrize("name", often(WHOLE, CHOSEN))
+@pytest.mark.parametrize("name", often(WHOLE, SHOWN))
 def test_every_request_that_tshark_shows_is_ours_in_its_order(name: str) -> None:
     theirs: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
     for packet in tshark(name):
@@ -91,7 +92,7 @@ def is_subsequence(part: list[tuple[str, str, str]], whole: list[tuple[str, str,
     return all(message in rest for message in part)
 
 
-@pytest.mark.parametrize("name", often(ANSWERED, CHOSEN))
+@pytest.mark.parametrize("name", often(ANSWERED, SHOWN))
 def test_tshark_pairs_the_same_packets(name: str) -> None:
     """Where tshark pairs two packets (it leaves out many), ours are the same two."""
     theirs = {

@@ -2,12 +2,12 @@
 
     .venv/bin/python tools/check.py [--long]
 
-Runs the linter, the formatter's check, the type checker, the import contracts and the tests, all of
-them even if one fails, and exits with 1 if one failed. The tests come last, so that their summary
-is at the end.
+Runs the linter, the formatter's check, the import contracts, the type checker and the tests, all of
+them even if one fails, and exits with 1 if one failed.
 
-The tests that run Spark share one session in one process, which runs in parallel to everything
-else. The other tests run in as many processes as there are processors.
+The type checker, and the tests that run Spark, take one processor each for long: they run in
+parallel to everything else, and what they print comes at the end. The tests of Spark share one
+session in one process. The other tests run in as many processes as there are processors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -25,11 +27,12 @@ BIN = Path(sys.executable).parent
 PYTEST = [str(BIN / "pytest"), "-q", "--durations=5"]
 
 
-def spark_tests(*, long: bool) -> list[str]:
-    """Return the command that runs the tests of Spark in one process."""
+def beside(*, long: bool) -> dict[str, list[str]]:
+    """Return the commands that run in parallel to all others, by name."""
     marks = "spark" if long else "not long and spark"
     # Two runs at a time cannot share the cache of failed tests.
-    return [*PYTEST, "-p", "no:cacheprovider", "-m", marks, "tests/spark"]
+    spark = [*PYTEST, "-p", "no:cacheprovider", "-m", marks, "tests/spark"]
+    return {"mypy": [str(BIN / "mypy")], "pytest (Spark)": spark}
 
 
 def steps(*, long: bool) -> list[list[str]]:
@@ -38,7 +41,6 @@ def steps(*, long: bool) -> list[list[str]]:
     return [
         [str(BIN / "ruff"), "check", "."],
         [str(BIN / "ruff"), "format", "--check", "."],
-        [str(BIN / "mypy")],
         [str(BIN / "lint-imports"), "--no-logo"],
         # Tests of a file stay together: they share cached results, such as the rows of a capture.
         [*PYTEST, "-n", "auto", "--dist", "worksteal", "-m", marks],
@@ -48,24 +50,31 @@ def steps(*, long: bool) -> list[list[str]]:
 class Step:
     """A running command."""
 
-    def __init__(self, command: list[str], output: IO[str] | None = None) -> None:
+    def __init__(self, name: str, command: list[str], output: IO[str] | None = None) -> None:
         """Start it. ``output`` buffers its output until it ends; None prints it at once."""
-        self.name = Path(command[0]).name
-        self._title = f"== {' '.join([self.name, *command[1:]])}"
+        self.name = name
+        self._title = f"== {' '.join([Path(command[0]).name, *command[1:]])}"
         self._output = output
         self._began = time.monotonic()
         if output is None:
             print(self._title, flush=True)
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        self._took_s = 0.0
+        self._waiting = threading.Thread(target=self._wait)
+        self._waiting.start()
+
+    def _wait(self) -> None:
+        self._process.wait()
+        self._took_s = time.monotonic() - self._began
 
     def passes(self) -> bool:
         """Wait for the end, print buffered output, and return whether the command succeeded."""
-        succeeded = self._process.wait() == 0
+        self._waiting.join()
         if self._output is not None:
             self._output.seek(0)
             print(self._title, self._output.read(), sep="\n", end="")
-        print(f"   {self.name}: {time.monotonic() - self._began:.1f} s", flush=True)
-        return succeeded
+        print(f"   {self.name}: {self._took_s:.1f} s", flush=True)
+        return self._process.returncode == 0
 
 
 def main() -> int:
@@ -73,15 +82,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--long", action="store_true", help="run the long tests too")
     long = parser.parse_args().long
-    failed = []
-    with tempfile.TemporaryFile("w+") as output:
-        spark = Step(spark_tests(long=long), output)
+    with ExitStack() as stack:
+        parallel = [
+            Step(name, command, stack.enter_context(tempfile.TemporaryFile("w+")))
+            for name, command in beside(long=long).items()
+        ]
+        failed = []
         for command in steps(long=long):
-            step = Step(command)
+            step = Step(Path(command[0]).name, command)
             if not step.passes():
                 failed.append(step.name)
-        if not spark.passes():
-            failed.append(f"{spark.name} (Spark)")
+        failed += [step.name for step in parallel if not step.passes()]
     if failed:
         print(f"failed: {', '.join(failed)}")
         return 1

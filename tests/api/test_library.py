@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from importlib.metadata import version
 from itertools import islice
@@ -409,41 +408,6 @@ def test_the_arguments_of_a_function_are_typed_and_told_of(name):
     assert not given.__required_keys__
     for option in given.__optional_keys__:
         assert f"``{option}``" in told, option
-
-
-def test_a_type_checker_knows_the_arguments_and_the_results(tmp_path):
-    text = """\
-import kanalyze
-
-for row in kanalyze.requests(["a.pcap"], api=[0, "Fetch"], port=9092, jobs=2):
-    reveal_type(row.latency_ns)
-reveal_type(kanalyze.report("a.pcap", topic=None))
-reveal_type(kanalyze.records("a.pcap", values=True).to_arrow)
-for message in kanalyze.decode("a.pcap", errors=True):
-    reveal_type(message)
-kanalyze.requests("a.pcap", slower_than=50)
-kanalyze.report("a.pcap", tpoic="x")
-kanalyze.connections("a.pcap", topic="x")
-"""
-    file = tmp_path / "use.py"
-    file.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
-    assert lines[:4] == [
-        'note: Revealed type is "int | None"',
-        'note: Revealed type is "dict[str, Any]"',
-        'note: Revealed type is "def () -> Any"',
-        'note: Revealed type is "dict[str, Any]"',
-    ]
-    wrong = "\n".join(lines[4:])
-    assert 'Argument "slower_than" to "requests" has incompatible type "int"' in wrong
-    assert 'Unexpected keyword argument "tpoic" for "report"' in wrong
-    assert 'Unexpected keyword argument "topic" for "connections"' in wrong
 
 
 def test_importing_it_loads_nothing_that_is_slow():

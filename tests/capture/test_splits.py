@@ -26,6 +26,7 @@ from kanalyze.capture.splits import (
 from kanalyze.errors import CaptureError, UsageError
 from kanalyze.model.anomalies import AnomalyKind
 from tests.support.captures import often
+from tests.support.cases import examples
 from tests.support.packets import (
     START_NS,
     Packet,
@@ -168,7 +169,7 @@ MUTATIONS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.sampled_from(list(FILES)), CUTS, MUTATIONS, st.integers(0, 500), st.sampled_from([64, 999])
 )

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import urllib.request
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,9 +23,6 @@ from tests.support.packets import Blocks, secrets_block
 from tests.support.scraping import served_at
 from tests.support.tls_sockets import PCAP_HEADER, Broker, Client, Relay
 from tests.support.waiting import LONG_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = ["-", "--format", "rows"]
 NAME = "tls13-aes128gcm"
@@ -46,10 +44,11 @@ def data_of(name: str) -> bytes:
 @cache
 def rows_of(name: str) -> list[dict[str, object]]:
     """What ``requests`` writes of a capture with its key log."""
-    words = ["requests", "--format", "jsonl", "--keylog", str(tls_captures.keylog(name))]
-    command = [sys.executable, "-m", "kanalyze", *words, str(tls_captures.path(name))]
-    done = subprocess.run(command, capture_output=True, check=True)
-    found = in_order(done.stdout.splitlines())
+    with TemporaryDirectory() as folder:
+        rows = Path(folder, "rows.jsonl")
+        words = ["requests", "-o", str(rows), "--keylog", str(tls_captures.keylog(name))]
+        assert main([*words, str(tls_captures.path(name))]) == 0
+        found = in_order(rows.read_bytes().splitlines())
     assert len(found) == len(tls_captures.read_by_tshark(name)) > 0
     return found
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.cells import cell_len
 
-from tests.support.captures import path
+from tests.support.captures import often, path
 from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.pseudo_terminal import ALTERNATE, PseudoTerminal
 from tests.support.waiting import LONG_S, wait_until
@@ -221,7 +221,7 @@ def test_the_end_of_the_pipe_is_the_end():
 # -- interrupts -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["ctrl-c", "SIGTERM"])
+@pytest.mark.parametrize("how", often(["ctrl-c", "SIGTERM"], ["ctrl-c"]))
 def test_who_interrupts_gets_a_report(how):
     with started("--format", "view") as live:
         for part in parts("groups", 3):
@@ -255,7 +255,9 @@ def test_who_interrupts_twice_does_not_wait_for_the_end():
 # -- terminals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "height"), [(40, 10), (300, 80)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(40, 10), pytest.param(300, 80, marks=pytest.mark.long)]
+)
 def test_every_screen_has_the_size_of_the_terminal(width, height):
     said = {"COLUMNS": "77", "LINES": "13"}
     with started("--format", "view", width=width, height=height, **said) as live:

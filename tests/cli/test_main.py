@@ -109,8 +109,11 @@ def test_an_error_of_the_program_is_not_hidden(fake):
         main(["report", "x.pcap"])
 
 
-def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
-    """Run a command with a small fake pipeline in place of the real one."""
+def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with a small fake pipeline in place of the real one.
+
+    ``batches``: how many batches of 500 rows there are; 20 are more than a pipe holds.
+    """
     code = (
         "import sys\n"
         "from kanalyze.cli import analyze\n"
@@ -125,7 +128,7 @@ def shell(command: str, **settings) -> subprocess.CompletedProcess[bytes]:
         "    def start(self): pass\n"
         "    def close(self): pass\n"
         "    def batches(self):\n"
-        "        for _ in range(20): yield RowBlock.of_rows(plain_traffic(500))\n"
+        f"        for _ in range({batches}): yield RowBlock.of_rows(plain_traffic(500))\n"
         "    def table_rows(self, tables):\n"
         "        for block in self.batches(): yield TableRows([block], [], [])\n"
         "analyze.Analysis = Fake\n"
@@ -154,18 +157,18 @@ def test_a_reader_that_has_seen_enough_is_no_error(row_format):
 
 @pytest.mark.parametrize("command", ["report", "report --json -", "requests --format csv"])
 def test_a_full_disk_behind_standard_output_is_one_line_and_2(command):
-    done = shell(f'"$0" -c "$1" {command} x > /dev/full')
+    done = shell(f'"$0" -c "$1" {command} x > /dev/full', batches=1)
     assert done.stderr == b"kanalyze: standard output: No space left on device\n"
     assert done.returncode == 2
 
 
 def test_closed_standard_streams_are_no_traceback():
-    assert shell('"$0" -c "$1" report x >&- 2>&-').returncode == 0
+    assert shell('"$0" -c "$1" report x >&- 2>&-', batches=1).returncode == 0
 
 
 def test_an_encoding_without_the_characters_gets_escapes():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
-    done = shell('"$0" -c "$1" report x', env=environment)
+    done = shell('"$0" -c "$1" report x', batches=1, env=environment)
     assert done.returncode == 0
     assert done.stderr == b""
     assert done.stdout.isascii()
@@ -218,6 +221,6 @@ def test_no_threads_are_started_for_matrices_unless_asked_for(given, expected):
     ],
 )
 def test_a_full_disk_is_told_with_the_name_of_the_file(command):
-    done = shell(f'"$0" -c "$1" {command} x')
+    done = shell(f'"$0" -c "$1" {command} x', batches=1)
     assert done.stderr == b"kanalyze: /dev/full: No space left on device\n"
     assert done.returncode == 2

@@ -15,6 +15,7 @@ import pytest
 from kanalyze.cli import output_checks
 from kanalyze.cli.arguments import parser
 from kanalyze.cli.main import main
+from tests.support.captures import in_turn
 from tests.support.packets import Packet, pcap_file, pcapng_file
 
 ROOT = Path(__file__).parent.parent.parent
@@ -235,8 +236,7 @@ def test_the_same_device_may_be_both(capsys):
     assert "Requests by API" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("given", ["a planted link", "a loop"])
-@pytest.mark.parametrize("name", WRITE)
+@pytest.mark.parametrize(("name", "given"), in_turn(WRITE, ["a planted link", "a loop"]))
 def test_a_link_is_replaced_by_the_output(name, given, tmp_path, capsys):
     mine, link = tmp_path / "mine", tmp_path / "out"
     mine.write_text("mine")

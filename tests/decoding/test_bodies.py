@@ -11,7 +11,7 @@ from kanalyze.decoding.bodies import json_path
 from kanalyze.kafka.records.batch_headers import RecordsSummary
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.render.tree import TreeText
-from tests.support.cases import for_each
+from tests.support.cases import examples, for_each
 from tests.support.decoding import (
     CATALOG,
     READER,
@@ -171,7 +171,7 @@ SAMPLES = [
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=4),
     st.integers(0, 10**6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_mutation_of_a_frame_is_decoded_or_reported(sample, seed, changes, cut):
     api_key, version, kind = sample
     chance = random.Random(seed)

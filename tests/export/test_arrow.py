@@ -13,6 +13,7 @@ from kanalyze.export.arrow import BatchMaker, frame_of, table_of
 from kanalyze.export.schema import arrow_schema, choose_columns
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
 from kanalyze.tables.row import COLUMNS, with_times
+from tests.support.cases import examples
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 
@@ -35,7 +36,7 @@ def without_surrogates(value):
     return value
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
 def test_a_batch_gives_back_what_went_in(some):
     batch = BatchMaker().of_rows(some)
@@ -95,7 +96,7 @@ def test_a_number_that_does_not_fit_its_column_is_not_cut():
         BatchMaker().of_rows([row(latency_ns=2**63)])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
 def test_a_block_gives_the_batch_that_its_rows_give(some):
     batch = BatchMaker().of_block(RowBlock.of_rows(some))
@@ -103,7 +104,7 @@ def test_a_block_gives_the_batch_that_its_rows_give(some):
     assert batch.equals(BatchMaker().of_rows(some), check_metadata=True)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
 def test_arrays_are_what_pyarrow_itself_makes_of_the_values(some):
     batch = BatchMaker().of_rows(some)

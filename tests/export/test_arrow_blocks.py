@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.arrow_blocks import block_of
 from kanalyze.tables.row import COLUMNS
+from tests.support.cases import examples
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import orphan, plain_traffic, row, rows
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
 def test_rows_come_back(some):
     """But for texts that are no Unicode: Arrow has escapes of these."""

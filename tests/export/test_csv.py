@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kanalyze.export.csv import CsvWriter, csv_text
 from kanalyze.export.schema import choose_columns
 from kanalyze.tables.row import COLUMNS
+from tests.support.cases import examples
 from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
 
 
@@ -61,7 +62,7 @@ def test_nested_columns_are_json(tmp_path):
     assert json.loads(cells["partitions"])[0]["record_bytes"] == 100
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(some=st.lists(rows(), max_size=3))
 def test_every_text_can_be_had_back(tmp_path_factory, some):
     lines = read_back(written(tmp_path_factory.mktemp("csv"), some))

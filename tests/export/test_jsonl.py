@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kanalyze.export.jsonl import JsonLinesWriter
 from kanalyze.export.schema import choose_columns
 from kanalyze.tables.row import COLUMNS
+from tests.support.cases import examples
 from tests.support.rows import START_NS, plain_traffic, row, rows
 
 
@@ -20,7 +21,7 @@ def written(tmp_path, some, columns=COLUMNS) -> bytes:
     return target.read_bytes()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(some=st.lists(rows(), max_size=3))
 def test_every_row_is_an_object_with_every_column(tmp_path_factory, some):
     data = written(tmp_path_factory.mktemp("jsonl"), some)

@@ -10,6 +10,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.row_groups import RowGroups, sizes_up_to
 from kanalyze.tables.columns.block import RowBlock, Words
 from kanalyze.tables.row import COLUMNS, Column, Row
+from tests.support.cases import examples
 from tests.support.rows import failed, plain_traffic, rows
 
 TEXTS = (Column("text", "string", "", nullable=False, meaning=""),)
@@ -72,7 +73,7 @@ def test_a_group_holds_the_columns_asked_for_alone():
     assert list(group.columns) == ["connection", "connection_number"]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(rows(), min_size=1, max_size=6))
 def test_the_size_of_a_row_is_that_of_the_row_alone(some):
     sizes = [after - before for before, after in pairwise(sizes_of(some))]

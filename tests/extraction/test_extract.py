@@ -273,6 +273,7 @@ def test_the_packets_of_a_finding(tmp_path: Path) -> None:
     assert {row.status for row in found} == {"unanswered"}
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_the_connections_of_a_finding_need_no_request(tmp_path: Path) -> None:
     """Nobody answers at the address that a broker advertises: there are SYNs alone."""
     assert extract(tmp_path, path("fault-wrong-listener"), "--finding", "wrong_listener") == []
@@ -291,11 +292,12 @@ def test_the_connections_of_a_finding_need_no_request(tmp_path: Path) -> None:
 def test_a_finding_that_there_is_not(tmp_path: Path, capsys) -> None:
     target = str(tmp_path / "x.pcapng")
     assert main(["extract", "-o", target, "--finding", "nope", str(path("basics"))]) == 2
-    assert "no finding is named 'nope'; there are broker_away, " in capsys.readouterr().err
+    assert "no finding is named 'nope'; there are late_heartbeats, " in capsys.readouterr().err
     assert main(["extract", "-o", target, "--finding", "unanswered", str(path("basics"))]) == 0
     assert "no requests match --finding unanswered" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_a_finding_about_missing_packets_has_none(tmp_path: Path, capsys) -> None:
     target = tmp_path / "x.pcapng"
     arguments = ["-o", str(target), "--finding", "capture_lost_packets", str(path("basics"))]

@@ -24,11 +24,7 @@ def usual_windows(**arguments: Any) -> tuple[Windows, int]:
     windows = Windows(**arguments)
     windows.tick(START_NS)
     for second in range(12):
-        time_ns = START_NS + second * SECOND_NS
-        rows = [
-            _moved(item, second * SECOND_NS) for item in plain_traffic(200 + 300 * (second % 4))
-        ]
-        windows.add(RowBlock.of_rows(rows), time_ns + SECOND_NS - 1)
+        windows.add(_usual_rows(second), START_NS + (second + 1) * SECOND_NS - 1)
     end_ns = START_NS + 12 * SECOND_NS - 1
     heartbeat = {"api_key": 12, "api_name": "Heartbeat", "group_id": "billing"}
     told = failed(None, 27, "REBALANCE_IN_PROGRESS", **heartbeat)
@@ -38,6 +34,12 @@ def usual_windows(**arguments: Any) -> tuple[Windows, int]:
     windows.add(RowBlock.of_rows(rows), end_ns)
     windows.add_capture(CAPTURE, end_ns)
     return windows, end_ns
+
+
+@cache
+def _usual_rows(second: int) -> RowBlock:
+    many = 200 + 300 * (second % 4)
+    return RowBlock.of_rows([_moved(item, second * SECOND_NS) for item in plain_traffic(many)])
 
 
 @cache

@@ -25,7 +25,7 @@ from kanalyze.live.sinks import MetricsSink, PacketRecorderSink, ParquetSink
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter
 from tests.live.test_run import Clock, Feed, Sink
-from tests.support.captures import path
+from tests.support.captures import in_turn, path
 from tests.support.watched import part_of
 
 if TYPE_CHECKING:
@@ -126,8 +126,7 @@ def timeless(rows: list[Row]) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize(("jump", "name"), in_turn(JUMPS, NAMES))
 def test_a_jump_changes_no_row_and_no_file(name: str, jump: str, tmp_path: Path) -> None:
     expected = list(kanalyze.requests(path(name)))
     ran = run(shifted(name, JUMPS[jump]), tmp_path)

@@ -17,6 +17,7 @@ import kanalyze
 from kanalyze.capture.reader import open_capture
 from tests.support.captures import path
 from tests.support.disorder import packets_of
+from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.listening import COMMAND, Asked
 from tests.support.packets import Packet, pcap_file
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.support.netns import Namespace
 
-KANALYZE = [sys.executable, "-c", COMMAND]
+KANALYZE = [sys.executable, "-c", WITH_FEW_FINDINGS + COMMAND]
 ON_A_SMALL_DISK = """
 mount -t tmpfs -o size=$1 none "$2" || exit 9
 cd "$2" && left=$3 && shift 3

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kanalyze
+from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.netns import Namespace
 from tests.support.waiting import LONG_S
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 USER, GROUP = 61_234, 61_235
 """Of nobody here: sudo says numbers."""
-COMMAND = "from kanalyze.cli.main import run; run()"
+COMMAND = WITH_FEW_FINDINGS + "from kanalyze.cli.main import run; run()"
 SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(GROUP)}
 
 PROBE = """

@@ -107,11 +107,13 @@ def test_a_packet_that_is_too_short_is_no_error(name):
 
 
 @for_each("name", WRAPPED)
-def test_any_byte_may_be_wrong(name):
+def test_any_byte_may_be_wrong(name, core):
     one = WRAPPED[name]
     changed = []
     for at in range(len(one.data) - len(PAYLOAD)):
-        for value in (0x00, 0xFF, one.data[at] ^ 1):
+        values = (0x00, 0xFF, one.data[at] ^ 1)
+        # Uncompiled it takes long: one of them, in turn.
+        for value in values if core == "compiled" else values[at % 3 :][:1]:
             data = bytearray(one.data)
             data[at] = value
             changed.append(Packet(bytes(data), link_type=one.link_type))

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.net.tcp.reassembly import Reassembler
+from tests.support.cases import examples
 from tests.support.measuring import at, figures, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN, Packet, make_batch
 
@@ -105,7 +106,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(EVENTS, st.integers(1, 7), st.sampled_from([0, 0xFFFFFFE0]))
 def test_any_segments_give_the_same_figures_in_any_batches(events, batch_packets, isn):
     packets, now = [], 1_000_000_000
@@ -136,7 +137,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(STEPS, st.integers(1, 9), st.sampled_from([0, 2**32 - 40]))
 def test_a_talk_with_some_trouble_gives_the_same_figures_in_any_batches(
     steps, batch_packets, origin

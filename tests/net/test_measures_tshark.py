@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kanalyze.model.tcp import TcpConnection
 
-CHOSEN = ("any", "basics", "ipv6", "large", "loopback", "snaplen", "transactions")
+CHOSEN = ("any", "basics", "ipv6", "large", "snaplen")
 EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 FIELDS = (
     "frame.number",

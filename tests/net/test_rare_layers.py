@@ -12,7 +12,7 @@ from kanalyze.net import rare_layers, scapy_layers
 from kanalyze.net.header_kinds import LLC_FRAME
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
-from tests.support.cases import for_each
+from tests.support.cases import examples, for_each
 from tests.support.packets import Packet, ethernet, ipv4, make_batch, tcp
 from tests.support.wrapped import wrapped
 
@@ -84,7 +84,7 @@ def test_a_packet_that_is_cut_anywhere_is_counted_once_and_raises_nothing(name):
     assert told == len(packets)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(NAMES), st.data())
 def test_changed_bytes_raise_nothing(name, draw):
     data = bytearray(wrapped()[name].data)
@@ -94,7 +94,7 @@ def test_changed_bytes_raise_nothing(name, draw):
     assert len(segments) <= 1
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(READERS), st.binary(max_size=80))
 def test_any_bytes_give_a_place_behind_a_header_or_a_name(reader, data):
     found = reader(data)

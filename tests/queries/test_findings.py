@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,11 +21,11 @@ from kanalyze.tables.connections import ConnectionRow
 from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from tests.support import rows as made
-from tests.support.captures import CHOSEN, ROOT, TROUBLED, WHOLE, often, path, truth
+from tests.support.captures import ROOT, TROUBLED, WHOLE, often, path, truth
 from tests.support.findings import all_findings_in, findings_in, kinds_of, sample_reports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
@@ -46,6 +47,10 @@ EXPECTED = {
 """What is wrong in our captures, beside the fault that one was made for; in the others nothing."""
 
 
+EVERY_KIND = ("basics", "errors", "groups", "sasl", "snaplen", "tls")
+"""In which findings of every kind are looked for by default."""
+
+
 class Made(NamedTuple):
     """What a fault is found in: rows of each table."""
 
@@ -59,12 +64,19 @@ class Made(NamedTuple):
 
 def findings(*rows: Sequence[Any], only: Sequence[str] = (), **thresholds: float) -> list[Finding]:
     """Return what is wrong in rows of each table, the worst first; of some kinds, or of all."""
+    with tables_of(*rows) as database:
+        return findings_of(database, kinds_of(*only), thresholds)
+
+
+@contextmanager
+def tables_of(*rows: Sequence[Any]) -> Iterator[Database]:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         for name, some in Made(*rows)._asdict().items():
             maker = BatchMaker(TABLES[name].columns)
             database.create(name, maker.schema)
-            database.insert(name, maker.of_rows(some))
-        return findings_of(database, kinds_of(*only), thresholds)
+            if some:
+                database.insert(name, maker.of_rows(some))
+        yield database
 
 
 @cache
@@ -116,7 +128,7 @@ def names(found: Sequence[Finding]) -> set[str]:
     return {each.name for each in found}
 
 
-@pytest.mark.parametrize("name", often(WHOLE, CHOSEN))
+@pytest.mark.parametrize("name", often(WHOLE, EVERY_KIND))
 def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     check_findings(name, all_findings_in(name))
 
@@ -474,10 +486,10 @@ def test_what_is_just_no_fault_is_not_found(kind: str) -> None:
     ("kind", "name"), [(k, name) for k in sorted(LIMITS) for name in LIMITS[k]]
 )
 def test_what_is_just_below_a_threshold_is_not_found(kind: str, name: str) -> None:
-    rows = FAULTS[kind][0]()
-    reached, missed = LIMITS[kind][name]
-    assert findings(*rows, only=[kind], **{f"{kind}.{name}": reached})
-    assert not findings(*rows, only=[kind], **{f"{kind}.{name}": missed})
+    reached, missed = ({f"{kind}.{name}": limit} for limit in LIMITS[kind][name])
+    with tables_of(*FAULTS[kind][0]()) as database:
+        assert findings_of(database, kinds_of(kind), reached)
+        assert not findings_of(database, kinds_of(kind), missed)
 
 
 @pytest.mark.parametrize("kind", ["hot_partition", "hot_client"])

@@ -37,7 +37,7 @@ def read(*captures: str, **how):
     return rows, run.quality.to_dict()
 
 
-CHOSEN = ("basics", "errors", "old-0-8-2-2", "snaplen")
+CHOSEN = ("errors", "old-0-8-2-2", "snaplen")
 """Of each kind one; those of all together are in the report below."""
 EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 

@@ -1,4 +1,4 @@
-"""Many small cases in one test: collecting and reporting a test each costs more than running it."""
+"""Many small cases in one test, for each test costs more than a case; and how many are made up."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import settings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["for_each"]
+__all__ = ["examples", "for_each"]
+
+
+def examples(most: int) -> int:
+    """Return how many examples hypothesis makes: ``most`` in long tests, 0.3 of them by default."""
+    return max(1, most * settings.default.max_examples // 100)
 
 
 def for_each(name: str, values: Collection[Any]) -> Callable[[Callable[..., None]], Any]:

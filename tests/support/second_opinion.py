@@ -1,7 +1,8 @@
 """What kio, another reader of Kafka's messages, makes of the same bytes.
 
 Its entities are dataclasses with a field for each of the definition's, in the same order, and
-richer types; they are turned back into the dicts that our decoders give.
+richer types; they are turned back into the dicts that our decoders give. It is imported when it is
+asked, for that takes a second, and every worker collects all tests.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ import enum
 import io
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
-
-from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
 
 from tests.support.messages import Generator
 
@@ -47,6 +45,8 @@ class TameGenerator(Generator):
 
 def kio_schema(message: MessageSpec, version: int) -> Any:
     """Return kio's class for the message, None when kio has none."""
+    from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
+
     load = load_request_schema if message.kind == "request" else load_response_schema
     assert message.api_key is not None
     try:
@@ -57,12 +57,16 @@ def kio_schema(message: MessageSpec, version: int) -> Any:
 
 def kio_reads(schema: Any, body: bytes) -> Any:
     """Read the whole body; returns kio's entity."""
+    from kio.serial import entity_reader
+
     entity, size = entity_reader(schema)(body, 0)
     assert size == len(body)
     return entity
 
 
 def kio_writes(schema: Any, entity: Any) -> bytes:
+    from kio.serial import entity_writer
+
     buffer = io.BytesIO()
     entity_writer(schema)(buffer, entity)
     return buffer.getvalue()

@@ -76,6 +76,7 @@ def test_of_early_data_without_its_secret_only_that_is_missing():
     assert (whole - kept).total() == 1
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_old_versions_are_named_and_not_decrypted():
     assert requests(OLD, log_of(OLD)) == []
     report = kanalyze.report(tls_captures.path(OLD), keylog=tls_captures.keylog(OLD))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.records import cursor
 from kanalyze.kafka.records.types import Header, Record, RecordProblem
+from tests.support.cases import examples
 from tests.support.uncompiled import uncompiled
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def test_what_is_wrong_is_said(core, data, count, problem):
 @given(st.binary(max_size=40), st.integers(-1, 4))
 @example(b"\x80" * 9 + b"\x01", 1)
 @example(b"\x80" * 9 + b"\x02", 1)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_bytes_are_the_same_compiled_and_not(core, data, count):
     whole = record(0, 1, b"k", b"v", [(b"h", b"")])
     for tried in (data, whole + data, whole[:-3] + data):

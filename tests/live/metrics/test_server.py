@@ -7,9 +7,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry
 
 from kanalyze.errors import KanalyzeError, UsageError
@@ -19,9 +19,6 @@ from kanalyze.live.metrics.server import ListenAddress, MetricsServer, parse_lis
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as made
 from tests.support.waiting import LONG_S, wait_until
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 
@@ -301,10 +298,15 @@ def test_who_takes_nothing_makes_room_too(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(serving, "_PATIENCE_S", 0.0)
-    # Of 9 MB, twice what a socket holds at most.
-    metrics = Metrics(max_clients=10_000)
-    metrics.add(RowBlock.of_rows([made.row(client_id=f"{n:0100}") for n in range(10_000)]))
-    with MetricsServer(metrics.registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
+
+    class Large:
+        def collect(self) -> list[Metric]:
+            # Of 9 MB, twice what a socket holds at most.
+            return [Metric("kanalyze_large", "x" * 9_000_000, "gauge")]
+
+    registry = Metrics().registry
+    registry.register(Large())
+    with MetricsServer(registry, LOOPBACK) as server, contextlib.ExitStack() as stack:
         for _ in range(8):
             connection = stack.enter_context(socket.socket())
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -304,7 +304,13 @@ def test_a_finding_opens_what_it_means_and_what_repairs_it():
     assert all(line.isprintable() for line in shown.splitlines())
 
 
-@pytest.mark.parametrize(("width", "height"), [(20, 5), (60, 15), (80, 24), (140, 40)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        *((20, 5), (80, 24)),
+        *(pytest.param(*size, marks=pytest.mark.long) for size in ((60, 15), (140, 40))),
+    ],
+)
 def test_what_is_opened_fits_whatever_the_size(width, height):
     hostile_row = failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id="\u6f22" * 90)
     many = [partition(HOSTILE, number) for number in range(300)]

@@ -33,9 +33,8 @@ def report_and_snapshot(name: str):
         analysis = Analysis([str(path(name))])
         fill(database, analysis)
         report = report_of(database, analysis.quality)
-        report["latency_ns"] = dict(
-            zip(("p50", "p99"), *database.values(LATENCIES, {}), strict=True)
-        )
+        (latencies,) = database.ask(LATENCIES).to_pylist()
+        report["latency_ns"] = dict(zip(("p50", "p99"), latencies.values(), strict=True))
     windows = Windows(2 * DAY_S, DAY_S, key_limit=10_000)
     end_ns = report["capture"]["last_time_ns"]
     for block in Analysis([str(path(name))]).batches():

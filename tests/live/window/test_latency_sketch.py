@@ -13,6 +13,7 @@ from kanalyze.live.window.latency_sketch import (
     Latencies,
     LatencySketch,
 )
+from tests.support.cases import examples
 
 INT64S = st.integers(-(2**63), 2**63 - 1)
 DURATIONS = st.integers(0, 2**40)
@@ -36,13 +37,13 @@ def answers(sketch: LatencySketch):
     return bounds, [sketch.quantile(q / 20) for q in range(21)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(INT64S, min_size=1, max_size=EXACT_LIMIT), QUANTILES)
 def test_quantiles_of_few_values_are_exact(values, q):
     assert sketch_of(values).quantile(q) == nearest_rank(values, q)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32), st.integers(EXACT_LIMIT + 1, 3000), QUANTILES)
 def test_quantiles_of_many_values_are_within_the_stated_error(seed, count, q):
     values = np.random.default_rng(seed).lognormal(14, 3, count).astype(np.int64)
@@ -57,7 +58,7 @@ def test_the_error_bound_holds_over_all_of_int64(count, value):
     assert abs(sketch.quantile(0.5) - value) <= abs(value) * RELATIVE_ERROR + 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.lists(DURATIONS, max_size=20).map(lambda part: part * 40), max_size=4),
     st.randoms(use_true_random=False),
@@ -72,7 +73,7 @@ def test_merging_parts_in_any_order_equals_adding_everything(parts, dice):
     assert answers(merged) == answers(whole)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(INT64S, min_size=1, max_size=60).map(lambda values: values * 20))
 def test_adding_one_by_one_equals_adding_all_at_once(values):
     one_by_one = LatencySketch()
@@ -81,7 +82,7 @@ def test_adding_one_by_one_equals_adding_all_at_once(values):
     assert answers(one_by_one) == answers(sketch_of(values))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(DURATIONS, min_size=EXACT_LIMIT + 1, max_size=EXACT_LIMIT + 50))
 def test_asking_between_changes_no_later_answer(values):
     asked = LatencySketch()

@@ -8,6 +8,7 @@ from kanalyze.common.bounded_text import bounded_text
 from kanalyze.live.window.row_choice import RowChoice, text_matches
 from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import RowBlock
+from tests.support.cases import examples
 from tests.support.rows import failed, fetch, orphan, partition, row, rows
 
 LONG = "x" * 9000
@@ -28,7 +29,7 @@ def names_of(item) -> list[str | None]:
     return texts
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(rows(), min_size=1, max_size=12), st.sampled_from(["a", "1", "9092", "o?d*", "*", ""])
 )
@@ -37,7 +38,7 @@ def test_a_pattern_is_looked_for_in_all_that_a_request_names(made, pattern):
     assert chosen(RowChoice(naming=pattern), made) == wanted
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(rows(), min_size=1, max_size=12), st.integers(0, 11), st.data())
 def test_columns_have_the_values_of_a_row(made, number, data):
     one = made[number % len(made)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
-from tests.support.cases import for_each
+from tests.support.cases import examples, for_each
 from tests.support.packets import (
     ACK,
     BROKER,
@@ -811,7 +811,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(EVENTS, st.integers(1, 7), st.sampled_from([0, 0xFFFFFFE0]))
 def test_any_segments_give_the_same_streams_in_any_batches(events, batch_packets, isn):
     packets, now = [], START_NS

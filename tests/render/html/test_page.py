@@ -18,8 +18,9 @@ import pytest
 import kanalyze
 from kanalyze.render.html import html_page
 from kanalyze.render.html.page import MOST_BYTES
-from tests.queries.test_page import EVERY, crowd, many_rows
+from tests.queries.test_page import crowd, many_rows
 from tests.support import rows as made
+from tests.support.captures import NAMES, often
 from tests.support.pages import report_and_cube, report_and_cube_of
 
 ASSETS = Path(kanalyze.__file__).parent / "render" / "html"
@@ -203,7 +204,11 @@ def test_thousands_of_clients_and_topics_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    "letters", ["<>&\"'\x00\u2028", "".join(map(chr, range(0x4E00, 0x9E00)))], ids=["marks", "Han"]
+    "letters",
+    [
+        pytest.param("<>&\"'\x00\u2028", id="marks"),
+        pytest.param("".join(map(chr, range(0x4E00, 0x9E00))), id="Han", marks=pytest.mark.long),
+    ],
 )
 def test_hundreds_of_long_names_that_are_longer_escaped_fit(letters: str) -> None:
     dice = random.Random(3)
@@ -225,7 +230,7 @@ def test_hundreds_of_long_names_that_are_longer_escaped_fit(letters: str) -> Non
     assert len(html_page(report, cube).encode()) < MOST_BYTES
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", often(NAMES, ("basics", "errors", "old-0-8-2-2")))
 def test_a_page_is_made_of_every_capture(name: str) -> None:
     page = html_page(*report_and_cube_of(name))
     assert len(page.encode()) < MOST_BYTES

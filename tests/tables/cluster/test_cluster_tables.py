@@ -18,7 +18,7 @@ from kanalyze.runtime import workers
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.cluster import fields
 from kanalyze.tables.cluster.carried import CARRIED_NAMES
-from tests.support.captures import NAMES, often, path, request_log
+from tests.support.captures import NAMES, in_turn, often, path, request_log
 from tests.support.plain_cluster import (
     GROUP_COLUMNS,
     METADATA_COLUMNS,
@@ -135,8 +135,7 @@ def test_workers_make_the_same_lines(name: str, monkeypatch: pytest.MonkeyPatch)
     assert tables(name, *TOLD, jobs=3) == tables(name, *TOLD)
 
 
-@pytest.mark.parametrize("name", ["basics", "codecs", "errors"])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("name", "jobs"), in_turn(["basics", "codecs", "errors"], [1, 2]))
 def test_records_are_those_of_their_command(
     name: str, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,8 +163,7 @@ def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
     assert everything == tables(name)["requests"]
 
 
-@pytest.mark.parametrize("table", TOLD)
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize(("table", "jobs"), in_turn(TOLD, [1, 3]))
 def test_the_library_gives_the_same_rows(
     table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +177,7 @@ def test_the_library_gives_the_same_rows(
     assert rows.quality.packets == 458
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", often(range(6), range(3)))
 def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
     """And what can be read gives lines: a line has a request, and its values fit their columns."""
     random = Random(seed)

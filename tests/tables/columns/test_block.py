@@ -18,10 +18,11 @@ from kanalyze.tables.columns.block import (
     words_in_use,
 )
 from kanalyze.tables.row import COLUMNS, ErrorItem, PartitionItem
+from tests.support.cases import examples
 from tests.support.rows import fetch, orphan, plain_traffic, row, rows
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=6))
 def test_rows_by_column_are_the_same_rows(some):
     block = RowBlock.of_rows(some)
@@ -83,7 +84,7 @@ def test_a_number_beyond_int64_is_not_cut():
         RowBlock.of_rows([row(latency_ns=2**63)])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), min_size=1, max_size=5), st.data())
 def test_any_rows_of_a_block_can_be_taken_in_any_order(some, data):
     numbers = data.draw(st.lists(st.integers(0, len(some) - 1), max_size=8))
@@ -91,7 +92,7 @@ def test_any_rows_of_a_block_can_be_taken_in_any_order(some, data):
     assert drain.rows() == [some[number] for number in numbers]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=6), st.integers(0, 6), st.integers(0, 6))
 def test_a_part_of_a_block_is_a_block(some, one, two):
     first, end = sorted((min(one, len(some)), min(two, len(some))))
@@ -134,7 +135,7 @@ def test_blocks_that_share_their_words_go_on_to_when_joined():
     assert clients.words is words
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(rows(), max_size=6), st.integers(0, 12_000))
 def test_pieces_of_a_block_are_as_large_as_allowed(some, most):
     block = RowBlock.of_rows(some)

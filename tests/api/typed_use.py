@@ -1,0 +1,22 @@
+"""What a type checker knows of the library; ``mypy`` reads this file, nobody runs it.
+
+A wrong type here is an error of mypy, and so is an ``ignore`` that nothing needs: what it stands
+beside has to be refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_type
+
+if TYPE_CHECKING:
+    import kanalyze
+
+    for row in kanalyze.requests(["a.pcap"], api=[0, "Fetch"], port=9092, jobs=2):
+        assert_type(row.latency_ns, int | None)
+    assert_type(kanalyze.report("a.pcap", topic=None), dict[str, Any])
+    kanalyze.records("a.pcap", values=True).to_arrow()
+    for message in kanalyze.decode("a.pcap", errors=True):
+        assert_type(message, dict[str, Any])
+    kanalyze.requests("a.pcap", slower_than=50)  # type: ignore[arg-type]
+    kanalyze.report("a.pcap", tpoic="x")  # type: ignore[call-arg]
+    kanalyze.connections("a.pcap", topic="x")  # type: ignore[call-arg]
