@@ -1,14 +1,14 @@
-"""`kanalyze batch` beside one process and beside tshark, on folders of rotated captures.
+"""`kanalyze batch` with both engines, one process and tshark, on folders of rotated captures.
 
     python -m benchmarks.spark [--folder FOLDER] [--times N ...] [--masters URL ...]
                                [--sets NAME ...] [--markdown FILE]
 
 Repeats captures of `benchmarks.captures`, which are made where they are missing, as a rotating
 tcpdump would have written them, and deletes them afterwards, one set after the other; fifty-fold
-takes 9 GB of disk. Every command runs once, in turn: `kanalyze batch` on each master, `kanalyze
-requests` in one process, and tshark by hand, over one file after another and over as many at once
-as there are cores (only up to ten-fold, and on one set of each kind). The number of rows has to be
-the same. Prints tables in Markdown and writes them. Needs Linux, Java and tshark.
+takes 9 GB of disk. Every command runs once, in turn: `kanalyze batch` in processes and on each
+master, `kanalyze requests` in one process, and tshark by hand, over one file after another and over
+as many at once as there are cores (only up to ten-fold, and on one set of each kind). The number of
+rows has to be the same. Prints tables in Markdown and writes them. Needs Linux, Java and tshark.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ SETS = {
     "random-64": Set("bulk", is_random=True, file_megabytes=64, with_tshark=False),
     "random-256": Set("bulk", is_random=True, file_megabytes=256, with_tshark=False),
     "small-64": Set("small", is_random=False, file_megabytes=64, with_tshark=True),
+    # Connections that live through many files, as those of clients that stay do.
+    "java-8": Set("java", is_random=False, file_megabytes=8, with_tshark=True),
 }
 
 
@@ -116,6 +118,18 @@ def run_batch(folder: Path, master: str, scratch: Path) -> Result:
             shutil.rmtree(made, ignore_errors=True)
 
 
+def run_processes(folder: Path, scratch: Path) -> Result:
+    """Measure `kanalyze batch --engine process`, with as many processes as there are cores."""
+    out = scratch / "out"
+    words = ["batch", str(folder), "--out", str(out), "--engine", "process"]
+    try:
+        run = measure_tree([programs.KANALYZE, *words])
+        table = out / "requests"
+        return Result(run, os.cpu_count() or 1, count_rows(table) if table.exists() else 0)
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+
+
 def run_requests(folder: Path, scratch: Path) -> Result:
     """Measure one process that makes the same rows."""
     rows = scratch / "rows.parquet"
@@ -137,6 +151,7 @@ def measure(name: str, folder: Path, masters: Sequence[str], ports: list[int] | 
         scratch = Path(text)
         # The first one brings the files into the page cache, as far as making them did not.
         results = {_REQUESTS: run_requests(folder, scratch)}
+        results["kanalyze batch --engine process"] = run_processes(folder, scratch)
         for master in masters:
             results[f"kanalyze batch {master}"] = run_batch(folder, master, scratch)
     counts = {command: result.rows for command, result in results.items()}
