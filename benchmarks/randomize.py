@@ -52,7 +52,7 @@ def randomize(source: Path, target: Path) -> int:
     starts = record_starts(data, source.name)
     segments = as_arrays(read_headers(_packets(data, starts), LayerStats()))
     catalog = Catalog()
-    pruner = PayloadPruner(catalog, Decoders(catalog), Extractors(catalog).wanted_fields)
+    pruner = PayloadPruner(catalog, Decoders(catalog), Extractors(catalog).needed_fields)
     holes = pruner.holes(segments)
     random = np.random.default_rng(_SEED)
     places = (segments.payload_start[holes.row] + holes.start).tolist()

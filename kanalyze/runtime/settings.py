@@ -58,7 +58,7 @@ class AnalysisSettings(NamedTuple):
         """Return new stages; ``shard`` replaces the shard of the analysis if given."""
         shard = self.shard if shard is None else shard
         return Stages(
-            MessageReader(self.catalog, Decoders(self.catalog), self.extractors.wanted_fields),
+            MessageReader(self.catalog, Decoders(self.catalog), self.extractors.needed_fields),
             self.catalog,
             is_broker=self.is_broker,
             keep=self.keep,
@@ -92,7 +92,7 @@ class AnalysisSettings(NamedTuple):
 
     def name_stages(self, names: NameReader) -> Stages:
         """Return new stages that decode only the names of topics."""
-        reader = MessageReader(self.catalog, Decoders(self.catalog), names.wanted_fields)
+        reader = MessageReader(self.catalog, Decoders(self.catalog), names.needed_fields)
         return Stages(
             reader,
             self.catalog,

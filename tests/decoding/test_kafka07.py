@@ -25,7 +25,7 @@ EXTRACTORS = Extractors(CATALOG)
 
 
 def talk(keep: KeepsBytes = lambda _: True, **options: Any) -> Talk:
-    reader = MessageReader(CATALOG, Decoders(CATALOG), EXTRACTORS.wanted_fields)
+    reader = MessageReader(CATALOG, Decoders(CATALOG), EXTRACTORS.needed_fields)
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=keep), **options)
 
 

@@ -90,7 +90,7 @@ def _frames() -> list[_Frame]:
 
 def _frames_of(name: str) -> Iterator[_Frame]:
     reassembler = Reassembler()
-    reader = MessageReader(CATALOG, DECODERS, EXTRACTORS.wanted_fields)
+    reader = MessageReader(CATALOG, DECODERS, EXTRACTORS.needed_fields)
     tracker = ConnectionTracker(reader, CATALOG, keep=lambda _: True)
     with open_capture(str(path(name))) as capture:
         for batch in capture.batches():

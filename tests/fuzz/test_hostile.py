@@ -31,7 +31,7 @@ def ratios(
     for key, version in messages:
         for kind in KINDS:
             message = CATALOG.message(key, kind)
-            wanted = Projection.ALL if everything else EXTRACTORS.wanted_fields(key, kind)
+            wanted = Projection.ALL if everything else EXTRACTORS.needed_fields(key, kind)
             decode = DECODERS.get(key, kind, version, wanted)
             for path, body in hostile_bodies(message, version, ELEMENTS):
                 values, end = decode(body, 0, 0, None)

@@ -69,7 +69,7 @@ class Run:
         """Make stages and a row builder that share nothing with those before but names."""
         catalog = Catalog()
         extractors = Extractors(catalog)
-        reader = MessageReader(catalog, Decoders(catalog), extractors.wanted_fields)
+        reader = MessageReader(catalog, Decoders(catalog), extractors.needed_fields)
         stages = Stages(reader, catalog, **self._settings)
         return stages, RowAssembler(catalog, extractors, self.captures.place, self._names)
 

@@ -38,7 +38,7 @@ class Talk:
     ) -> None:
         self.catalog = Catalog()
         extractors = Extractors(self.catalog)
-        self.reader = MessageReader(self.catalog, Decoders(self.catalog), extractors.wanted_fields)
+        self.reader = MessageReader(self.catalog, Decoders(self.catalog), extractors.needed_fields)
         self.tracker = tracker or ConnectionTracker(self.reader, self.catalog, is_broker=is_broker)
         ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
         self.tcp = TcpConnection(1, ends, 1, opened_by, TIME_NS, TIME_NS)

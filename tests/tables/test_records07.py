@@ -25,7 +25,7 @@ PACKED = old.message(gzip.compress(old.message(b"b") + old.message(b"c", magic=0
 
 def talk() -> Talk:
     """A connection whose messages with records keep their bytes."""
-    reader = MessageReader(CATALOG, DECODERS, Extractors(CATALOG).wanted_fields)
+    reader = MessageReader(CATALOG, DECODERS, Extractors(CATALOG).needed_fields)
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=has_records))
 
 

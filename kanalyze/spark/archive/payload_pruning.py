@@ -70,8 +70,8 @@ class _UnreadRange(NamedTuple):
 class _SkippedBytesReader(MessageReader):
     """Decodes no message, but notes which of its bytes a decoder would skip."""
 
-    def __init__(self, catalog: Catalog, decoders: Decoders, wanted_fields: FieldSelection) -> None:
-        super().__init__(catalog, decoders, wanted_fields)
+    def __init__(self, catalog: Catalog, decoders: Decoders, needed_fields: FieldSelection) -> None:
+        super().__init__(catalog, decoders, needed_fields)
         self._unread: dict[MessageKind, list[_UnreadRange]] = {"request": [], "response": []}
 
     def unread(self, kind: MessageKind) -> list[_UnreadRange]:
@@ -132,7 +132,7 @@ class PayloadPruner:
         self,
         catalog: Catalog,
         decoders: Decoders,
-        wanted_fields: FieldSelection,
+        needed_fields: FieldSelection,
         is_broker: BrokerSide | None = None,
     ) -> None:
         """Make one.
@@ -140,10 +140,10 @@ class PayloadPruner:
         Args:
             catalog: the known APIs.
             decoders: makes what reads messages.
-            wanted_fields: the fields that rows need.
+            needed_fields: the fields that rows need.
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
         """
-        self._reader = _SkippedBytesReader(catalog, decoders, wanted_fields)
+        self._reader = _SkippedBytesReader(catalog, decoders, needed_fields)
         self._reassembler = Reassembler(ReassemblyLimits.of_memory(_REASSEMBLY_BYTES))
         self._tracker = ConnectionTracker(
             self._reader,

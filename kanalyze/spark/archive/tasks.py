@@ -119,7 +119,7 @@ class Job(NamedTuple):
             plan.catalog,
             Decoders(plan.catalog),
             # Which tables are made of what was shuffled may be known later.
-            Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).wanted_fields,
+            Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).needed_fields,
             # What is to be decrypted must not be taken for Kafka, whatever its port is.
             None if plan.keys is not None else broker_side(plan.options.ports, brokers),
         )

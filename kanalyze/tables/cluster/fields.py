@@ -74,7 +74,7 @@ class BodyFields:
         found = self._levels.get((api_key, kind))
         if found is None:
             message = self._catalog.message(api_key, kind)
-            selection = select(message, self._extractors.wanted_fields(api_key, kind))
+            selection = select(message, self._extractors.needed_fields(api_key, kind))
             found = self._levels[api_key, kind] = _level_of(message.struct, selection)
         return found
 

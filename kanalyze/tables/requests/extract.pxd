@@ -48,7 +48,7 @@ cdef class Extractors:
     cdef dict _more
 
     @cython.locals(extractor=_Extractor)
-    cpdef wanted_fields(self, api_key, kind)
+    cpdef needed_fields(self, api_key, kind)
     @cython.locals(
         extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, way=cython.int
     )

@@ -224,7 +224,7 @@ class Extractors:
             PartitionColumns() for _ in range(4)
         )
 
-    def wanted_fields(self, api_key: int, kind: str) -> Projection:
+    def needed_fields(self, api_key: int, kind: str) -> Projection:
         """Return the fields to decode in the API's ``request`` or ``response``."""
         extractor = self._of(api_key)
         return extractor.request_fields if kind == "request" else extractor.response_fields

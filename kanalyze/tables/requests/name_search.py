@@ -35,7 +35,7 @@ class NameReader:
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
-    def wanted_fields(self, api_key: int, kind: MessageKind) -> Projection:
+    def needed_fields(self, api_key: int, kind: MessageKind) -> Projection:
         """Return the fields to decode; most messages have no names, and need none."""
         if self._walk(api_key, kind) is None:
             return _NOTHING

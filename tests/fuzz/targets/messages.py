@@ -81,7 +81,7 @@ def decode_body(data: bytes) -> None:
     """Decode a body with every field, with those of a row, and plainly: all say the same."""
     key, version, kind, body = _read_input(data)
     everything = _outcome(DECODERS.get(key, kind, version, Projection.ALL), body)
-    some = _outcome(DECODERS.get(key, kind, version, EXTRACTORS.wanted_fields(key, kind)), body)
+    some = _outcome(DECODERS.get(key, kind, version, EXTRACTORS.needed_fields(key, kind)), body)
     if some is not None:
         _check_size(some, body)
     message = CATALOG.message(key, kind)
@@ -110,7 +110,7 @@ def decode_in_pieces(data: bytes) -> None:
     """Decode a body that lies in pieces, some of them lost: as from one, or a WireError."""
     key, version, kind, body = _read_input(data)
     sizes = [1 + size % 61 for size in data[-4:]] or [1]
-    decode = DECODERS.get(key, kind, version, EXTRACTORS.wanted_fields(key, kind))
+    decode = DECODERS.get(key, kind, version, EXTRACTORS.needed_fields(key, kind))
     whole = _outcome(decode, body)
     snapped = None if len(data) % 2 else 3
     frame = _frame_of(body, sizes, snapped)
@@ -147,7 +147,7 @@ def _frame_of(body: bytes, sizes: list[int], snapped: int | None) -> Frame | Non
 def skim_body(data: bytes) -> None:
     """Let go of what nobody reads while a frame comes in: what is read of it stays the same."""
     key, version, kind, body = _read_input(data)
-    decode = DECODERS.get(key, kind, version, EXTRACTORS.wanted_fields(key, kind))
+    decode = DECODERS.get(key, kind, version, EXTRACTORS.needed_fields(key, kind))
     size = 64 + 16 * (data[-1] if data else 0)
     every = 1 + len(body) // size // _SKIMS
     whole, skimmed = Frame(len(body), 0, 0, 1), Frame(len(body), 0, 0, 1)

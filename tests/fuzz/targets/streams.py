@@ -118,7 +118,7 @@ def follow_connection(data: bytes) -> None:
     opened_by = 0 if data[:1] > b"\x80" else None
     tcp = TcpConnection(1, ends, 1, opened_by, 0, 0, start_seen=[opened_by is not None] * 2)
     tracker = ConnectionTracker(
-        MessageReader(CATALOG, DECODERS, EXTRACTORS.wanted_fields),
+        MessageReader(CATALOG, DECODERS, EXTRACTORS.needed_fields),
         CATALOG,
         keep=lambda key: key % 2 == 0,
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame
 
 CATALOG = Catalog()
-READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fields)
+READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
 
 
 def frame_of(data: bytes, sizes: list[int] | None = None) -> Frame:

@@ -18,7 +18,7 @@ from kanalyze.tables.requests.extract import Extractors
 from tests.support import kafka as k
 
 CATALOG = Catalog()
-READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fields)
+READER = MessageReader(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
 REQUESTS = RequestLocator(READER, CATALOG)
 
 

@@ -141,7 +141,7 @@ def new_tracker(
     most_kafka_bytes: int = 1 << 26,
 ) -> ConnectionTracker:
     catalog = Catalog()
-    reader = MessageReader(catalog, Decoders(catalog), Extractors(catalog).wanted_fields)
+    reader = MessageReader(catalog, Decoders(catalog), Extractors(catalog).needed_fields)
     return ConnectionTracker(
         reader,
         catalog,

@@ -33,7 +33,7 @@ RECORDS = records(16_000)
 
 
 def pruner() -> PayloadPruner:
-    return PayloadPruner(CATALOG, Decoders(CATALOG), Extractors(CATALOG).wanted_fields)
+    return PayloadPruner(CATALOG, Decoders(CATALOG), Extractors(CATALOG).needed_fields)
 
 
 def left_out(packets: list[bytes], trim: PayloadPruner) -> tuple[bytes, int]:

@@ -31,7 +31,7 @@ def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Ta
         return None
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     body = Writer(message, version).write(values)
-    decode = compile_decoder(message, version, EXTRACTORS.wanted_fields(key, kind))
+    decode = compile_decoder(message, version, EXTRACTORS.needed_fields(key, kind))
     _, end = decode(body, 0, 0, None)
     assert end == len(body)
     return decode.take(None)
@@ -408,7 +408,7 @@ def test_what_kafkas_serializer_wrote_names_what_its_json_names() -> None:
         if vector.kind == "other" or vector.api_key is None:
             continue
         message = definition_of(vector, CATALOG)
-        wanted = EXTRACTORS.wanted_fields(vector.api_key, vector.kind)
+        wanted = EXTRACTORS.needed_fields(vector.api_key, vector.kind)
         if not message.valid_versions.contains(vector.version):
             continue
         decode = compile_decoder(message, vector.version, wanted)
@@ -452,7 +452,7 @@ def _has_topics(fields: tuple[Field, ...]) -> bool:
 def test_an_unknown_api_has_no_facts() -> None:
     found = EXTRACTORS.summary(999, None, None)
     assert (list(found.partitions), found.errors, found.group_id) == ([], [], None)
-    assert EXTRACTORS.wanted_fields(999, "request").paths == ()
+    assert EXTRACTORS.needed_fields(999, "request").paths == ()
 
 
 @pytest.mark.parametrize("version", [0, 3, 6])

@@ -21,7 +21,7 @@ TOPIC_ID = bytes(range(16))
 def test_a_metadata_response_shows_names_and_a_heartbeat_none() -> None:
     names = NameReader(CATALOG)
     tracker = ConnectionTracker(
-        MessageReader(CATALOG, Decoders(CATALOG), names.wanted_fields), CATALOG
+        MessageReader(CATALOG, Decoders(CATALOG), names.needed_fields), CATALOG
     )
     message = CATALOG.message(k.METADATA, "response")
     values = Generator(message, 12, random.Random(1)).values()
@@ -39,10 +39,10 @@ def test_a_metadata_response_shows_names_and_a_heartbeat_none() -> None:
 
 def test_nothing_is_read_of_messages_that_tell_no_names() -> None:
     names = NameReader(CATALOG)
-    assert names.wanted_fields(k.PRODUCE, "request").paths == ()
-    assert names.wanted_fields(k.FETCH, "response").paths == ()
-    assert names.wanted_fields(999, "response").paths == ()
-    assert "Topics.TopicId" in names.wanted_fields(k.METADATA, "response").paths
+    assert names.needed_fields(k.PRODUCE, "request").paths == ()
+    assert names.needed_fields(k.FETCH, "response").paths == ()
+    assert names.needed_fields(999, "response").paths == ()
+    assert "Topics.TopicId" in names.needed_fields(k.METADATA, "response").paths
 
 
 def test_kafka_0_7_has_no_topic_ids() -> None:
