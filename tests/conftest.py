@@ -147,7 +147,7 @@ def _reports_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     They look for few findings, and ask no query twice of the same rows.
     """
     is_of_queries = request.path.is_relative_to(TESTS) and (
-        request.path.relative_to(TESTS).parts[0] in ("queries", "spark")
+        request.path.relative_to(TESTS).parts[0] in ("docs", "queries", "spark")
     )
     if not is_of_queries and "all_findings" not in request.fixturenames:
         request.getfixturevalue("few_findings")

@@ -18,10 +18,10 @@ from pathlib import Path
 from tools.docs_pages import ROOT, between
 
 PURPOSES = {
-    "": "captures: every command but `live` and `batch`",
+    "": "captures: every command but `live`, and `batch` without Spark",
     "live": "`live`: interfaces, the view, metrics",
     "tls": "decryption of TLS with a key log",
-    "spark": "`batch`, a data source, a stream; needs Java 17 or later besides",
+    "spark": "`batch` on Spark, a data source, a stream; needs Java 17 or later besides",
     "pandas": "`to_pandas()`",
     "polars": "`to_polars()`",
     "layers": "802.11, GTP-U, PPTP and other rare layers",

@@ -259,8 +259,8 @@ def test_a_loop_among_the_inputs_is_one_line(tmp_path, capsys):
 
 NO_FILES = {
     "all", "api", "around", "at_least", "broker", "buckets", "buffer", "client_id", "client_ip",
-    "columns", "conf", "duration", "error", "errors", "fail_on", "filter", "finding", "finish",
-    "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
+    "columns", "conf", "duration", "engine", "error", "errors", "fail_on", "filter", "finding",
+    "finish", "force", "format", "group", "help", "host", "interface", "interval", "jobs", "kind",
     "least_ms", "least_percent", "limit", "list", "master", "max_memory", "max_records",
     "metrics", "metrics_host", "no_progress", "param", "partition", "port", "query", "replace",
     "save_errors", "save_files", "save_size", "save_slower_than", "search", "settle", "shell",
