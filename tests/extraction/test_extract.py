@@ -273,6 +273,14 @@ def test_the_packets_of_a_finding(tmp_path: Path) -> None:
     assert {row.status for row in found} == {"unanswered"}
 
 
+def test_all_requests_of_a_finding_are_extracted(tmp_path: Path) -> None:
+    """The finding says 14; the first was refused before the second was sent."""
+    found = extract(tmp_path, path("fault-few-replicas"), "--finding", "not_enough_replicas")
+    whole = [row for row in kanalyze.requests(path("fault-few-replicas")) if row.errors]
+    assert without_numbers(found) == without_numbers(whole)
+    assert len(found) == 14
+
+
 def test_connections_that_were_cut_are_extracted_with_their_end(tmp_path: Path) -> None:
     """After the silence there is no request, only the packets that close the connection."""
     extract(tmp_path, path("fault-idle-240"), "--finding", "idle_cut")
