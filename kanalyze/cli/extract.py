@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.extraction.extract import Extracted
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["extract"]
+__all__ = ["extract", "rows_of_finding"]
 
 _WITH_VALUE: Final = frozenset(
     f"--{name}"
@@ -118,13 +118,16 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     of_requests = [each for each in findings if each["command"] == "requests"]
     of_connections = [each for each in findings if each["command"] == "connections"]
     return Selected(
-        [_rows_of_finding(each) for each in of_requests],
-        [_rows_of_finding(each) for each in of_connections],
+        [rows_of_finding(each) for each in of_requests],
+        [rows_of_finding(each) for each in of_connections],
     )
 
 
-def _rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
-    """Return the filter of the rows that a finding is about, in its span of time."""
+def rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
+    """Return the filter of the rows that a finding of a report is about, in its span of time.
+
+    All rows that the finding counted match it; others of the same client or API may match too.
+    """
     words = _joined(finding["options"])
     options = parser().parse_args([finding["command"], *words, "CAPTURE"])
     row_filter = make_filter(**filters_of(options))

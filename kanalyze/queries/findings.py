@@ -15,7 +15,9 @@ The comment at the top of such a file has these lines:
 
 The answer has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
 among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
-broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``.
+broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. All
+requests that the finding is about began between the two times, both included; connections were open
+then.
 """
 
 from __future__ import annotations

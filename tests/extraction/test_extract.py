@@ -274,6 +274,30 @@ def test_the_packets_of_a_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("all_findings")
+def test_all_requests_of_a_finding_are_extracted(tmp_path: Path) -> None:
+    """The finding says 14; the first was refused before the second was sent."""
+    found = extract(tmp_path, path("fault-few-replicas"), "--finding", "not_enough_replicas")
+    whole = [row for row in kanalyze.requests(path("fault-few-replicas")) if row.errors]
+    assert without_numbers(found) == without_numbers(whole)
+    assert len(found) == 14
+
+
+@pytest.mark.usefixtures("all_findings")
+def test_connections_that_were_cut_are_extracted_with_their_end(tmp_path: Path) -> None:
+    """After the silence there is no request, only the packets that close the connection."""
+    extract(tmp_path, path("fault-idle-240"), "--finding", "idle_cut")
+    [cut] = kanalyze.connections(tmp_path / "out.pcapng")
+    [whole] = [
+        row
+        for row in kanalyze.connections(path("fault-idle-240"))
+        if (row.connection, row.connection_number) == (cut.connection, cut.connection_number)
+    ]
+    assert cut.closed_by == "broker"
+    assert (cut.start_ns, cut.closed_ns) == (whole.start_ns, whole.closed_ns)
+    assert cut.client_packets == whole.client_packets
+
+
+@pytest.mark.usefixtures("all_findings")
 def test_the_connections_of_a_finding_need_no_request(tmp_path: Path) -> None:
     """Nobody answers at the address that a broker advertises: there are SYNs alone."""
     assert extract(tmp_path, path("fault-wrong-listener"), "--finding", "wrong_listener") == []

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kanalyze
+from kanalyze.cli.extract import rows_of_finding
 from kanalyze.cli.main import main
-from tests.support.captures import WHOLE, path, request_log, truth
+from tests.support.captures import TROUBLED, WHOLE, path, request_log, truth
 from tests.support.findings import findings_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kanalyze.queries.findings import Finding
+    from kanalyze.tables.row import Row
 
 FAULTS = [name for name in WHOLE if "fault" in truth(name)]
 WITH_FINDINGS = [*FAULTS, "errors", "sasl", "tls", "old-0-8-2-2"]
@@ -143,6 +149,40 @@ def test_the_command_of_a_finding_shows_its_rows(
         assert main([*words, "--format", "csv", "--columns", column]) == 0
         lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
         assert str(finding.first_packet) in {line[column] for line in lines}
+
+
+COUNTS = re.compile(
+    r"(?:99 % of )?(\d+) (?:of \d+ )?(?:"
+    r"(?:\w+ )?requests(?: refused| took| in |, | of versions)|responses throttled"
+    r"|without an answer|gaps without requests|sessions not found|answers [A-Z]|within)"
+)
+"""How a finding says the number of its requests."""
+COUNT_NO_REQUESTS = {"growing_lag", "hot_client", "hot_partition", "rebalances"}
+
+
+@pytest.mark.parametrize(
+    "name", [*WITH_FINDINGS, *(name for name in TROUBLED if "fault" in truth(name))]
+)
+def test_what_is_extracted_of_a_finding_has_all_that_it_counted(name: str) -> None:
+    """A response is later than its request: its time must not be where the requests begin."""
+    found = [each for each in findings_in(name) if each.command == "requests"]
+    rows = list(kanalyze.requests(path(name))) if found else []
+    for finding in found:
+        wanted = rows_of_finding(finding.to_dict())
+        selected = [row for row in rows if wanted.matches(row)]
+        assert finding.first_packet in {row.request_packet for row in selected}
+        if finding.name not in COUNT_NO_REQUESTS:
+            counted = COUNTS.match(finding.what)
+            assert counted is not None, finding.what
+            assert len([row for row in selected if has_error_of(finding, row)]) >= int(counted[1])
+
+
+def has_error_of(finding: Finding, row: Row) -> bool:
+    """Return whether a request has the error that a finding names; True if it names none."""
+    error_name, topic = (finding.concerns.get(each) for each in ("error_name", "topic"))
+    return error_name is None or (error_name, topic) in {
+        (error.name, topic and error.topic) for error in row.errors
+    }
 
 
 def test_who_sends_within_the_throttle_time_is_told_from_who_waits() -> None:

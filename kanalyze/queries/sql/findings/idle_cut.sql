@@ -1,6 +1,7 @@
 -- Connections that were closed while they were idle.
 --
 -- severity: 55
+-- show: connections
 -- sure: likely: the other end closed them after an idle time that is a known limit (240, 540 or 600 s), or after the same idle time each time.
 -- why: The next request on such a connection fails or waits for a timeout, and the client reconnects.
 -- repair: 600 s is the broker's connections.max.idle.ms, 240 s the limit of Azure's load balancer. Set connections.max.idle.ms of the clients (540 s) below the smallest limit on the path, or keep connections in use.

@@ -14,8 +14,10 @@ WITH refused AS (
         count(*) AS answers,
         min(error_name) AS error_name,
         count(DISTINCT "partition") AS partitions,
-        min(response_start_ns) AS first_time_ns,
-        max(response_start_ns) AS last_time_ns,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(response_start_ns) AS first_response_ns,
+        max(response_start_ns) AS last_response_ns,
         min(request_packet) AS first_packet
     FROM errors
     WHERE error_code IN (6, 74)
@@ -29,7 +31,7 @@ SELECT
     refused.broker_port,
     concat(
         max(refused.answers), ' answers ', max(refused.error_name), ' over ',
-        round(max(refused.last_time_ns - refused.first_time_ns) / 1e9, 1), ' s, ',
+        round(max(refused.last_response_ns - refused.first_response_ns) / 1e9, 1), ' s, ',
         max(refused.partitions), ' partitions; meanwhile it received metadata ',
         count(told.request_id), ' times'
     ) AS what,
@@ -42,6 +44,6 @@ LEFT JOIN requests AS told
     ON told.client_id IS NOT DISTINCT FROM refused.client_id
     AND told.api_name = 'Metadata'
     AND told.status = 'ok'
-    AND told.response_start_ns BETWEEN refused.first_time_ns AND refused.last_time_ns
+    AND told.response_start_ns BETWEEN refused.first_response_ns AND refused.last_response_ns
 GROUP BY refused.topic, refused.client_id, refused.broker_ip, refused.broker_port
 ORDER BY weight DESC, topic NULLS LAST, client_id NULLS LAST, broker_ip, broker_port

@@ -17,7 +17,6 @@ in_order AS (
         requests.client_id,
         requests.throttle_time_ms,
         requests.request_start_ns,
-        requests.response_start_ns,
         requests.request_packet,
         lag(requests.response_end_ns) OVER of_connection AS told_ns,
         lag(requests.throttle_time_ms) OVER of_connection AS to_wait_ms
@@ -46,8 +45,8 @@ SELECT
         ' requests sent before the throttle time was over'
     ) AS what,
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,
-    min(response_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,
-    max(response_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS last_time_ns,
+    min(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,
+    max(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS last_time_ns,
     min(request_packet) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_packet
 FROM in_order
 GROUP BY client_id

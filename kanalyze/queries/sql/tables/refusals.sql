@@ -3,8 +3,9 @@
 -- kept: several findings read it.
 --
 -- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
--- client; one response may have a code for several partitions. `refused_text` and `span_text` say
--- the same in words, for findings.
+-- client; one response may have a code for several partitions. `first_time_ns` and `last_time_ns`
+-- are those of requests, `span_ns` is from the first such response to the last. `refused_text` and
+-- `span_text` say the same in words, for findings.
 WITH codes AS (
     SELECT
         *,
@@ -34,8 +35,9 @@ counted AS (
         count(DISTINCT codes.request_id) AS refused,
         max(sent.asked) AS asked,
         count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000) AS bursts,
-        min(codes.response_start_ns) AS first_time_ns,
-        max(codes.response_start_ns) AS last_time_ns,
+        min(codes.request_start_ns) AS first_time_ns,
+        max(codes.request_start_ns) AS last_time_ns,
+        max(codes.response_start_ns) - min(codes.response_start_ns) AS span_ns,
         min(codes.request_packet) AS first_packet
     FROM codes
     LEFT JOIN sent
@@ -50,7 +52,7 @@ SELECT
     CASE
         WHEN refused > 1
             THEN concat(
-                ', over ', round((last_time_ns - first_time_ns) / 1e9, 1), ' s in ', bursts,
+                ', over ', round(span_ns / 1e9, 1), ' s in ', bursts,
                 CASE WHEN bursts = 1 THEN ' burst' ELSE ' bursts' END
             )
         ELSE ''
