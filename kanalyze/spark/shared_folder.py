@@ -10,6 +10,7 @@ then moved, so a reader sees all of it or none; object stores do that by themsel
 from __future__ import annotations
 
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["FileEntry", "SharedFolder"]
 
@@ -148,6 +149,14 @@ class SharedFolder:
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
         return found
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise UsageError for what pyarrow raises in the ``with`` block, for files of here."""
+        try:
+            yield
+        except (ArrowException, OSError) as error:
+            raise self._error(error) from None
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

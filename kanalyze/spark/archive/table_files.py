@@ -102,13 +102,14 @@ class TableFiles:
             self._file(table, hour_folder(hour)).write(rows)
 
     def finish(self) -> list[WrittenFile]:
-        """Complete all files, and return them."""
+        """Complete all files, and return them; raises UsageError, after which to :meth:`abort`."""
         for key in list(self._open):
             self._close(key)
         return self._written
 
     def abort(self) -> None:
         """Give up after a failure: nobody will name these files."""
+        self._written.clear()
         for file in self._open.values():
             file.abort()
         self._open.clear()
@@ -127,8 +128,9 @@ class TableFiles:
         return file
 
     def _close(self, key: tuple[str, str]) -> None:
-        file = self._open.pop(key)
+        file = self._open[key]
         total_bytes = file.close()
+        del self._open[key]
         self._written.append(WrittenFile(key[0], file.name, file.rows, total_bytes))
 
 
@@ -180,21 +182,25 @@ class _OpenFile:
     def __init__(self, folder: SharedFolder, name: str, columns: Sequence[Column]) -> None:
         self.name = name
         self.rows = 0
+        self._folder = folder
         self._stream: Any = folder.new_file(name)
         self._parquet = ParquetRows(self._stream, columns)
 
     def write(self, block: RowBlock) -> None:
-        self._parquet.write_block(block)
+        with self._folder.errors():
+            self._parquet.write_block(block)
         self.rows += len(block)
 
     def write_file(self, source: Any) -> None:
-        self._parquet.write_file(source)
+        with self._folder.errors():
+            self._parquet.write_file(source)
 
     def close(self) -> int:
         """Complete the file; return its size in bytes."""
-        self._parquet.close()
-        total_bytes = int(self._stream.tell())
-        self._stream.close()
+        with self._folder.errors():
+            self._parquet.close()
+            total_bytes = int(self._stream.tell())
+            self._stream.close()
         return total_bytes
 
     def abort(self) -> None:

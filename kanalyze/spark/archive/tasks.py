@@ -24,6 +24,7 @@ from kanalyze.capture.splits import open_split
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
+from kanalyze.export.row_groups import utf8
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
@@ -171,7 +172,8 @@ class _Followed(NamedTuple):
 
 
 def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Iterator[pa.RecordBatch]:
-    name = capture_name(split.path)
+    # As rows have it: Arrow takes no name that is not Unicode.
+    name = utf8(capture_name(split.path)).decode()
     capture = _CapturePartitioning(job, followed, part, name)
     absolute = _absolute(split, job.folder)
     try:
@@ -181,6 +183,8 @@ def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Itera
             anomalies = reader.anomalies
             capture.partitioner.quality.dropped_packets = reader.dropped_packets
             ends = reader.ends._replace(split=split)
+            if reader.description is not None:
+                capture.partitioner.quality.count_description(reader.description)
             capture.keyed = keyed_capture(absolute.path, reader.description)
     except CaptureError as error:
         yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))

@@ -123,6 +123,8 @@ class TopicNameScan:
         return rows[np.isin(ports, list(sums))]
 
     def _await(self, direction: _Direction, segments: SegmentColumns, row: int) -> None:
+        if direction in self._awaited:
+            self._forget(direction)
         if len(self._awaited) >= _MOST_AWAITED:
             return
         begin = int(segments.payload_start[row])

@@ -35,6 +35,7 @@ from kanalyze.spark.archive.tasks import OTHER_TABLES, Job
 from kanalyze.spark.batch.checkpoint import Checkpoint
 from kanalyze.spark.batch.commit import STAGING, Commit, Commits
 from kanalyze.spark.batch.engine import SavedConnections, TableFolders
+from kanalyze.spark.batch.run_lock import only_run
 from kanalyze.spark.batch.run_plan import (
     OPEN_PREFIX,
     TABLES,
@@ -85,23 +86,24 @@ def run_batch(
         KanalyzeError: nothing has changed, or the next run completes this one.
     """
     out = engine.folder(settings.out)
-    commits = Commits(out)
-    if commits.completed and commits.last is not None:
-        warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
-    run = plan_run(engine.folder, plan, settings, out, commits, warn)
-    if not run.is_needed:
-        warn("no new captures")
-    wanted = ReportOptions() if options is None else options
-    batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, wanted)
-    if not run.is_needed:
-        return batch.last_report()
-    before = commits.last
-    try:
-        return batch.execute(commits)
-    except KanalyzeError:
-        if commits.last == before:
-            commits.discard()
-        raise
+    with only_run(out):
+        commits = Commits(out)
+        if commits.completed and commits.last is not None:
+            warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
+        run = plan_run(engine.folder, plan, settings, out, commits, warn)
+        if not run.is_needed:
+            warn("no new captures")
+        wanted = ReportOptions() if options is None else options
+        batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, wanted)
+        if not run.is_needed:
+            return batch.last_report()
+        before = commits.last
+        try:
+            return batch.execute(commits)
+        except (KanalyzeError, OSError, MemoryError, KeyboardInterrupt):
+            if commits.last == before:
+                commits.discard()
+            raise
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,10 @@ class _BatchRun:
         before = self.run.before
         is_enough = before is not None and self.options == ReportOptions()
         written = self.out.read(REPORT) if is_enough else None
-        if written is None:
-            return self._report(CaptureQuality() if before is None else before.whole_quality, [])
-        found: dict[str, Any] = json.loads(written)
-        return found
+        found = None if written is None else _report_in(written)
+        if found is not None:
+            return found
+        return self._report(CaptureQuality() if before is None else before.whole_quality, [])
 
     def execute(self, commits: Commits) -> dict[str, Any]:
         """Read, rebuild, write and commit; return the report."""
@@ -259,6 +261,15 @@ class _BatchRun:
         }
         files = [*moved, (f"{STAGING}/{REPORT}", REPORT)]
         return Commit(self.run.run, files, self.run.removed, about)
+
+
+def _report_in(data: bytes) -> dict[str, Any] | None:
+    """Return the report that a run wrote; None if the file is damaged."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _changed_row(file: InputFile, run: RunPlan) -> AnomalyRow:

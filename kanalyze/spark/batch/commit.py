@@ -111,7 +111,9 @@ class Commits:
         Raises:
             UsageError: see the constructor; or another run committed meanwhile.
         """
-        if self._read()[0] != self.last:
+        staged = {listed.name for listed in self._files.files(STAGING)}
+        is_whole = all(old in staged for old, _ in commit.moved)
+        if self._read()[0] != self.last or not is_whole:
             raise UsageError(f"{self._files.shown}: another run has written to it meanwhile")
         self._write(commit, is_done=False)
         self.last = commit

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, connection, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -169,7 +171,9 @@ class ProcessEngine:
             return list(map(self._counted, itertools.starmap(task, arguments)))
         context = get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)
-        with ProcessPoolExecutor(min(self.cores, len(arguments)), context) as pool:
+        others = set(active_children())
+        count = min(self.cores, len(arguments))
+        with ProcessPoolExecutor(count, context, _end_with_parent) as pool:
             futures = [pool.submit(task, *each) for each in arguments]
             try:
                 for future in as_completed(futures):
@@ -177,6 +181,9 @@ class ProcessEngine:
             except BrokenProcessPool:
                 raise KanalyzeError("a process of the batch died") from None
             except BaseException:
+                # Nobody wants what tasks that run are making, which may take minutes.
+                for process in set(active_children()) - others:
+                    process.terminate()
                 pool.shutdown(cancel_futures=True)
                 raise
             return [future.result() for future in futures]
@@ -334,13 +341,36 @@ class _ScratchRows:
                     writer.write_batch(pa.record_batch(columns, schema=_STATES_SCHEMA))
 
 
+def _end_with_parent() -> None:
+    """End this process when the one that runs the batch has ended, however that was."""
+    parent = parent_process()
+    assert parent is not None, "it was started by the engine"
+
+    def wait() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def _scratch_errors() -> Iterator[None]:
+    """Raise KanalyzeError for what the system refuses of temporary files."""
+    try:
+        yield
+    except OSError as error:
+        raise KanalyzeError(
+            f"temporary files in {tempfile.gettempdir()}: {error.strerror}"
+        ) from None
+
+
 # -- tasks, each in a process ---------------------------------------------------------------------
 
 
 def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read:
     """Read captures; write blocks to a new file."""
     found = _Read([], [])
-    with Path(path).open("xb") as file:
+    with _scratch_errors(), Path(path).open("xb") as file:
         for row in read_shuffle_rows(read_splits(job, parts)):
             if row.bucket == REPORT_BUCKET:
                 found.reports.append(load_report(bytes(row.data)))
@@ -361,7 +391,7 @@ def _rebuild_task(
     """Rebuild buckets; write rows to staged files, and states to a new file."""
     rebuilt = _Rebuilt([], [], [])
     path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
-    with path.open("wb") as states:
+    with _scratch_errors(), path.open("wb") as states:
         for batch in rebuild(job, before, names, _batches(buckets)):
             kind, bucket, data = (batch.column(name)[0].as_py() for name in batch.schema.names)
             if kind == "report":

@@ -106,7 +106,10 @@ def plan_run(
         raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
     if settings.checkpoint is None:
         return _alone(settings, out, last, rows, warn)
-    folder = CheckpointFolder(open_folder(settings.checkpoint))
+    checkpoint = open_folder(settings.checkpoint)
+    if any(f"{checkpoint.url}/".startswith(f"{out.url}/{table}/") for table in TABLES):
+        raise UsageError(f"{checkpoint.shown}: is a folder of rows, and no place for a checkpoint")
+    folder = CheckpointFolder(checkpoint)
     return _growing(plan, settings, out, last, rows, folder, warn)
 
 
@@ -175,6 +178,8 @@ def _growing(
         )
     to_finish = settings.finish and not is_finished and (before is not None or selection.new)
     is_needed = bool(selection.new or selection.changed or to_finish)
+    if settings.replace and rows and not is_needed:
+        raise UsageError(f"{out.shown}: --replace: there are no captures to read yet")
     run = _number(last) + 1
     removed = [name for name in rows if before is None or name.startswith(OPEN_PREFIX)]
     return RunPlan(

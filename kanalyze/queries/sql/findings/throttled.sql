@@ -17,6 +17,7 @@ in_order AS (
         requests.client_id,
         requests.throttle_time_ms,
         requests.request_start_ns,
+        requests.response_start_ns,
         requests.request_packet,
         lag(requests.response_end_ns) OVER of_connection AS told_ns,
         lag(requests.throttle_time_ms) OVER of_connection AS to_wait_ms
