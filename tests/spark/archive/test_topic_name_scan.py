@@ -91,3 +91,15 @@ def pieces(batch: SegmentColumns, row: int, kept: tuple[int, ...]) -> SegmentCol
         made.sequence[place] += begins[piece]
         made.captured_bytes[place] = made.payload_bytes[place] = ends[piece] - begins[piece]
     return made
+
+
+def test_responses_that_never_end_keep_no_memory() -> None:
+    """A client asks again on the same connection, and the first answer is never whole."""
+    (batch,) = segments_of("basics")
+    (first,) = first_response(batch)
+    half = pieces(batch, first, kept=(0,))
+    catalog = Catalog()
+    scan = TopicNameScan(catalog, Decoders(catalog))
+    for _ in range(5):
+        scan.feed(half)
+    assert scan._buffered_bytes == sum(len(each.data) for each in scan._awaited.values()) > 0

@@ -17,8 +17,10 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
+from kanalyze.errors import UsageError
 from kanalyze.spark.batch.commit import RECORD, STAGING
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
+from kanalyze.spark.batch.run_lock import only_run
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.cluster.carried import CARRIED_NAMES
@@ -782,3 +784,75 @@ def test_filters_that_no_row_passes_hold(run, tmp_path):
     given = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]
     assert run(path("groups"), "--out", out, *given).status == 0
     assert not rows(out)
+
+
+# -- what must not happen -------------------------------------------------------------------------
+
+
+def test_a_second_run_at_the_same_time_is_refused(run, archive):
+    before = everything(archive.out)
+    with only_run(SharedFolder(str(archive.out))):
+        ran = go_on(run, archive)
+    assert ran[:2] == (2, f"kanalyze: {archive.out}: another run is writing to it\n")
+    assert everything(archive.out) == before
+
+
+def test_a_folder_that_was_not_there_is_not_made_for_a_run_that_is_refused(tmp_path):
+    folder = tmp_path / "a" / "b"
+    one, other = only_run(SharedFolder(str(folder))), only_run(SharedFolder(str(folder)))
+    with one, pytest.raises(UsageError, match="another run"), other:
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
+def test_after_a_failure_nothing_is_left_of_a_run(error, run, archive, monkeypatch):
+    before = everything(archive.out)
+
+    def fail(*_: object) -> None:
+        assert any((archive.out / STAGING).rglob("*.parquet"))
+        raise error
+
+    monkeypatch.setattr("kanalyze.spark.batch.batch._BatchRun._checkpoint", fail)
+    with contextlib.suppress(error):
+        go_on(run, archive)
+    assert everything(archive.out) == before
+
+
+def test_the_report_has_what_captures_say_of_themselves(run, tmp_path):
+    assert run(path("errors"), "--out", tmp_path / "out").status == 0
+    found = report(tmp_path / "out")
+    assert found["quality"]["interfaces"] == {"lo, filter: tcp port 9092": 1}
+    assert found == Expected(tmp_path, [path("errors")]).report
+
+
+def test_a_capture_may_have_a_name_that_is_not_unicode(run, tmp_path):
+    name = os.fsencode(tmp_path) + b"/x\xff.pcap"
+    shutil.copy(os.fsencode(path("mock")), name)
+    assert run(tmp_path / "x*.pcap", "--out", tmp_path / "out").status == 0
+    captures = {row["capture"] for row in dicts(tmp_path / "out", "requests")}
+    assert captures == {f"{tmp_path}/x\\udcff.pcap"}
+
+
+def test_a_damaged_report_is_made_again(run, archive):
+    before = report(archive.out)
+    (archive.out / "report.json").write_text("{")
+    ran = run("--buckets", 2, *archive.arguments, "--json", "-")
+    assert ran.status == 0
+    assert json.loads(ran.out) == before
+
+
+def test_rows_are_no_place_for_a_checkpoint(run, archive, tmp_path):
+    out = tmp_path / "new"
+    ran = run(archive.folder, "--out", out, "--checkpoint", out / "connections" / "state")
+    assert ran.status == 2
+    assert "is a folder of rows, and no place for a checkpoint" in ran.err
+
+
+def test_rows_are_not_replaced_by_nothing(run, archive, tmp_path):
+    before = everything(archive.out)
+    (tmp_path / "none").mkdir()
+    arguments = ("--out", archive.out, "--checkpoint", archive.state, "--replace")
+    ran = run(tmp_path / "none", *arguments)
+    assert (ran.status, ran.err.count("there are no captures to read yet")) == (2, 1)
+    assert everything(archive.out) == before

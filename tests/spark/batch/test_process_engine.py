@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +19,9 @@ from kanalyze.spark.archive.topic_name_scan import TopicNameScan
 from kanalyze.spark.batch import process_engine
 from kanalyze.spark.batch.process_engine import ProcessEngine
 from tests.spark.batch.test_batch import counted, report, rows
-from tests.support.captures import path
+from tests.support.captures import ROOT, path
 from tests.support.cut_captures import cut
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("few_findings")
 
@@ -77,6 +79,26 @@ class _own_pid:  # noqa: N801 - a value that is made anew where it is used
 def test_an_error_of_a_task_ends_the_batch(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ProcessEngine(2).run(os.stat, [(tmp_path,), (tmp_path / "none",)])
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib, time\n"
+        "from kanalyze.spark.batch.process_engine import ProcessEngine\n"
+        "from tests.spark.batch.test_process_engine import waiting\n"
+        f"ProcessEngine(2).run(waiting, [({str(tmp_path)!r},), ({str(tmp_path)!r},)])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as parent:
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        parent.kill()
+    workers = [int(file.name) for file in tmp_path.iterdir()]
+    wait_until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def waiting(folder: str) -> None:
+    """A task that never ends by itself within the time of a test."""
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(10 * LONG_S)
 
 
 @pytest.mark.parametrize(
