@@ -8,6 +8,7 @@ would change. The page is a screenshot by Chromium, which is not the same on eve
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import subprocess
@@ -41,12 +42,14 @@ def terminal_svg() -> str:
     terminal = Console(
         file=out, width=WIDTH, force_terminal=True, color_system="truecolor", markup=False
     )
-    render_report(kanalyze.report(str(ROOT / CAPTURE)), terminal)
+    # Where lines are broken must not depend on where the clone lies.
+    with contextlib.chdir(ROOT):
+        render_report(kanalyze.report(CAPTURE), terminal)
     shown: list[str] = []
     for line in out.getvalue().splitlines():
         if END in line:
             break
-        shown.append(line.replace(str(ROOT / CAPTURE), CAPTURE))
+        shown.append(line)
     recorder = Console(file=io.StringIO(), width=WIDTH, record=True, color_system="truecolor")
     recorder.print(Text.from_ansi("\n".join(shown).rstrip()))
     svg = recorder.export_svg(title=f"kanalyze report {CAPTURE}", unique_id="kanalyze")
