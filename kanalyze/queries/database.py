@@ -97,11 +97,13 @@ class Database:
         self._error: type[Exception] = duckdb.Error
         self._out_of_memory: type[Exception] = duckdb.OutOfMemoryException
         self._memory = MemoryLimit(usual_memory_bytes, max_memory_bytes)
+        self._query_threads = threads
         self._folder = ScratchFolder()
         self._connection = duckdb.connect(
             config={
                 "max_memory": f"{self._memory.limit_bytes}B",
-                "threads": threads,
+                # While tables are filled: each thread takes memory, and one inserts.
+                "threads": 1,
                 "temp_directory": str(self._folder.path),
                 # Nothing is fetched from a network.
                 "autoinstall_known_extensions": False,
@@ -322,6 +324,9 @@ class Database:
         for table, rows in self._buffers.take_all():
             self._run_with(rows, f"INSERT INTO {ROWS}.{table} FROM {_INCOMING}")
         self._memory.begin_queries(self._connection)
+        if self._query_threads > 1:
+            self._connection.execute(f"SET threads = {self._query_threads}")
+            self._query_threads = 1
 
     def _run_with(self, incoming: pa.Table, sql: str) -> None:
         """Run a statement that reads ``incoming``."""

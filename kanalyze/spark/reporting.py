@@ -105,6 +105,7 @@ def report_on_files(
     conditions: Mapping[str, Any] | None,
     options: ReportOptions,
     *,
+    threads: int = 1,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> dict[str, Any]:
     """Return the report on tables in Parquet files, which are read into a database.
@@ -115,6 +116,7 @@ def report_on_files(
         quality: the quality of the captures.
         conditions: the filter of the rows.
         options: what is asked for.
+        threads: number of threads of a query.
         max_memory_bytes: memory in bytes for tables and queries; more goes to files.
 
     Raises:
@@ -123,7 +125,7 @@ def report_on_files(
     import pyarrow.parquet as pq
 
     names = names_of(options.chosen_kinds, has_page=options.make_page is not None)
-    with Database(max_memory_bytes=max_memory_bytes, threads=1) as database:
+    with Database(max_memory_bytes=max_memory_bytes, threads=threads) as database:
         columns = {table: columns_of(table) for table in (*files, QUALITY)}
         makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
         for table in files:

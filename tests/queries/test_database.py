@@ -179,3 +179,16 @@ def test_requests_are_numbered_in_their_order_and_partitions_and_errors_name_the
         named = database.ask("SELECT request_id, error_code FROM errors ORDER BY request_id")
     expected = [(number, e.code) for number, row in enumerate(rows, 1) for e in row.errors]
     assert sorted(map(tuple, (line.values() for line in named.to_pylist()))) == sorted(expected)
+
+
+THREADS = "SELECT current_setting('threads') AS threads"
+
+
+def test_tables_are_filled_by_one_thread_and_asked_by_as_many_as_there_may_be() -> None:
+    """While they are filled, each thread takes memory of the little that there is."""
+    rows = batch(0, 10)
+    with Database(max_memory_bytes=256 << 20, threads=3) as database:
+        database.create("lines", rows.schema)
+        database.insert("lines", rows)
+        assert database._connection.execute(THREADS).fetchall() == [(1,)]
+        assert database.ask(THREADS).to_pylist() == [{"threads": 3}]

@@ -156,7 +156,9 @@ class ProcessEngine:
     ) -> dict[str, Any]:
         """Return the report on tables, by DuckDB."""
         folder = SharedFolder(self.task_location(tables.out, ""))
-        return report_on_files(folder, tables.files, quality, conditions, options)
+        return report_on_files(
+            folder, tables.files, quality, conditions, options, threads=self.cores
+        )
 
     def run(
         self, task: Callable[..., _Result], arguments: Sequence[tuple[Any, ...]]

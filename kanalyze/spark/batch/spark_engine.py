@@ -144,7 +144,10 @@ class SparkEngine:
             folder = SharedFolder(location)
             most = self._most_rows_here
             if most is None or _row_count(folder, tables.files) <= most:
-                return report_on_files(folder, tables.files, quality, conditions, options)
+                threads = self.cores if most is None else 1
+                return report_on_files(
+                    folder, tables.files, quality, conditions, options, threads=threads
+                )
         with failures_in_one_line():
             frames = {
                 table: self._table(table, url, names) for table, names in tables.files.items()
