@@ -102,9 +102,9 @@ def test_what_spark_began_processes_go_on_with_and_the_other_way_round(
 def test_of_a_small_archive_it_is_said_that_spark_takes_longer(spark: object) -> None:
     local = spark_engine.SparkEngine(spark, print)  # type: ignore[arg-type]
     told = "--engine process does the same in less time"
-    assert local.advice(3_000_000) == f"3.00 MB of captures on one machine: {told}"
+    assert local.advice(3_000_000) == f"3 MB of captures on one machine: {told}"
     assert local.advice(10**12) is None
-    assert spark_engine.advice_for("yarn", 10**9) == f"1.00 GB of captures: {told}"
+    assert spark_engine.advice_for("yarn", 10**9) == f"1 GB of captures: {told}"
     assert spark_engine.advice_for("yarn", 10**11) is None
 
 
