@@ -11,7 +11,7 @@ the translation.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
@@ -61,11 +61,12 @@ def spark_sql(
     """
     from sqlglot import exp
 
-    tree = _tree(query)
+    tree = _tree(query).copy()
     views = _views_of(tree, sources or ())
     ctes = tree.args.get("with_") or exp.With(expressions=[])
     named = _sources(query, tree, views) if sources is None else _renamed(tree, views, sources)
-    tree.set("with_", exp.With(expressions=[*named, *views.values(), *ctes.expressions]))
+    used = [_cte(name, view.copy()) for name, view in views.items()]
+    tree.set("with_", exp.With(expressions=[*named, *used, *ctes.expressions]))
     return str(tree.sql(dialect=_dialect(is_exact=has_exact_quantiles), pretty=True))
 
 
@@ -90,7 +91,10 @@ def referenced_names(query: Query) -> frozenset[str]:
     return frozenset(name.this for each in trees for name in each.find_all(exp.Identifier))
 
 
+# Many queries use the same views, and a report looks at each query several times.
+@lru_cache(maxsize=512)
 def _tree(query: Query) -> Any:
+    """Return a query as a tree, which is not to be changed."""
     import sqlglot
 
     try:
@@ -109,9 +113,10 @@ def _cte_names(tree: Any) -> set[str]:
 
 
 def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
-    """Return the views that a query uses, also indirectly; each comes after those that it uses.
+    """Return the trees of the views that a query uses, also indirectly.
 
-    Names in ``known`` are tables, even if there is a view of that name.
+    Each comes after those that it uses. Names in ``known`` are tables, even if there is a view of
+    that name.
     """
     from sqlglot import exp
 
@@ -123,9 +128,9 @@ def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
         for table in node.find_all(exp.Table):
             name = table.name
             if name in views and name not in ctes and name not in used and name not in known:
-                view = _tree(views[table.name])
+                view = _tree(views[name])
                 look(view)
-                used[name] = _cte(name, view)
+                used[name] = view
 
     look(tree)
     return used

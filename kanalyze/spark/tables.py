@@ -67,7 +67,8 @@ class SparkTables:
 
     def close(self) -> None:
         """Forget all tables; a second time changes nothing."""
-        for name in list(self._views):
+        # The latest first: of a table that others are made of Spark would plan these again.
+        for name in reversed(list(self._views)):
             self.forget(name)
 
     @property

@@ -66,7 +66,7 @@ def test_functions_and_the_data_source_take_key_logs(spark: SparkSession, tmp_pa
 
 def test_secrets_inside_of_captures_are_used(spark: SparkSession) -> None:
     file = str(tls_captures.path(tls_captures.WITH_SECRETS[0]))
-    same(kanalyze.spark.requests(spark, file), kanalyze.requests(file))
+    same(kanalyze.spark.requests(spark, file, buckets=1), kanalyze.requests(file))
 
 
 def test_a_stream_takes_key_logs_and_its_state_has_no_secret(tmp_path: Path) -> None:
@@ -145,6 +145,7 @@ def plain_bytes(file: Path) -> bytes:
     return text
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_nothing_that_a_batch_writes_has_a_secret(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def same(found: DataFrame, expected: Any) -> None:
     assert counted(found.toArrow()) == counted(table)
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_an_archive_is_read_once_for_all_its_tables(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     with kanalyze.spark.open_archive(spark, *files, payload=True, buckets=2) as archive:

@@ -9,7 +9,6 @@ import re
 from collections import Counter, defaultdict, namedtuple
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
 import pytest
 
 import kanalyze
@@ -19,14 +18,12 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in, find_query
 from kanalyze.spark.queries import queries, query
-from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
-from kanalyze.tables.row import COLUMNS, Row
 from tests.support.captures import NAMES, path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import SparkSession
+    from kanalyze.tables.row import Row
 
 MINUTE_S, HOUR_S = 60, 3600
 PRODUCE = ("Produce", "MultiProduce")
@@ -45,29 +42,9 @@ def rows() -> tuple[Row, ...]:
 Ask: TypeAlias = "Callable[..., list[Any]]"
 
 
-@pytest.fixture(scope="module", params=["spark", "duckdb"])
-def ask(request: pytest.FixtureRequest) -> Ask:
-    """Ask all rows, as Spark and as DuckDB do."""
-    made: Ask = request.getfixturevalue(f"ask_{request.param}")
-    return made
-
-
 @pytest.fixture(scope="module")
-def ask_spark(spark: SparkSession) -> Iterator[Ask]:
-    batches = as_spark(BatchMaker().of_rows(rows()), COLUMNS)
-    table = pa.Table.from_batches(batches, arrow_schema(COLUMNS))
-    frame = spark.createDataFrame(table, spark_schema(COLUMNS))
-    frame.createOrReplaceTempView("requests")
-
-    def run(name: str, **parameters: str) -> list[Any]:
-        return spark.sql(query(name), args=parameters or None).collect()
-
-    yield run
-    spark.catalog.dropTempView("requests")
-
-
-@pytest.fixture(scope="module")
-def ask_duckdb() -> Iterator[Ask]:
+def ask() -> Iterator[Ask]:
+    """Ask all rows, as DuckDB does; `test_queries_on_spark.py` has its own."""
     maker = BatchMaker()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         database.create("requests", maker.schema)

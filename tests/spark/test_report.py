@@ -41,9 +41,14 @@ def on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.long), "driver"])
 def _where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer queries on Spark, however few rows there are, or where the driver is."""
+    """Answer queries on Spark, however few rows there are, or where the driver is.
+
+    The driver asks as one machine does: a few of the findings are enough.
+    """
     if request.param == "spark":
         on_spark(monkeypatch)
+    else:
+        request.getfixturevalue("few_findings")
 
 
 def check(spark: SparkSession, capture: Path) -> dict[str, Any]:
@@ -101,6 +106,7 @@ def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.M
         assert found["findings"] == findings_of(database, kinds) != []
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))

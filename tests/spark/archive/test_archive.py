@@ -117,15 +117,6 @@ def all_cases() -> list[Case]:
     return [Case(name, count, noise.choice(BUCKETS)) for name, count in product(NAMES, COUNTS)]
 
 
-def sample() -> list[Case]:
-    """Each number of files once, with different numbers of buckets."""
-    names = random.Random(2).sample(NAMES, len(COUNTS))
-    return [
-        Case(name, count, buckets)
-        for name, count, buckets in zip(names, COUNTS, (5, 1, 8, 3), strict=True)
-    ]
-
-
 def quality_of(*files: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What one process says of the extent and the quality of captures."""
     rows = kanalyze.requests(*files)
@@ -148,9 +139,9 @@ def check(spark: SparkSession, case: Case, folder: Path) -> None:
     assert counted(found.rows) == counted(placed(analysis(case.name)[0], files))
 
 
-@pytest.mark.parametrize("case", sample(), ids=str)
-def test_rows_are_those_of_one_process(spark: SparkSession, case: Case, tmp_path: Path) -> None:
-    check(spark, case, tmp_path)
+def test_rows_are_those_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    """`test_tasks.py` has other numbers of files and of buckets, without Spark."""
+    check(spark, Case("waits", 7, 8), tmp_path)
 
 
 @pytest.mark.long
@@ -278,6 +269,7 @@ def repeated(name: str, times: int, file: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_large_file_is_read_by_several_tasks(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "large.pcap"
     repeated("large", 3, file)

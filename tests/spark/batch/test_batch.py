@@ -319,6 +319,7 @@ def test_nothing_else_is_left(once):
     assert files == {"report.json", RECORD}
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_a_large_file_is_read_by_several_tasks(run, tmp_path):
     large = packets_of(path("large"))
     later = [packet._replace(time_ns=packet.time_ns + 3_600 * 10**9) for packet in large]
@@ -358,6 +359,7 @@ def test_other_captures_are_refused(run, out):
     assert everything(out) == before
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_other_captures_replace_what_was_there(run, out, tmp_path):
     assert run(path("mock"), "--out", out, "--replace").status == 0
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
@@ -474,6 +476,7 @@ def growing(tmp_path: Path) -> Growing:
     return Growing(files, tmp_path / "folder", tmp_path / "out", tmp_path / "state")
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_path):
     """What is no capture is left out for good, what could not be read is read by the next run."""
     (growing.folder / "text.pcap").write_text("this is no capture\n")
@@ -621,6 +624,7 @@ def test_changed_files_are_left_out_and_files_that_were_just_written_wait(run, a
         settled([file])
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_a_file_may_change_after_the_archive_was_finished(run, growing):
     growing.add(0)
     (growing.folder / "text.pcap").write_text("this is no capture\n")
@@ -703,6 +707,7 @@ def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
     assert report(archive.out) == expected.report
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monkeypatch):
     kill(monkeypatch, "write_record", 0)
     with pytest.raises(Killed):
@@ -743,6 +748,7 @@ def test_an_archive_may_begin_without_captures(run, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_a_page_is_made_of_what_is_there(run, archive, tmp_path):
     page = tmp_path / "page.html"
     before = everything(archive.out)
@@ -769,6 +775,7 @@ def test_a_place_that_cannot_be_written_is_one_line(run, tmp_path):
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_nothing_but_files_that_are_no_captures(run, tmp_path):
     (tmp_path / "text.pcap").write_text("this is no capture\n")
     ran = run(tmp_path, "--out", tmp_path / "out", "--json", "-")
@@ -779,6 +786,7 @@ def test_nothing_but_files_that_are_no_captures(run, tmp_path):
     assert report(tmp_path / "out")["totals"]["rows"] == 0
 
 
+@pytest.mark.usefixtures("few_findings")
 def test_filters_that_no_row_passes_hold(run, tmp_path):
     out = tmp_path / "out"
     given = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]

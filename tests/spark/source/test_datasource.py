@@ -86,11 +86,18 @@ def test_the_requests_of_every_capture_are_those_of_the_library(plain, count):
     assert found == of_library(EVERY)
 
 
-def test_all_captures_together_in_three_partitions(plain):
-    frame = read(plain, FOLDER, numPartitions=3)
+@pytest.mark.long
+def test_all_captures_together_are_those_of_the_library(plain):
+    expected = kanalyze.requests(str(FOLDER)).to_arrow()
+    assert counted(read(plain, FOLDER, numPartitions=3).toArrow()) == counted(expected)
+
+
+def test_captures_together_in_three_partitions(plain):
+    captures = [path(name) for name in ("errors", "groups", "ipv6")]
+    frame = read(plain, *captures, numPartitions=3)
     found = frame.withColumn("partition", spark_partition_id()).toArrow()
     assert set(found["partition"].to_pylist()) == {0, 1, 2}
-    expected = kanalyze.requests(str(FOLDER)).to_arrow()
+    expected = kanalyze.requests(*map(str, captures)).to_arrow()
     assert counted(found.drop_columns("partition")) == counted(expected)
 
 

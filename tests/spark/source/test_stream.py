@@ -387,30 +387,23 @@ class SparkQuery:
         return counted(self._spark.read.parquet(str(self._root / "out")).toArrow().to_pylist())
 
 
-def test_spark_takes_what_is_there_and_goes_on_after_a_restart(
+def test_spark_takes_what_comes_while_it_runs_and_goes_on_after_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rotation = Rotation("waits", tmp_path)
-    query = SparkQuery(spark, tmp_path)
-    for _ in range(2):
-        rotation.write(4)
-        query.run()
-    assert_all_but_open(query.rows(), rotation.expected())
-    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) == 2
-
-
-def test_spark_takes_what_comes_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
-    rotation = Rotation("groups", tmp_path, files=4)
+    rotation = Rotation("groups", tmp_path, files=5)
     rotation.write(2)
     query = SparkQuery(spark, tmp_path, numPartitions=2, maxFilesPerTrigger=2)
     running = query.start(processingTime="0 seconds")
     try:
         running.processAllAvailable()
-        rotation.write()
+        rotation.write(2)
         running.processAllAvailable()
     finally:
         running.stop()
+    rotation.write()
+    query.run()
     assert_all_but_open(query.rows(), rotation.expected())
+    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) == 3
 
 
 def damage_state(root: Path) -> None:
