@@ -41,6 +41,7 @@ __all__ = [
     "check_many_may_read",
     "file_of",
     "has_capture_name",
+    "has_compressed_name",
     "is_settled",
     "local_files",
     "named_files",
@@ -52,6 +53,8 @@ _CAPTURE_NAME: Final = re.compile(
     r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|bz2|xz|zst|lz4))*$", re.IGNORECASE
 )
 """A number may follow, as ``tcpdump -C`` and log rotation write it."""
+
+_COMPRESSED_NAME: Final = re.compile(r"\.(gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 _MAGIC: Final = re.compile(r"[*?[]")
 """What makes a pattern, as for :mod:`glob`."""
@@ -72,6 +75,8 @@ class FoundCapture(NamedTuple):
     """Unix time in ns of its first packet; None when it has none."""
     total_bytes: int | None = None
     """Its size; None where it is not known."""
+    most_packets: int | None = None
+    """How many of its packets are read; None for all. A capture may grow between two passes."""
 
 
 class InputFile(NamedTuple):
@@ -140,6 +145,11 @@ def local_files(argument: PathLike) -> list[str]:
 
         text = unquote(parts.path)
     return _local(text).paths
+
+
+def has_compressed_name(path: str) -> bool:
+    """Return whether a name ends as those of compressed files do; nothing is opened."""
+    return _COMPRESSED_NAME.search(path) is not None
 
 
 def file_of(path: str, stores: Stores) -> InputFile:

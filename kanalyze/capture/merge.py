@@ -23,7 +23,7 @@ from kanalyze.capture.io.source import BinaryFile, PathLike, capture_name
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.io.urls import is_url
 from kanalyze.capture.listing import FoundCapture, can_be_read_twice
-from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, slice_of
+from kanalyze.capture.merge_cursor import BatchMerger, OpenCapture, first_packets, slice_of
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, open_capture
 from kanalyze.common import paths
@@ -50,6 +50,8 @@ read from where it is, after all that have names, and stays open."""
 class MergedCaptures:
     """Captures read as one; a context manager that closes what it opened."""
 
+    numbers_all_packets = True
+
     def __init__(
         self,
         inputs: Sequence[MergeInput],
@@ -58,6 +60,7 @@ class MergedCaptures:
         max_open: int = MAX_OPEN,
         stores: Stores | None = None,
         packet_index: PacketIndex | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         """Set up; nothing is opened yet.
 
@@ -69,14 +72,17 @@ class MergedCaptures:
             max_open: captures that may be open at once. Where more overlap, the packets of those
                 beyond come late, and an anomaly says so.
             stores: file systems connected to before.
-            packet_index: records where packets are; None makes one.
+            packet_index: records where packets are; None makes one. Packets are numbered after
+                those that are in it already.
+            names: the captures of these packets.
         """
-        self.names: list[str] = []
+        self.names: list[str] = list(names)
         """The captures opened so far, in order, as they were given (without credentials)."""
         self.anomalies: list[Anomaly] = []
         """What is wrong with them, each text after the capture's name; complete at the end."""
-        self.packets = 0
-        """Packets delivered."""
+        self._packet_index = PacketIndex() if packet_index is None else packet_index
+        self.packets = self._packet_index.packets
+        """The number of the last packet delivered."""
         self.description = FileMetadata()
         """Interfaces, names and comments of the captures, as far as they have been read."""
         self._stores = Stores() if stores is None else stores
@@ -85,11 +91,10 @@ class MergedCaptures:
         found, self._single = _split_by_rereading(inputs)
         self._pending = found[::-1]
         """Captures to be merged that are not open yet, the next one last."""
-        self._is_alone = len(found) + len(self._single) == 1
+        self._is_alone = len(names) + len(found) + len(self._single) == 1
         self.can_be_read_again = not self._single
         """All inputs are files with names: another object like this one can read them again."""
         self._open: list[OpenCapture] = []
-        self._packet_index = PacketIndex() if packet_index is None else packet_index
         self._merger = BatchMerger()
         self._bytes_closed = 0
         self._total_bytes = _total_bytes(found) if self.can_be_read_again else None
@@ -180,7 +185,8 @@ class MergedCaptures:
                 start = (self._following_ns(), len(self.names))
                 if not self._may_open() or start > min(each.next_key for each in self._open):
                     return start
-            self._begin(self._pending.pop().path)
+            following = self._pending.pop()
+            self._begin(following.path, following.most_packets)
         return _NEVER, len(self.names)
 
     def _following_ns(self) -> int:
@@ -201,7 +207,7 @@ class MergedCaptures:
             self.anomalies.append(Anomaly(AnomalyKind.REORDER_LIMIT, detail=detail))
         return False
 
-    def _begin(self, item: PathLike | BinaryFile) -> None:
+    def _begin(self, item: PathLike | BinaryFile, most_packets: int | None = None) -> None:
         """Open a capture and take its first batch."""
         alone = not self._pending and not self._open
         portion = self._buffer_bytes // (len(self._open) + 1)
@@ -214,7 +220,10 @@ class MergedCaptures:
         )
         if self._is_alone and self.can_be_read_again:
             self._total_bytes = reader.total_bytes
-        begun = OpenCapture(len(self.names), reader, reader.batches())
+        batches = reader.batches()
+        if most_packets is not None:
+            batches = first_packets(batches, most_packets)
+        begun = OpenCapture(len(self.names), reader, batches)
         self.names.append(capture_name(item))
         self._open.append(begun)
         if not begun.read_on():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.reader import CaptureReader
 
-__all__ = ["BatchMerger", "MergedBatch", "OpenCapture", "slice_of"]
+__all__ = ["BatchMerger", "MergedBatch", "OpenCapture", "first_packets", "slice_of"]
 
 
 class OpenCapture:
@@ -85,6 +85,17 @@ def slice_of(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch
         wire_bytes=batch.wire_bytes[here],
         link_type=batch.link_type[here],
     )
+
+
+def first_packets(batches: Iterator[PacketBatch], most: int) -> Iterator[PacketBatch]:
+    """Yield up to ``most`` packets of a capture; no batch is empty."""
+    for batch in batches:
+        if len(batch) >= most:
+            if most:
+                yield slice_of(batch, slice(0, most), batch.number[:most])
+            return
+        yield batch
+        most -= len(batch)
 
 
 class MergedBatch(NamedTuple):

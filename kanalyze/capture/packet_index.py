@@ -53,6 +53,11 @@ class PacketIndex:
             self._within.append(within)
 
     @property
+    def packets(self) -> int:
+        """Number of packets so far, those whose runs were dropped included."""
+        return self._end - 1
+
+    @property
     def runs(self) -> int:
         """Number of runs in the table."""
         return len(self._first)

@@ -122,6 +122,7 @@ class LiveSource:
         """
         self.names = [name]
         self.can_be_read_again = False
+        self.numbers_all_packets = False
         self.progress: tuple[int, int | None] = (0, None)
         self.anomalies: list[Anomaly] = []
         self._feed = feed

@@ -48,7 +48,7 @@ class AnalysisSettings(NamedTuple):
     idle_ns: int | None
     topic_ids: Mapping[bytes, str]
     has_packet_numbers: bool
-    """False if packets may be left out of the input and the others renumbered."""
+    """True if consecutive packets of the input have consecutive numbers."""
     keylog: KeyLog | None = None
     """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
 

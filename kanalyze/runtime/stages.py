@@ -95,6 +95,9 @@ class Captures(Protocol):
     anomalies: list[Anomaly]
     """The anomalies of the captures themselves so far."""
     can_be_read_again: bool
+    numbers_all_packets: bool
+    """Consecutive packets of the input have consecutive numbers: a capture cannot begin between two
+    numbers unnoticed."""
 
     @property
     def description(self) -> FileMetadata | None:

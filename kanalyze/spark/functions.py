@@ -19,7 +19,7 @@ from kanalyze.common.argument_values import duration_text, number_texts, path_te
 from kanalyze.errors import UsageError
 from kanalyze.spark.archive.anomaly_table import anomaly_table
 from kanalyze.spark.archive.archive import read_captures, read_packets
-from kanalyze.spark.archive.division import buckets_for, tasks_for
+from kanalyze.spark.archive.division import buckets_for, shuffles, tasks_for
 from kanalyze.spark.archive.tasks import OTHER_TABLES, Job
 from kanalyze.spark.batch.inventory import find_files
 from kanalyze.spark.report import report_on
@@ -211,7 +211,8 @@ def open_archive(
         payload: shuffle the payload of records too, which only :meth:`Archive.records` needs: most
             bytes of a capture.
         buckets: the number of parts that connections are divided into, each rebuilt by a task; None
-            for one each 64 MiB, from 16 to 512.
+            for 16 if captures are plain files, else one for 64 MiB, from 16 to 512. Up to 16 (2 if
+            captures are compressed or remote), each task reads all captures.
         split_bytes: how much of a large pcap file a task reads.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
             has them (the memory of all buckets together), ``keylog``: files, folders, globs or
@@ -224,10 +225,15 @@ def open_archive(
     """
     plan = make_plan(_texts({**options, "table": "requests"}))
     captures = [file.capture for file in find_files(paths, may_be_none=False)]
-    total_bytes = sum(capture.total_bytes or 0 for capture in captures)
-    count = buckets_for(total_bytes, _CORES) if buckets is None else buckets
+    count = _valid_buckets(buckets_for(captures, _CORES) if buckets is None else buckets)
     tasks = tasks_for(captures, Stores(), split_bytes, _CORES)
-    job = Job(plan, _valid_buckets(count), prunes_payload=not payload, folder=str(Path.cwd()))
+    job = Job(
+        plan,
+        count,
+        prunes_payload=not payload,
+        shuffles=shuffles(captures, count),
+        folder=str(Path.cwd()),
+    )
     return Archive(spark, read_captures(spark, job, tasks), options)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.capture.inputs import find_inputs
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.merge import UNKNOWN_CAPTURE, MergedCaptures
 from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.common import paths
@@ -366,3 +367,27 @@ def test_a_file_that_is_gone_is_an_error_of_one_line(tmp_path):
         MergedCaptures(found) as merged,
     ):
         read(merged)
+
+
+def test_no_more_packets_are_read_than_a_capture_had_before(tmp_path):
+    write(tmp_path, {"a.pcap": [packet(text, n) for n, text in enumerate("abcd")]})
+    for most, expected in ((0, ""), (3, "abc"), (4, "abcd"), (9, "abcd")):
+        found = FoundCapture(str(tmp_path / "a.pcap"), True, 0, most_packets=most)
+        for buffer_bytes in (64, 1 << 20):
+            with MergedCaptures([found], buffer_bytes=buffer_bytes) as merged:
+                assert "".join(content for content, _ in read(merged)) == expected
+            assert merged.packets == len(expected)
+
+
+def test_packets_are_numbered_after_those_of_earlier_captures(tmp_path):
+    write(tmp_path, {"a.pcap": [packet("a", 1), packet("b", 2)], "c.pcap": [packet("c", 3)]})
+    index = PacketIndex()
+    with MergedCaptures([str(tmp_path / "a.pcap")], packet_index=index) as first:
+        assert [content for content, _ in read(first)] == ["a", "b"]
+    with MergedCaptures(
+        [str(tmp_path / "c.pcap")], packet_index=index, names=first.names
+    ) as second:
+        (batch,) = second.batches()
+        assert list(batch.number) == [3]
+    assert second.place(3) == (str(tmp_path / "c.pcap"), 1)
+    assert second.place(2) == (str(tmp_path / "a.pcap"), 2)

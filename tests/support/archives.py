@@ -24,7 +24,13 @@ from kanalyze.spark.archive.shuffle_schema import (
     read_shuffle_rows,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import OTHER_TABLES, Job, read_splits, rebuild
+from kanalyze.spark.archive.tasks import (
+    OTHER_TABLES,
+    Job,
+    read_splits,
+    rebuild,
+    rebuild_shards,
+)
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.quality import CaptureQuality
@@ -34,7 +40,7 @@ from tests.support.disorder.capture_files import read_packets
 from tests.support.packets import Packet, pcap_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -109,13 +115,21 @@ class Rebuilt(NamedTuple):
 def a_job(
     buckets: int = 4,
     *,
+    shuffles: bool = True,
     prunes_payload: bool = True,
     keeps_open: bool = False,
     run: int = 0,
     **options: str,
 ) -> Job:
-    plan = make_plan(options)
-    return Job(plan, buckets, prunes_payload, OTHER_TABLES, run=run, keeps_open=keeps_open)
+    return Job(
+        make_plan(options),
+        buckets,
+        prunes_payload,
+        shuffles=shuffles,
+        others=OTHER_TABLES,
+        run=run,
+        keeps_open=keeps_open,
+    )
 
 
 def read_all(
@@ -163,7 +177,7 @@ def rebuilt(
     states: Sequence[ShuffleRow] = (),
     names: Mapping[bytes, str] | None = None,
 ) -> Rebuilt:
-    """Do with files what an archive does."""
+    """Do with files what an archive does, with segments that are shuffled or read once more."""
     sent, reports = read_all(job, files, parts)
     read_summary = ReadSummary(reports, job.buckets)
     blocks = [*states, *read_summary.reassembled, *(one for one in sent if one.bucket >= 0)]
@@ -177,7 +191,10 @@ def rebuilt(
             ]
     known = dict(names or {})
     while True:
-        found = _rebuilt(job, blocks, read_summary, known)
+        batches = _shuffled(job, blocks, read_summary, known)
+        if not job.shuffles:
+            batches = _read_again(job, states, read_summary, known)
+        found = _rebuilt(batches)
         told = found.names
         needed = {topic_id: told[topic_id] for topic_id in found.unnamed if topic_id in told}
         if not needed:
@@ -197,33 +214,47 @@ class _Run(NamedTuple):
     unnamed: set[bytes]
 
 
-def _rebuilt(
+def _shuffled(
     job: Job, blocks: list[ShuffleRow], read_summary: ReadSummary, known: dict[bytes, str]
-) -> _Run:
+) -> Iterator[pa.RecordBatch]:
+    for _, group in groupby(sorted(blocks, key=_order), key=attrgetter("bucket")):
+        sent = [shuffle_batch(list(group))]
+        yield from rebuild(job, read_summary.packets_before, known, sent)
+
+
+def _read_again(
+    job: Job, states: Sequence[ShuffleRow], read_summary: ReadSummary, known: dict[bytes, str]
+) -> Iterator[pa.RecordBatch]:
+    state_of = {state.bucket: state.data for state in states}
+    for bucket in range(job.buckets):
+        state = (bucket, state_of.get(bucket))
+        yield from rebuild_shards(job, read_summary.captures, known, [state])
+
+
+def _rebuilt(batches: Iterable[pa.RecordBatch]) -> _Run:
     rows: list[Row] = []
     anomalies: list[AnomalyRow] = []
     states: list[ShuffleRow] = []
     tables: dict[str, list[dict[str, object]]] = {}
     request_ids: list[int] = []
     quality, names, unnamed = CaptureQuality(), {}, set()
-    for _, group in groupby(sorted(blocks, key=_order), key=attrgetter("bucket")):
-        for batch in rebuild(job, read_summary.packets_before, known, [shuffle_batch(list(group))]):
-            kind, bucket, data = (batch.column(field.name)[0].as_py() for field in CONTROL_FIELDS)
-            if kind is None:
-                rows += rows_of(batch)
-                request_ids += batch.column("request_id").to_pylist()
-            elif kind == "anomalies":
-                anomalies += _anomaly_rows(data)
-            elif kind == "state":
-                states.append(ShuffleRow(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
-            elif kind != "report":
-                of_table = tables.setdefault(kind, [])
-                of_table += [row for sent in from_arrow_stream(data) for row in sent.to_pylist()]
-            else:
-                report = load_report(data)
-                quality.merge(report.quality)
-                names.update(report.topic_names)
-                unnamed |= report.unresolved_ids
+    for batch in batches:
+        kind, bucket, data = (batch.column(field.name)[0].as_py() for field in CONTROL_FIELDS)
+        if kind is None:
+            rows += rows_of(batch)
+            request_ids += batch.column("request_id").to_pylist()
+        elif kind == "anomalies":
+            anomalies += _anomaly_rows(data)
+        elif kind == "state":
+            states.append(ShuffleRow(bucket, FIRST_KEY_NS, 0, "", -1, 0, data))
+        elif kind != "report":
+            of_table = tables.setdefault(kind, [])
+            of_table += [row for sent in from_arrow_stream(data) for row in sent.to_pylist()]
+        else:
+            report = load_report(data)
+            quality.merge(report.quality)
+            names.update(report.topic_names)
+            unnamed |= report.unresolved_ids
     found = Rebuilt(rows, anomalies, quality, [], states, names, tables, request_ids)
     return _Run(found, quality, names, unnamed)
 

@@ -26,6 +26,7 @@ class Captured:
     """A capture, a few packets at a time; secrets are added between two batches."""
 
     can_be_read_again = False
+    numbers_all_packets = True
     description = None
     dropped_packets = None
     progress = (0, None)

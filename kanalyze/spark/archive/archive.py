@@ -3,18 +3,19 @@
 In: a session, and captures or a table of packets. Out: DataFrames, and what a report is made of.
 Must not know: what tasks do with packets (:mod:`kanalyze.spark.archive.tasks`), nor where rows go.
 
-Every capture (a large one in parts) is read by a task. Its segments go to the bucket of their
-connection by a shuffle, sorted by time, and each bucket is rebuilt as a stream. Between the two
-the driver does what no task can: it checks where the parts of a file meet, reassembles IP datagrams
-whose fragments are in several captures, and resolves names of topics that only another connection
-has. So this is not lazy: packets are read when an archive is opened, and connections are rebuilt
-when their rows are requested.
+Every capture (a large one in parts) is read by a task. In a job that shuffles, its segments go to
+the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. Otherwise
+the task of a bucket reads all captures once more (:mod:`kanalyze.spark.archive.tasks`). Between the
+two the driver does what no task can: it checks where the parts of a file meet, reassembles IP
+datagrams whose fragments are in several captures, and resolves names of topics that only another
+connection has. So this is not lazy: packets are read when an archive is opened, and connections are
+rebuilt when their rows are requested.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -38,15 +39,22 @@ from kanalyze.spark.archive.shuffle_schema import (
     load_report,
     shuffle_batch,
 )
-from kanalyze.spark.archive.tasks import partition_packets, read_splits, rebuild, with_keys
+from kanalyze.spark.archive.tasks import (
+    partition_packets,
+    read_splits,
+    rebuild,
+    rebuild_shards,
+    with_keys,
+)
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.tables.registry import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive.shuffle_schema import CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
@@ -55,6 +63,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ArchiveSegments", "RebuiltConnections", "read_captures", "read_packets"]
 
+_Rebuild: TypeAlias = (
+    "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
+)
 _ORDER: Final = ("bucket", "first_key_ns", "file_time_ns", "capture", "part", "first_packet")
 _STORED: Final = StorageLevel.MEMORY_AND_DISK
 
@@ -103,16 +114,18 @@ class ArchiveSegments:
             names: names of topics by id, known from captures before these.
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
+        names = {**self.read_summary.topic_names, **(names or {})}
+        if not job.shuffles:
+            run_shards = partial(_rebuild_shards, job, self.read_summary.captures)
+            return RebuiltConnections(
+                _buckets(self._spark, job.buckets, states), run_shards, job, names
+            )
         segments = self.blocks().where(F.col("bucket") >= 0)
         if states is not None:
             segments = segments.unionAll(_as_shuffle_rows(states))
         segments = segments.repartitionById(job.buckets, F.col("bucket"))
-        return RebuiltConnections(
-            segments.sortWithinPartitions(*_ORDER),
-            job,
-            self.read_summary.packets_before,
-            {**self.read_summary.topic_names, **(names or {})},
-        )
+        run = partial(rebuild, job, self.read_summary.packets_before)
+        return RebuiltConnections(segments.sortWithinPartitions(*_ORDER), run, job, names)
 
     def close(self) -> None:
         """Remove the segments from Spark's cache."""
@@ -131,20 +144,25 @@ class RebuiltConnections:
 
     def __init__(
         self,
-        segments: DataFrame,
+        buckets: DataFrame,
+        run: _Rebuild,
         job: Job,
-        before: Mapping[tuple[str, int], int],
         names: Mapping[bytes, str],
     ) -> None:
-        """Rebuild them now."""
+        """Rebuild them now.
+
+        Args:
+            buckets: all buckets, with their segments if they were shuffled.
+            run: rebuilds a partition of these, with names of topics.
+            job: which rows.
+            names: names of topics by id.
+        """
         self.job = job
         self._names = dict(names)
         while True:
-            run = partial(rebuild, job, before, self._names)
             schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
-            self._rows_and_reports = segments.mapInArrow(run, from_arrow_schema(schema)).persist(
-                _STORED
-            )
+            rows = buckets.mapInArrow(partial(run, self._names), from_arrow_schema(schema))
+            self._rows_and_reports = rows.persist(_STORED)
             # In one query: what they report belongs to the same attempts of tasks.
             told = self._rows_and_reports.where("_kind in ('report', 'files')")
             collected = told.select("_kind", "_data").collect()
@@ -189,6 +207,32 @@ class RebuiltConnections:
     def close(self) -> None:
         """Remove the rows from Spark's cache."""
         self._rows_and_reports.unpersist()
+
+
+def _buckets(spark: SparkSession, count: int, states: DataFrame | None) -> DataFrame:
+    """Return all buckets, one in each partition, with their saved states or null."""
+    numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("bucket"))
+    if states is None:
+        return numbers.withColumn("data", F.lit(None).cast("binary"))
+    # No join: states may be larger than what Spark broadcasts or sorts in memory.
+    saved = states.select(F.col("bucket").cast("int").alias("bucket"), "data")
+    none = numbers.withColumn("data", F.lit(None).cast("binary"))
+    return saved.unionAll(none).repartitionById(count, F.col("bucket"))
+
+
+def _rebuild_shards(
+    job: Job,
+    captures: Sequence[FoundCapture],
+    names: Mapping[bytes, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the buckets of a partition of :func:`_buckets`."""
+    states: dict[int, memoryview | None] = {}
+    for batch in batches:
+        for bucket, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            state = memoryview(data.as_buffer()) if data.is_valid else None
+            states[bucket] = state or states.get(bucket)
+    yield from rebuild_shards(job, captures, names, states.items())
 
 
 def _from_streams(

@@ -103,14 +103,14 @@ class ConnectionPartitioner:
 
     def __init__(
         self,
-        buckets: int,
+        buckets: int | None,
         pruner: PayloadPruner | None = None,
         names: TopicNameScan | None = None,
     ) -> None:
         """Make one.
 
         Args:
-            buckets: how many there are.
+            buckets: how many there are; None if no segments are needed.
             pruner: finds the payload that no row needs; None keeps all payload.
             names: searches for names of topics; None if nobody needs them.
         """
@@ -147,6 +147,15 @@ class ConnectionPartitioner:
             return Partitioned([], self._notes.drain_anomalies())
         if self._names is not None:
             self._names.feed(segments)
+        if self._buckets is None:
+            return Partitioned([], self._notes.drain_anomalies())
+        return Partitioned(self._buffer(segments, batch, key_ns), self._notes.drain_anomalies())
+
+    def _buffer(
+        self, segments: SegmentColumns, batch: PacketBatch, key_ns: NDArray[np.int64]
+    ) -> list[SegmentBlock]:
+        """Buffer segments; return blocks if there are enough for them."""
+        assert self._buckets is not None
         holes = no_holes() if self._pruner is None else self._pruner.holes(segments)
         keys = key_ns[segments.number - batch.number[0]]
         self._buffered.append(prune(segments, keys, holes))
@@ -154,8 +163,7 @@ class ConnectionPartitioner:
         size = sum(len(each.segments.buffer) for each in self._buffered)
         # A block costs as much as some hundred segments in it.
         is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MOST_SEGMENTS)
-        blocks = self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
-        return Partitioned(blocks, self._notes.drain_anomalies())
+        return self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
 
     def finish(self) -> Partitioned:
         """Return the blocks of what is buffered, and the fragments of incomplete datagrams."""
@@ -167,7 +175,9 @@ class ConnectionPartitioner:
 
     def _flush(self) -> list[SegmentBlock]:
         buffered, self._buffered = self._buffered, []
-        return blocks_of(concat_pruned(buffered), self._buckets) if buffered else []
+        if self._buckets is None or not buffered:
+            return []
+        return blocks_of(concat_pruned(buffered), self._buckets)
 
     def _keys(self, batch: PacketBatch) -> NDArray[np.int64]:
         """Return the sort keys of packets: when they count as captured, which never decreases.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.capture.inputs import reading_order
+from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.splits import check_splits
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.spark.archive.partitioner import reassemble_fragments
@@ -43,6 +45,8 @@ class ReadSummary:
         """Those of them that a later job may be able to read."""
         valid, self.packets_before = _valid(reports)
         valid.sort(key=_by_time)
+        self.captures = _captures(valid)
+        """The captures that are valid, by time; none of a table of packets."""
         fragments = reassemble_fragments([report.fragments for report in valid], buckets)
         self.quality = CaptureQuality()
         """Statistics of packets; those of connections are in the reports of buckets."""
@@ -165,6 +169,22 @@ def _valid(
             before[capture, report.part] = packets
             packets += report.quality.packets
     return valid, before
+
+
+def _captures(valid: Iterable[CaptureReport]) -> list[FoundCapture]:
+    """Return captures by time, each with the packets that were read of it."""
+    captures: dict[str, FoundCapture] = {}
+    for report in sorted(valid, key=_split_index):
+        if report.ends is None:
+            continue
+        path, packets = report.ends.split.path, report.quality.packets
+        known = captures.get(path)
+        if known is not None:
+            captures[path] = known._replace(most_packets=(known.most_packets or 0) + packets)
+            continue
+        first_ns = report.file_time_ns if packets else None
+        captures[path] = FoundCapture(path, True, first_ns, most_packets=packets)
+    return sorted(captures.values(), key=reading_order)
 
 
 def _split_index(report: CaptureReport) -> int:

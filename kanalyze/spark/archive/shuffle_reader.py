@@ -9,15 +9,14 @@ time, with the order of each capture kept.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
-from kanalyze.spark.archive.packed_segments import BlockError, concat_segments, select_rows, unpack
+from kanalyze.spark.archive.packed_segments import concat_segments, select_rows, unpack
+from kanalyze.spark.archive.packet_places import dump_places, load_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,8 +33,6 @@ _LEAST_SEGMENTS: Final = 16_384
 _MOST_BYTES: Final = 8 << 20
 """Bytes in a batch: as many as are read of a capture at once, because some decisions depend on
 it."""
-_MOST_CARRIED_RUNS: Final = 10_000
-"""Runs of the packet index that the state keeps; one a capture if captures do not overlap."""
 
 
 class ShuffledBlock(NamedTuple):
@@ -79,20 +76,21 @@ class ShuffleReader:
             BlockError: the state is damaged.
         """
         self._blocks = blocks
-        self.names: list[str] = []
+        index, names = load_places(state)
+        self._packet_index = index
+        self.names = names
         """Captures met so far."""
         self.anomalies: list[Anomaly] = []
         """Empty: anomalies of captures are reported by the tasks that read them."""
         self.dropped_packets: int | None = None
         self.progress: tuple[int, int | None] = (0, None)
         self.can_be_read_again = False
+        self.numbers_all_packets = False
         self.description = None
-        self._index: dict[str, int] = {}
-        self._packet_index = PacketIndex()
-        self._last = (-1, 0, 0)
+        self._index = {name: index for index, name in enumerate(self.names)}
+        # No capture has index -1: the first packet begins a run.
+        self._last = (-1, 0, self._packet_index.packets)
         """Capture of the last segment, its number there, and its number over all captures."""
-        if state is not None:
-            self._load_state(state)
 
     def place(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
@@ -127,32 +125,7 @@ class ShuffleReader:
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""
-        end, runs = self._packet_index.latest(_MOST_CARRIED_RUNS)
-        used = sorted({capture for _, capture, _ in runs})
-        index = {capture: place for place, capture in enumerate(used)}
-        return json.dumps(
-            {
-                "names": [self.names[capture] for capture in used],
-                "end": end,
-                "runs": [[first, index[capture], within] for first, capture, within in runs],
-            }
-        )
-
-    def _load_state(self, state: str) -> None:
-        try:
-            found = json.loads(state)
-            names = [str(name) for name in found["names"]]
-            runs = [(int(first), int(at), int(within)) for first, at, within in found["runs"]]
-            end = int(found["end"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise BlockError(f"the state of a bucket is damaged: {error}") from error
-        if not all(0 <= at < len(names) for _, at, _ in runs):
-            raise BlockError("the state of a bucket is damaged: packets of no capture")
-        self.names = names
-        self._index = {name: place for place, name in enumerate(names)}
-        self._packet_index.load_state(end, runs)
-        # No capture has this index: the first packet begins a run.
-        self._last = (-1, 0, end - 1)
+        return dump_places(self._packet_index, self.names)
 
     def _unpacked(self, block: ShuffledBlock) -> _PendingSegments:
         index = self._index.get(block.capture)

@@ -1,15 +1,19 @@
-"""The two kinds of tasks: one partitions a capture, one rebuilds the connections of a bucket.
+"""The two kinds of tasks: one reads captures, one rebuilds the connections of a bucket.
 
-In: parts of captures, or packets; then blocks. Out: blocks; then rows. Must not know: pyspark, nor
-which task runs where. A task's output depends on its input alone, byte for byte, so Spark may run
-it again.
+In: parts of captures, or packets; then blocks, or captures. Out: reports, and blocks; then rows.
+Must not know: pyspark, nor which task runs where. A task's output depends on its input alone, byte
+for byte, so Spark may run it again.
+
+Segments come to the task of their bucket in one of two ways. In a job that shuffles, the task that
+reads a capture divides its segments into blocks. Otherwise the task of a bucket reads all captures
+once more, and keeps the segments of its own connections.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import chain, groupby, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -28,11 +32,13 @@ from kanalyze.export.row_groups import utf8
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
+from kanalyze.net.shard import Shard
 from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_run import first_request_id
 from kanalyze.spark.archive.partitioner import ConnectionPartitioner
 from kanalyze.spark.archive.payload_pruning import PayloadPruner
 from kanalyze.spark.archive.row_sink import FileRows
+from kanalyze.spark.archive.shard_reader import ShardReader
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from kanalyze.spark.archive.shuffle_schema import (
     ANOMALY_BUCKET,
@@ -64,6 +70,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split, SplitEnds
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spark.archive.partitioner import SegmentBlock
@@ -73,7 +80,15 @@ if TYPE_CHECKING:
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.row import Column
 
-__all__ = ["OTHER_TABLES", "Job", "partition_packets", "read_splits", "rebuild", "with_keys"]
+__all__ = [
+    "OTHER_TABLES",
+    "Job",
+    "partition_packets",
+    "read_splits",
+    "rebuild",
+    "rebuild_shards",
+    "with_keys",
+]
 
 
 OTHER_TABLES = frozenset({"connections", "anomalies", "groups", "metadata"})
@@ -91,6 +106,8 @@ class Job(NamedTuple):
     """Into how many parts connections are divided."""
     prunes_payload: bool
     """Do not shuffle payload that no row needs."""
+    shuffles: bool = True
+    """Send segments to the task of their bucket; else it reads all captures."""
     others: frozenset[str] = frozenset()
     """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
     numbered."""
@@ -111,8 +128,8 @@ class Job(NamedTuple):
         return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
 
     def pruner(self) -> PayloadPruner | None:
-        """Return what finds the payload that need not be shuffled; None if all is shuffled."""
-        if not self.prunes_payload:
+        """Return what finds the payload that need not be shuffled; None if all of it, or none."""
+        if not self.prunes_payload or not self.shuffles:
             return None
         plan = self.plan
         brokers = plan.options.filters.get("brokers", ())
@@ -175,7 +192,7 @@ def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Itera
     # As rows have it: Arrow takes no name that is not Unicode.
     name = utf8(capture_name(split.path)).decode()
     capture = _CapturePartitioning(job, followed, part, name)
-    absolute = _absolute(split, job.folder)
+    absolute = split._replace(path=_absolute(split.path, job.folder))
     try:
         with open_split(absolute, stores=Stores()) as reader:
             for batch in reader.batches():
@@ -192,11 +209,9 @@ def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Itera
     yield from capture.end(ends, anomalies)
 
 
-def _absolute(split: Split, folder: str) -> Split:
-    """Return the split with an absolute path."""
-    if is_url(split.path):
-        return split
-    return split._replace(path=os.path.join(folder, split.path))  # noqa: PTH118 - may be no path
+def _absolute(path: str, folder: str) -> str:
+    """Return an absolute path; a URL is one."""
+    return path if is_url(path) else os.path.join(folder, path)  # noqa: PTH118 - may be no path
 
 
 def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -230,7 +245,7 @@ class _CapturePartitioning:
         self.part = part
         if followed.pruner is not None:
             followed.pruner.next_capture()
-        self.partitioner = ConnectionPartitioner(job.buckets, *followed)
+        self.partitioner = ConnectionPartitioner(job.buckets if job.shuffles else None, *followed)
         self._topic_names = followed.names.names
         self.keyed: KeyedCapture | None = None
         """Where it has secrets of TLS, if it has any."""
@@ -326,9 +341,7 @@ def rebuild(
     topic_ids: Mapping[bytes, str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
-
-    A job with a staging folder has its rows written there, and the files are yielded at the end.
+    """Rebuild the connections of buckets from blocks; yield what :func:`rebuild_shards` does.
 
     Args:
         job: which rows.
@@ -340,10 +353,59 @@ def rebuild(
     Raises:
         StateError, BlockError: a saved state cannot be loaded.
     """
+    sources = (
+        _BucketSource(bucket, *_source_of(sent, before))
+        for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket"))
+    )
+    yield from _rebuild(job, topic_ids, sources)
+
+
+def rebuild_shards(
+    job: Job,
+    captures: Sequence[FoundCapture],
+    topic_ids: Mapping[bytes, str],
+    states: Iterable[tuple[int, bytes | memoryview | None]],
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
+
+    A job with a staging folder has its rows written there, and the files are yielded at the end.
+
+    Args:
+        job: which rows.
+        captures: all that were read, in the order of their first packets.
+        topic_ids: names of topics that other buckets have.
+        states: buckets, each with its saved state, or None.
+
+    Raises:
+        CaptureError: a capture cannot be read any more.
+        StateError, BlockError: a saved state cannot be loaded.
+    """
+    absolute = [each._replace(path=_absolute(each.path, job.folder)) for each in captures]
+    stores = Stores()
+
+    def source(bucket: int, state: bytes | memoryview | None) -> _BucketSource:
+        places, carried = (None, None) if state is None else unpack_state(bytes(state))
+        shard = Shard(bucket, job.buckets)
+        return _BucketSource(bucket, ShardReader(absolute, shard, stores, places), carried)
+
+    yield from _rebuild(job, topic_ids, starmap(source, states))
+
+
+class _BucketSource(NamedTuple):
+    """The segments of a bucket, and the state of its connections if there is one."""
+
+    bucket: int
+    segments: ShuffleReader | ShardReader
+    saved_state: bytes | None
+
+
+def _rebuild(
+    job: Job, topic_ids: Mapping[bytes, str], sources: Iterable[_BucketSource]
+) -> Iterator[pa.RecordBatch]:
+    """Rebuild the connections of buckets, one after the other."""
     files = None if job.staging is None else TableFiles(job.staging)
     try:
-        for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket")):
-            source, carried = _source_of(sent, before)
+        for bucket, source, carried in sources:
             if job.plan.options.table == "requests":
                 sink = job.sink(bucket, files)
                 yield from _requests(job, bucket, source, carried, topic_ids, sink)
@@ -382,7 +444,7 @@ def _source_of(
 def _requests(
     job: Job,
     bucket: int,
-    source: ShuffleReader,
+    source: ShuffleReader | ShardReader,
     carried: bytes | None,
     topic_ids: Mapping[bytes, str],
     sink: BucketSink,
@@ -413,7 +475,7 @@ def _requests(
 
 
 def _other_rows(
-    job: Job, source: ShuffleReader, topic_ids: Mapping[bytes, str]
+    job: Job, source: ShuffleReader | ShardReader, topic_ids: Mapping[bytes, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a bucket in another table; names of topics must be known before."""
     from kanalyze.spark.schema import as_spark  # imported late: needs pyspark

@@ -29,7 +29,7 @@ from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import KanalyzeError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.render.json import summary_json
-from kanalyze.spark.archive.division import buckets_for, tasks_for
+from kanalyze.spark.archive.division import buckets_for, shuffles, tasks_for
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.archive.tasks import OTHER_TABLES, Job
 from kanalyze.spark.batch.checkpoint import Checkpoint
@@ -148,15 +148,16 @@ class _BatchRun:
     def _job(self) -> Job:
         before = self.run.before
         is_last = self.settings.finish or (before is not None and before.is_finished)
+        captures = [file.capture for file in self.run.files]
         if before is None:
-            total_bytes = sum(file.total_bytes or 0 for file in self.run.files)
-            buckets = self.settings.buckets or buckets_for(total_bytes, self.engine.cores)
+            buckets = self.settings.buckets or buckets_for(captures, self.engine.cores)
         else:
             buckets = before.buckets
         return Job(
             self.plan,
             buckets,
             prunes_payload=True,
+            shuffles=shuffles(captures, buckets),
             others=OTHER_TABLES,
             run=self.run.run,
             keeps_open=self.run.checkpoint_folder is not None and not is_last,

@@ -3,8 +3,9 @@
 In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run
 this is, nor what a task does.
 
-What Spark shuffles lies in files of a temporary folder here: a task that reads captures writes its
-blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks from all of them.
+What Spark shuffles, if a job does, lies in files of a temporary folder here: a task that reads
+captures writes its blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks
+from all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from multiprocessing import active_children, connection, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +29,7 @@ from kanalyze.capture.io.urls import is_url
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, KanalyzeError
 from kanalyze.queries.scratch import ScratchFolder
+from kanalyze.spark.archive.division import TASKS_A_CORE
 from kanalyze.spark.archive.packet_anomalies import write_anomalies
 from kanalyze.spark.archive.planning import (
     ReadSummary,
@@ -45,7 +47,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     shuffle_batch,
 )
 from kanalyze.spark.archive.table_files import TableFiles, merge_files, small_files
-from kanalyze.spark.archive.tasks import read_splits, rebuild, with_keys
+from kanalyze.spark.archive.tasks import read_splits, rebuild, rebuild_shards, with_keys
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.shared_folder import SharedFolder
@@ -55,6 +57,7 @@ from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.capture.listing import FoundCapture
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive.shuffle_schema import CaptureReport
     from kanalyze.spark.archive.table_files import WrittenFile
@@ -69,7 +72,6 @@ __all__ = ["ProcessEngine"]
 
 _Result = TypeVar("_Result")
 _PRELOADED: Final = [__name__]
-_TASKS_A_PROCESS: Final = 2
 _STATES_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
 _BLOBS: Final[dict[str, Any]] = {
     "use_dictionary": False,
@@ -112,6 +114,9 @@ class _Rebuilt(NamedTuple):
     reports: list[Any]
     files: list[WrittenFile]
     states: list[_Block]
+
+
+_RebuildAll: TypeAlias = "Callable[[Mapping[bytes, str]], list[_Rebuilt]]"
 
 
 class ProcessEngine:
@@ -236,16 +241,10 @@ class _ScratchCaptures:
         """Rebuild all connections; their rows are in staged files."""
         names = {**self.read_summary.topic_names, **(before.names if before else {})}
         states = [] if before is None else self._states(before.states_url)
-        by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
-        blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
-        for block in [*blocks_and_rows, *self.read_summary.reassembled]:
-            if block.bucket >= 0:
-                by_bucket.setdefault(block.bucket, []).append(block)
-        for blocks in by_bucket.values():
-            blocks.sort(key=attrgetter(*ShuffleRow._fields[:6]))
         job = with_keys(job, self.read_summary.keyed)
+        rebuild_all = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
         while True:
-            rebuilt = self._rebuild(job, names, by_bucket)
+            rebuilt = rebuild_all(names)
             summary = RebuildSummary([report for each in rebuilt for report in each.reports])
             missing = summary.missing_names(names)
             if not missing:
@@ -254,24 +253,38 @@ class _ScratchCaptures:
         anomalies = [block for block in self._blocks if block.bucket == ANOMALY_BUCKET]
         yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, anomalies)
 
-    def _rebuild(
-        self,
-        job: Job,
-        names: Mapping[bytes, str],
-        by_bucket: Mapping[int, Sequence[_Block | ShuffleRow]],
-    ) -> list[_Rebuilt]:
+    def _from_blocks(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
+        """Return what rebuilds all buckets from the blocks of captures, with names of topics."""
+        by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
+        blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
+        for block in [*blocks_and_rows, *self.read_summary.reassembled]:
+            if block.bucket >= 0:
+                by_bucket.setdefault(block.bucket, []).append(block)
+        for blocks in by_bucket.values():
+            blocks.sort(key=attrgetter(*ShuffleRow._fields[:6]))
         # Few tasks make few files; more than processes, as buckets are of different sizes.
-        count = _TASKS_A_PROCESS * self._engine.cores
+        count = TASKS_A_CORE * self._engine.cores
         groups = [sorted(by_bucket)[first::count] for first in range(count)]
+        tasks = [[by_bucket[bucket] for bucket in group] for group in groups if group]
         before = self.read_summary.packets_before
-        return self._engine.run(
-            _rebuild_task,
-            [
-                (job, before, names, [by_bucket[bucket] for bucket in group], str(self._folder))
-                for group in groups
-                if group
-            ],
-        )
+
+        def rebuild_all(names: Mapping[bytes, str]) -> list[_Rebuilt]:
+            arguments = [(job, before, names, task, str(self._folder)) for task in tasks]
+            return self._engine.run(_rebuild_blocks_task, arguments)
+
+        return rebuild_all
+
+    def _shards(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
+        """Return what rebuilds all buckets from the captures, with names of topics."""
+        captures = self.read_summary.captures
+        state_of = {state.bucket: state for state in states}
+        tasks = [(bucket, state_of.get(bucket)) for bucket in range(job.buckets)]
+
+        def rebuild_all(names: Mapping[bytes, str]) -> list[_Rebuilt]:
+            arguments = [(job, captures, names, *task, str(self._folder)) for task in tasks]
+            return self._engine.run(_rebuild_shard_task, arguments)
+
+        return rebuild_all
 
     def _states(self, url: str) -> list[_Block]:
         """Copy saved states to a temporary file."""
@@ -383,18 +396,40 @@ def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read
     return found
 
 
-def _rebuild_task(
+def _rebuild_blocks_task(
     job: Job,
     before: Mapping[tuple[str, int], int],
     names: Mapping[bytes, str],
     buckets: Sequence[Sequence[_Block | ShuffleRow]],
     folder: str,
 ) -> _Rebuilt:
-    """Rebuild buckets; write rows to staged files, and states to a new file."""
-    rebuilt = _Rebuilt([], [], [])
+    """Rebuild buckets from blocks."""
     path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
+    return _kept(rebuild(job, before, names, _batches(buckets)), path)
+
+
+def _rebuild_shard_task(
+    job: Job,
+    captures: Sequence[FoundCapture],
+    names: Mapping[bytes, str],
+    bucket: int,
+    state: _Block | None,
+    folder: str,
+) -> _Rebuilt:
+    """Rebuild a bucket from captures."""
+    path = Path(folder) / f"states-{bucket}-{os.getpid()}"
+    saved = None if state is None else state.row().data
+    return _kept(rebuild_shards(job, captures, names, [(bucket, saved)]), path)
+
+
+def _kept(batches: Iterable[pa.RecordBatch], path: Path) -> _Rebuilt:
+    """Collect what a task that rebuilds buckets yields; write states to a new file.
+
+    Rows are in staged files already.
+    """
+    rebuilt = _Rebuilt([], [], [])
     with _scratch_errors(), path.open("wb") as states:
-        for batch in rebuild(job, before, names, _batches(buckets)):
+        for batch in batches:
             kind, bucket, data = (batch.column(name)[0].as_py() for name in batch.schema.names)
             if kind == "report":
                 rebuilt.reports.append(load_report(data))

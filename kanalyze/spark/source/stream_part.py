@@ -161,6 +161,7 @@ class _RenumberedCaptures:
     """Captures whose packet numbers continue those of earlier batches; a ``stages.Captures``."""
 
     can_be_read_again = False
+    numbers_all_packets = True
     description = None
     """Secrets inside of captures are not used: a connection would lose them with the batch."""
 

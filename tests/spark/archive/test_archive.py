@@ -109,12 +109,16 @@ class Case(NamedTuple):
     name: str
     count: int
     buckets: int
+    shuffles: bool
 
 
 def all_cases() -> list[Case]:
     """Each capture in each number of files, with numbers of buckets that do not depend on them."""
     noise = random.Random(1)
-    return [Case(name, count, noise.choice(BUCKETS)) for name, count in product(NAMES, COUNTS)]
+    return [
+        Case(name, count, noise.choice(BUCKETS), noise.random() < 0.5)
+        for name, count in product(NAMES, COUNTS)
+    ]
 
 
 def quality_of(*files: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -133,15 +137,17 @@ def told(quality: CaptureQuality) -> tuple[dict[str, Any], dict[str, Any]]:
 def check(spark: SparkSession, case: Case, folder: Path) -> None:
     files = cut(case.name, case.count, folder)
 
-    found = archived(spark, a_job(case.buckets), in_tasks(files.files, case))
+    job = a_job(case.buckets, shuffles=case.shuffles)
+    found = archived(spark, job, in_tasks(files.files, case))
 
     assert counted(found.rows) == counted(kanalyze.requests(*files.files))
     assert counted(found.rows) == counted(placed(analysis(case.name)[0], files))
 
 
-def test_rows_are_those_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shuffles", [True, False])
+def test_rows_are_those_of_one_process(spark: SparkSession, shuffles: bool, tmp_path: Path) -> None:
     """`test_tasks.py` has other numbers of files and of buckets, without Spark."""
-    check(spark, Case("waits", 7, 8), tmp_path)
+    check(spark, Case("waits", 7, 8, shuffles), tmp_path)
 
 
 @pytest.mark.long
@@ -363,20 +369,23 @@ def test_names_told_before_hold(spark: SparkSession, named_later: list[str]) -> 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("shuffles", [True, False])
 @pytest.mark.parametrize("name", ["basics", "cluster"])
-def test_three_jobs_in_a_row_are_one(spark: SparkSession, name: str, tmp_path: Path) -> None:
+def test_three_jobs_in_a_row_are_one(
+    spark: SparkSession, name: str, shuffles: bool, tmp_path: Path
+) -> None:
     files = cut(name, 7, tmp_path).files
     rows: list[Row] = []
     quality = CaptureQuality()
     with ExitStack() as stack:
         states, names = None, {}
         for some, keeps_open in ((files[:2], True), (files[2:5], True), (files[5:], False)):
-            job = a_job(5, keeps_open=keeps_open)
+            job = a_job(5, keeps_open=keeps_open, shuffles=shuffles)
             captured = stack.enter_context(closing(read_captures(spark, job, in_tasks(some, name))))
             found = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
             rows += rows_in(found.rows)
             quality.merge(captured.read_summary.quality)
-            quality.merge(found.quality)
+            quality.merge(found.summary.quality)
             states, names = found.states, found.summary.topic_names
 
     assert counted(rows) == counted(kanalyze.requests(*files))

@@ -8,7 +8,7 @@ import pytest
 
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.listing import FoundCapture
-from kanalyze.spark.archive.division import buckets_for, tasks_for
+from kanalyze.spark.archive.division import buckets_for, shuffles, tasks_for
 from tests.support.packets import pcap_file, segment, timed
 
 if TYPE_CHECKING:
@@ -17,12 +17,31 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
+PLAIN, COMPRESSED, REMOTE = "a.pcap", "a.pcapng.ZST", "s3://captures/a.pcap"
+
+
 @pytest.mark.parametrize(
-    ("total_bytes", "cores", "buckets"),
-    [(0, 1, 8), (0, 40, 80), (10 << 30, 2, 160), (1 << 50, 2, 512), (640 * MIB, 8, 16)],
+    ("name", "total_bytes", "cores", "buckets", "is_shuffled"),
+    [
+        (PLAIN, 0, 1, 2, False),
+        (PLAIN, 1 << 50, 2, 4, False),
+        ("file:///a.pcap", 1 << 50, 2, 4, False),
+        (PLAIN, 0, 8, 16, False),
+        (PLAIN, 0, 9, 9, False),
+        (PLAIN, 0, 16, 16, False),
+        (PLAIN, 0, 17, 34, True),
+        (PLAIN, 10 << 30, 17, 160, True),
+        (PLAIN, 1 << 50, 17, 512, True),
+        *((name, 0, 1, 2, False) for name in (COMPRESSED, REMOTE)),
+        *((name, 1 << 50, 2, 2, False) for name in (COMPRESSED, REMOTE)),
+        *((name, 0, 3, 8, True) for name in (COMPRESSED, REMOTE)),
+        *((name, 640 * MIB, 4, 10, True) for name in (COMPRESSED, REMOTE)),
+    ],
 )
-def test_buckets(total_bytes: int, cores: int, buckets: int) -> None:
-    assert buckets_for(total_bytes, cores) == buckets
+def test_buckets(name: str, total_bytes: int, cores: int, buckets: int, is_shuffled: bool) -> None:
+    captures = [FoundCapture(PLAIN), FoundCapture(name, total_bytes=total_bytes)]
+    assert buckets_for(captures, cores) == buckets
+    assert shuffles(captures, buckets) == is_shuffled
 
 
 def test_small_files_are_read_together(tmp_path: Path) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.spark.archive.packed_segments import BlockError, as_arrays, no_holes, pack, prune
+from kanalyze.spark.archive.packed_segments import as_arrays, no_holes, pack, prune
 from kanalyze.spark.archive.shuffle_reader import ShuffledBlock, ShuffleReader
 from tests.support.packets import Packet, make_batch, segment
 
 if TYPE_CHECKING:
     import random
+
+    import pytest
 
 STEADY = settings(deadline=None, max_examples=80)
 
@@ -155,19 +156,3 @@ def test_another_run_goes_on_with_the_numbers() -> None:
     assert [second.place(number) for number in (1, 2, 3)] == [
         (name, within) for _, name, within, _ in before
     ]
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        "",
-        "{}",
-        "[]",
-        '{"names": [], "end": 4, "runs": [[1, 0, 1]]}',
-        '{"names": ["a"], "end": 4, "runs": [[1]]}',
-        '{"names": 3, "end": 4, "runs": []}',
-    ],
-)
-def test_what_was_carried_over_may_be_damaged(state: str) -> None:
-    with pytest.raises(BlockError, match="damaged"):
-        stream(state=state)

@@ -5,28 +5,36 @@ from __future__ import annotations
 import random
 from collections import Counter
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
+from kanalyze.spark.archive.planning import ReadSummary
 from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
+from kanalyze.spark.archive.tasks import rebuild_shards
 from kanalyze.tables.registry import TABLES
-from tests.support.archives import a_job, cut, placed, read_all, rebuilt
+from tests.support.archives import a_job, cut, placed, read_all, rebuilt, rows_of
 from tests.support.captures import CHOSEN, NAMES, analysis, in_turn, often
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.row import Row
 
 BUCKETS = {1: 3, 2: 1, 7: 8, 50: 5}
+"""By number of files."""
+WAYS = list(product(BUCKETS, [True, False]))
+"""Numbers of files, and whether segments are shuffled or read once more."""
+PCAP_HEADER_BYTES = 24
+BOTH = pytest.mark.parametrize("shuffles", [True, False])
 
 
 def counted(rows: list[Row] | list[AnomalyRow]) -> Counter[str]:
@@ -38,12 +46,13 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
     return [row for batch in run.row_batches() for row in batch], run
 
 
-@pytest.mark.parametrize(("name", "count"), in_turn(NAMES, BUCKETS, CHOSEN))
-def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, CHOSEN))
+def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
+    count, shuffles = way
     files = cut(name, count, tmp_path)
     rows, run = read(files.files)
 
-    found = rebuilt(a_job(BUCKETS[count]), files.files)
+    found = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files.files)
 
     assert counted(found.rows) == counted(rows)
     assert counted(found.rows) == counted(placed(analysis(name)[0], files))
@@ -52,12 +61,13 @@ def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) ->
     assert found.quality.to_dict() == run.quality.to_dict()
 
 
+@BOTH
 @pytest.mark.parametrize("name", ["basics", "errors", "large", "mock", "snaplen", "tls"])
-def test_anomalies_are_those_of_one_process(name: str, tmp_path: Path) -> None:
+def test_anomalies_are_those_of_one_process(name: str, shuffles: bool, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     rows = [row for batch in Analysis(files).anomaly_batches() for row in batch]
 
-    found = rebuilt(a_job(), files)
+    found = rebuilt(a_job(shuffles=shuffles), files)
 
     assert counted(found.anomalies) == counted(rows)
 
@@ -76,10 +86,13 @@ def joined(
     )
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("name", "count"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], BUCKETS)
 )
-def test_other_tables_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
+def test_other_tables_are_those_of_one_process(
+    name: str, count: int, shuffles: bool, tmp_path: Path
+) -> None:
     files = cut(name, count, tmp_path).files
     rows: list[Row] = []
     expected: dict[str, list[dict[str, Any]]] = {}
@@ -89,7 +102,7 @@ def test_other_tables_are_those_of_one_process(name: str, count: int, tmp_path: 
             lines = BatchMaker(TABLES[table].columns).of_block(block).to_pylist()
             expected.setdefault(table, []).extend(lines)
 
-    made = rebuilt(a_job(BUCKETS[count]), files)
+    made = rebuilt(a_job(BUCKETS[count], shuffles=shuffles), files)
 
     assert len(set(made.request_ids)) == len(made.rows)
     for table in OF_REQUESTS:
@@ -101,15 +114,24 @@ def test_other_tables_are_those_of_one_process(name: str, count: int, tmp_path: 
 
 
 @pytest.mark.parametrize("name", often(IN_A_ROW, ("groups", "sasl", "tls", "waits")))
-def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ways", [(True, True, True), (False, False, False), (False, True, False)])
+def test_three_jobs_in_a_row_are_one(
+    name: str, ways: tuple[bool, bool, bool], tmp_path: Path
+) -> None:
+    """However segments come to their buckets: each job may do it in another way."""
     files = cut(name, 7, tmp_path).files
     whole = rebuilt(a_job(), files)
 
-    first = rebuilt(a_job(keeps_open=True), files[:2])
+    first = rebuilt(a_job(keeps_open=True, shuffles=ways[0]), files[:2])
     second = rebuilt(
-        a_job(keeps_open=True, run=1), files[2:5], states=first.states, names=first.names
+        a_job(keeps_open=True, run=1, shuffles=ways[1]),
+        files[2:5],
+        states=first.states,
+        names=first.names,
     )
-    third = rebuilt(a_job(run=2), files[5:], states=second.states, names=second.names)
+    third = rebuilt(
+        a_job(run=2, shuffles=ways[2]), files[5:], states=second.states, names=second.names
+    )
 
     jobs = (first, second, third)
     rows = [row for job in jobs for row in job.rows]
@@ -139,13 +161,14 @@ def test_connections_that_go_on_are_known_as_far_as_they_were_read(tmp_path: Pat
     assert Counter(map(repr, [*ended, *still_open])) == Counter(map(repr, alone))
 
 
-def test_a_large_file_may_be_read_in_parts(tmp_path: Path) -> None:
+@BOTH
+def test_a_large_file_may_be_read_in_parts(shuffles: bool, tmp_path: Path) -> None:
     (file,) = cut("large", 1, tmp_path).files
     whole = rebuilt(a_job(), [file])
 
-    parts = rebuilt(a_job(), [file], parts=5)
+    parts = rebuilt(a_job(shuffles=shuffles), [file], parts=5)
 
-    assert {one.part for one in parts.sent} == {0, 1, 2, 3, 4}
+    assert {one.part for one in parts.sent} == ({0, 1, 2, 3, 4} if shuffles else set())
     assert counted(parts.rows) == counted(whole.rows)
     assert parts.quality.to_dict() == whole.quality.to_dict()
 
@@ -160,13 +183,14 @@ def test_record_data_does_not_travel(tmp_path: Path) -> None:
     assert sent_bytes(prunes_payload=True) < 0.6 * sent_bytes(prunes_payload=False)
 
 
-def test_a_file_that_is_no_capture_is_left_out(tmp_path: Path) -> None:
+@BOTH
+def test_a_file_that_is_no_capture_is_left_out(shuffles: bool, tmp_path: Path) -> None:
     files = cut("waits", 2, tmp_path).files
     rows, _ = read(files)
     foreign = tmp_path / "notes.pcap"
     foreign.write_text("no packets here")
 
-    found = rebuilt(a_job(), [*files, str(foreign)])
+    found = rebuilt(a_job(shuffles=shuffles), [*files, str(foreign)])
 
     assert counted(found.rows) == counted(rows)
     (left_out,) = [row for row in found.anomalies if row.kind == "capture_unreadable"]
@@ -175,26 +199,60 @@ def test_a_file_that_is_no_capture_is_left_out(tmp_path: Path) -> None:
     assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
-def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+@BOTH
+def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(shuffles: bool, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     broken = tmp_path / files[1]
     broken.write_bytes(broken.read_bytes()[:-7])
     rows, _ = read(files)
 
-    found = rebuilt(a_job(), files)
+    found = rebuilt(a_job(shuffles=shuffles), files)
 
     assert counted(found.rows) == counted(rows)
     (told,) = [row for row in found.anomalies if row.kind == "capture_truncated"]
     assert files[1] in told.detail
 
 
+@BOTH
 @pytest.mark.parametrize("label", ["two capture points", "five capture points"])
-def test_captures_that_overlap_are_one_stream(label: str, tmp_path: Path) -> None:
+def test_captures_that_overlap_are_one_stream(label: str, shuffles: bool, tmp_path: Path) -> None:
     write(altered("groups", label), tmp_path, "groups")
     files = [str(file) for file in tmp_path.iterdir()]
     rows, _ = read(files)
 
-    assert counted(rebuilt(a_job(), files).rows) == counted(rows)
+    assert counted(rebuilt(a_job(shuffles=shuffles), files).rows) == counted(rows)
+
+
+def test_a_capture_that_grows_is_read_as_far_as_it_went_before(tmp_path: Path) -> None:
+    files = cut("waits", 3, tmp_path).files
+    rows, _ = read(files)
+    job = a_job(1, shuffles=False)
+    _, reports = read_all(job, files)
+    captures = ReadSummary(reports, job.buckets).captures
+    (more,) = cut("basics", 1, tmp_path).files
+    with Path(files[-1]).open("ab") as last:
+        last.write(Path(more).read_bytes()[PCAP_HEADER_BYTES:])
+
+    found = [
+        row
+        for batch in rebuild_shards(job, captures, {}, [(0, None)])
+        if not batch.column("_kind")[0].is_valid
+        for row in rows_of(batch)
+    ]
+
+    assert counted(found) == counted(rows)
+
+
+def test_a_capture_that_lost_packets_since_it_was_read_is_an_error(tmp_path: Path) -> None:
+    files = cut("waits", 3, tmp_path).files
+    job = a_job(1, shuffles=False)
+    _, reports = read_all(job, files)
+    captures = ReadSummary(reports, job.buckets).captures
+    first = Path(files[0])
+    first.write_bytes(first.read_bytes()[:-1])
+
+    with pytest.raises(CaptureError, match="changed while it was read: run again"):
+        list(rebuild_shards(job, captures, {}, [(0, None)]))
 
 
 LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not Stage.FILES]
@@ -218,4 +276,5 @@ def test_captures_in_disorder_over_several_files(label: str, more: str, tmp_path
     files = [str(file) for file in tmp_path.iterdir()]
     rows, _ = read(files)
 
-    assert counted(rebuilt(a_job(3), files).rows) == counted(rows)
+    shuffles = len(label) % 2 == 0
+    assert counted(rebuilt(a_job(3, shuffles=shuffles), files).rows) == counted(rows)

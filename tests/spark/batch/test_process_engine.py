@@ -30,11 +30,13 @@ def batch(*arguments: object) -> int:
     return main(["batch", "--engine", "process", *map(str, arguments)])
 
 
-def test_several_processes_make_the_same_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize("buckets", [7, 17])
+def test_several_processes_make_the_same_tables(buckets: int, tmp_path: Path) -> None:
+    """Whether the task of a bucket reads all captures, or segments are shuffled."""
     files = cut(path("groups"), tmp_path, 5)
     for jobs in (1, 3):
         out = tmp_path / f"out-{jobs}"
-        assert batch("--jobs", jobs, "--buckets", 7, *files, "--out", out) == 0
+        assert batch("--jobs", jobs, "--buckets", buckets, *files, "--out", out) == 0
     one, many = tmp_path / "out-1", tmp_path / "out-3"
     for table in ("requests", "connections", "groups", "metadata", "anomalies"):
         assert rows(one, table) == rows(many, table)
@@ -47,13 +49,13 @@ def test_names_that_only_another_bucket_has_take_a_second_time(
 ) -> None:
     """As where they are not in a Metadata response, or that is encrypted."""
     rebuilt = []
-    rebuild = process_engine._rebuild_task
+    rebuild = process_engine._rebuild_shard_task
 
     def counting(*arguments: Any) -> Any:
         rebuilt.append(arguments)
         return rebuild(*arguments)
 
-    monkeypatch.setattr(process_engine, "_rebuild_task", counting)
+    monkeypatch.setattr(process_engine, "_rebuild_shard_task", counting)
     arguments = ["--jobs", 1, "--buckets", 4, path("cluster")]
     assert batch(*arguments, "--out", tmp_path / "found") == 0
     once = len(rebuilt)

@@ -1,0 +1,54 @@
+"""Where the packets of earlier jobs are, as text: part of the saved state of a bucket.
+
+In: a packet index and the names of its captures. Out: text, and back. Must not know: who reads
+captures.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from kanalyze.capture.packet_index import PacketIndex
+from kanalyze.spark.archive.packed_segments import BlockError
+
+__all__ = ["dump_places", "load_places"]
+
+_MOST_RUNS: Final = 10_000
+"""Runs of the packet index that are saved; one a capture if captures do not overlap."""
+
+
+def dump_places(index: PacketIndex, names: list[str]) -> str:
+    """Return where the latest packets are, for the rows of a later job."""
+    end, runs = index.latest(_MOST_RUNS)
+    used = sorted({capture for _, capture, _ in runs})
+    places = {capture: place for place, capture in enumerate(used)}
+    return json.dumps(
+        {
+            "names": [names[capture] for capture in used],
+            "end": end,
+            "runs": [[first, places[capture], within] for first, capture, within in runs],
+        }
+    )
+
+
+def load_places(text: str | None) -> tuple[PacketIndex, list[str]]:
+    """Return a packet index and the names of its captures; None: both are empty.
+
+    Raises:
+        BlockError: the text is not of :func:`dump_places`.
+    """
+    index = PacketIndex()
+    if text is None:
+        return index, []
+    try:
+        found = json.loads(text)
+        names = [str(name) for name in found["names"]]
+        runs = [(int(first), int(at), int(within)) for first, at, within in found["runs"]]
+        end = int(found["end"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BlockError(f"the state of a bucket is damaged: {error}") from error
+    if not all(0 <= at < len(names) for _, at, _ in runs):
+        raise BlockError("the state of a bucket is damaged: packets of no capture")
+    index.load_state(end, runs)
+    return index, names

@@ -1,0 +1,98 @@
+"""Reads all captures of an archive, and keeps the segments of one bucket.
+
+In: captures that were read before, so that it is known what they have. Out: segments by time,
+numbered over all captures, and the capture and number of each packet. Must not know: other buckets,
+nor what segments are for.
+
+Reading headers takes a small part of the time that the rows of all connections take. So where few
+tasks rebuild connections, each reads all captures: this takes less time than sending segments from
+the task that read them to the one that needs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kanalyze.capture.merge import MergedCaptures
+from kanalyze.errors import CaptureError
+from kanalyze.export.row_groups import utf8
+from kanalyze.net.headers import HeaderReader
+from kanalyze.net.layer_stats import LayerStats
+from kanalyze.spark.archive.packet_places import dump_places, load_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kanalyze.capture.io.stores import Stores
+    from kanalyze.capture.listing import FoundCapture
+    from kanalyze.model.anomalies import Anomaly
+    from kanalyze.net.segment_columns import SegmentColumns
+    from kanalyze.net.shard import Shard
+
+__all__ = ["ShardReader"]
+
+
+class ShardReader:
+    """The segments of one bucket as one stream.
+
+    It takes the place of :class:`~kanalyze.spark.archive.shuffle_reader.ShuffleReader`.
+    """
+
+    numbers_all_packets = True
+    can_be_read_again = False
+    description = None
+    dropped_packets: int | None = None
+    progress: tuple[int, int | None] = (0, None)
+
+    def __init__(
+        self,
+        captures: Sequence[FoundCapture],
+        shard: Shard,
+        stores: Stores,
+        state: str | None = None,
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            captures: in the order of their first packets; each with the number of packets that it
+                had when it was read before.
+            shard: the connections of the bucket.
+            stores: file systems connected to before.
+            state: what :meth:`save_state` returned for the captures before these.
+
+        Raises:
+            BlockError: the state is damaged.
+        """
+        self._index, names = load_places(state)
+        self._last_packet = self._index.packets + sum(each.most_packets or 0 for each in captures)
+        self._shard = shard
+        self._captures = MergedCaptures(
+            captures, stores=stores, packet_index=self._index, names=names
+        )
+        self.names = self._captures.names
+        """Captures opened so far."""
+        self.anomalies: list[Anomaly] = []
+        """Empty: they were reported when the captures were read before."""
+
+    def place(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
+        name, within = self._captures.place(number)
+        return utf8(name).decode(), within
+
+    def batches(self) -> Iterator[SegmentColumns]:
+        """Yield all segments in batches, none of which is empty; their numbers rise.
+
+        Raises:
+            CaptureError: a capture cannot be read, or has lost packets since it was read before.
+        """
+        headers = HeaderReader(LayerStats())
+        for batch in self._captures.batches():
+            segments = headers.read(batch, self._shard)
+            if len(segments):
+                yield segments
+        if self._captures.packets != self._last_packet:
+            raise CaptureError("a capture was changed while it was read: run again")
+
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of a later job."""
+        return dump_places(self._index, [utf8(name).decode() for name in self.names])

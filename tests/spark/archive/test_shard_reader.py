@@ -1,0 +1,104 @@
+"""All captures, read for one bucket: its segments by time, each capture in its order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.capture.io.stores import Stores
+from kanalyze.capture.listing import FoundCapture
+from kanalyze.errors import CaptureError
+from kanalyze.net.shard import Shard
+from kanalyze.spark.archive.packed_segments import BlockError
+from kanalyze.spark.archive.shard_reader import ShardReader
+from tests.support.packets import Packet, pcap_file, segment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def capture(tmp_path: Path):
+    """Write a capture of segments at some times, each from another port; it says what it is."""
+
+    def write(name: str, times: list[int]) -> FoundCapture:
+        packets = [
+            Packet(
+                segment(
+                    client=("10.0.0.1", 1000 + number), payload=b"%s %d" % (name.encode(), number)
+                ),
+                time,
+            )
+            for number, time in enumerate(times, 1)
+        ]
+        file = tmp_path / f"{name}.pcap"
+        file.write_bytes(pcap_file(packets))
+        return FoundCapture(str(file), True, times[0], most_packets=len(times))
+
+    return write
+
+
+def stream(
+    *captures: FoundCapture, shard: Shard | None = None, state: str | None = None
+) -> ShardReader:
+    return ShardReader(captures, shard or Shard(0, 1), Stores(), state)
+
+
+def told(source: ShardReader) -> list[tuple[str, int | None, bytes]]:
+    """Of each segment: its capture, its number there, its payload."""
+    found = []
+    for segments in source.batches():
+        assert len(segments)
+        rows = zip(segments.number, segments.payload_start, segments.captured_bytes, strict=True)
+        for number, start, size in rows:
+            name, within = source.place(number)
+            payload = bytes(segments.buffer[start : start + size])
+            found.append((name.rpartition("/")[2], within, payload))
+    return found
+
+
+def test_rotated_captures_follow_one_another(capture) -> None:
+    source = stream(capture("a", [10_000, 20_000]), capture("b", [30_000]))
+    assert told(source) == [("a.pcap", 1, b"a 1"), ("a.pcap", 2, b"a 2"), ("b.pcap", 1, b"b 1")]
+
+
+def test_captures_that_overlap_are_merged_by_time(capture) -> None:
+    source = stream(capture("a", [10_000, 30_000]), capture("b", [20_000]))
+    assert [payload for _, _, payload in told(source)] == [b"a 1", b"b 1", b"a 2"]
+
+
+def test_each_segment_is_in_one_bucket(capture) -> None:
+    one = capture("a", [1000 * number for number in range(1, 50)])
+    whole = told(stream(one))
+    buckets = [told(stream(one, shard=Shard(index, 3))) for index in range(3)]
+    assert all(buckets)
+    assert sorted(segment for bucket in buckets for segment in bucket) == sorted(whole)
+
+
+def test_packets_of_earlier_captures_are_found_where_they_are(capture) -> None:
+    first = stream(capture("a", [10_000, 20_000]))
+    told(first)
+
+    second = stream(capture("b", [30_000]), state=first.save_state())
+
+    assert told(second) == [("b.pcap", 1, b"b 1")]
+    assert [second.place(number)[1] for number in (1, 2, 3)] == [1, 2, 1]
+    assert [second.place(number)[0][-6:] for number in (1, 2, 3)] == ["a.pcap", "a.pcap", "b.pcap"]
+
+
+def test_packets_that_came_later_are_left_out(capture) -> None:
+    grown = capture("a", [10_000, 20_000, 30_000])._replace(most_packets=2)
+    assert told(stream(grown)) == [("a.pcap", 1, b"a 1"), ("a.pcap", 2, b"a 2")]
+    assert told(stream(grown._replace(most_packets=0))) == []
+
+
+def test_packets_that_are_gone_are_an_error(capture) -> None:
+    cut = capture("a", [10_000])._replace(most_packets=2)
+    with pytest.raises(CaptureError, match="a capture was changed while it was read: run again"):
+        told(stream(cut))
+
+
+def test_a_damaged_state_is_an_error(capture) -> None:
+    with pytest.raises(BlockError, match="the state of a bucket is damaged"):
+        stream(capture("a", [10_000]), state="{}")
