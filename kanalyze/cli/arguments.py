@@ -868,9 +868,9 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         "--buckets",
         type=_count,
         metavar="N",
-        help="number of parts that connections are divided into, each made by a task (default: two "
-        "per core where each task can read all captures; else one per 64M, from 8 to 512); the first "
-        "run of an archive decides",
+        help="number of parts that connections are divided into (default: two per core where each "
+        "task can read all captures; else one per 64M of captures, from 8 to 512); the first run "
+        "of an archive decides",
     )
     group.add_argument(
         "--split-size",

@@ -18,7 +18,6 @@ from kanalyze.tables.cluster.group_row import AssignedPartition, GroupEvent
 from kanalyze.tables.cluster.groups import GROUP_FIELDS, group_events
 from kanalyze.tables.cluster.metadata_row import MetadataEntry
 from kanalyze.tables.columns.block import Ints, RowBlock, Words, columns_of_rows
-from kanalyze.tables.requests.topic_names import topic_id_of
 from kanalyze.tables.row import Column, columns_of
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ class ClusterLines:
     def _named(self, item: _NamedT) -> _NamedT:
         if item.topic is not None or item.topic_id is None:
             return item
-        name = self._names.name(None, topic_id_of(item.topic_id))
+        name = self._names.name_of_text(item.topic_id)
         return item if name is None else item._replace(topic=name)
 
 

@@ -8,6 +8,7 @@ Compiled by Cython, with the types in ``packet_numbers.pxd``; uncompiled it does
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, ints_of, words_of
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["PacketNumbers"]
 
 _LARGEST_INT64 = 2**63 - 1
+_MOST_RUNS = 64
+"""Beyond so many runs, as where captures overlap, rows are numbered one by one."""
 
 
 class PacketNumbers:
@@ -46,20 +49,84 @@ class PacketNumbers:
         if high < 0:
             self._capture.fill(count, self._capture.code(""))
             return
-        capture, number = self._place(low)
-        other, last_number = self._place(high)
-        # If a packet of another capture came between the two, it would have a number between.
-        is_run = capture == other and number is not None and last_number == number + high - low
-        if self._are_all_numbered and is_run and number is not None:
-            requests.shift(count, number - low)
-            responses.shift(count, number - low)
-            self._capture.fill(count, self._capture.code(capture))
-            return
+        if not (self._are_all_numbered and self._number_runs(count, low, high)):
+            self._number_each(count)
+
+    def _number_runs(self, count: int, low: int, high: int) -> bool:
+        """Number the rows by runs of packets that follow one another in a capture.
+
+        Returns false, and changes nothing, if that is impossible: there are too many runs between
+        the packets ``low`` and ``high``, or a packet has no number.
+        """
+        runs = _runs_between(self._place, low, high)
+        if not runs:
+            return False
+        numbers = [(first, shift, self._capture.code(capture)) for first, shift, capture in runs]
+        firsts, shifts, codes = (
+            memoryview(array("q", column)) for column in zip(*numbers, strict=True)
+        )
+        if len(runs) == 1:
+            self._requests.shift(count, shifts[0])
+            self._responses.shift(count, shifts[0])
+            self._capture.fill(count, codes[0])
+            return True
+        requests, responses = self._requests, self._responses
+        last = len(runs) - 1
+        none = self._capture.code("")
+        for at in range(count):
+            code = none
+            if responses.valid[at]:
+                run = last
+                while firsts[run] > responses.values[at]:
+                    run -= 1
+                responses.values[at] += shifts[run]
+                code = codes[run]
+            if requests.valid[at]:
+                run = last
+                while firsts[run] > requests.values[at]:
+                    run -= 1
+                requests.values[at] += shifts[run]
+                code = codes[run]
+            self._capture.put_code(at, code)
+        return True
+
+    def _number_each(self, count: int) -> None:
+        """Number the packets of each row by themselves."""
         for at in range(count):
             capture = ""
-            for buffer in (responses, requests):
+            for buffer in (self._responses, self._requests):
                 packet = buffer.get(at)
                 if packet is not None:
                     capture, number = self._place(packet)
                     buffer.change(at, number)
             self._capture.put(at, capture)
+
+
+def _runs_between(
+    place: Callable[[int], tuple[str, int | None]], low: int, high: int
+) -> list[tuple[int, int, str]]:
+    """Return the runs of packets from ``low`` to ``high`` that follow one another in a capture.
+
+    Of each: its first packet, what is added to a packet's number, and the capture. No runs are
+    returned if a packet has no number, or if there are too many.
+
+    If packets of another capture came between two packets, they would have numbers between.
+    """
+    runs: list[tuple[int, int, str]] = []
+    first = low
+    while first <= high:
+        capture, number = place(first)
+        if number is None or len(runs) == _MOST_RUNS:
+            return []
+        shift = number - first
+        runs.append((first, shift, capture))
+        last, beyond = first, high + 1
+        middle = high
+        while beyond - last > 1:
+            if place(middle) == (capture, middle + shift):
+                last = middle
+            else:
+                beyond = middle
+            middle = (last + beyond) // 2
+        first = beyond
+    return runs

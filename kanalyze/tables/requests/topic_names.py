@@ -111,6 +111,8 @@ class TopicNames:
         """
         self._names: dict[bytes, str] = dict(_RESERVED)
         self._texts: dict[bytes, str | None] = {}
+        self._ids: dict[str, bytes] = {}
+        """By their texts: to decode one takes longer than to look it up."""
         self._search = search
         self.unnamed: set[bytes] = set()
         """Ids that were looked up while they had no name."""
@@ -149,6 +151,15 @@ class TopicNames:
         if name is None and len(self.unnamed) < _MOST_NAMES:
             self.unnamed.add(topic_id)
         return name
+
+    def name_of_text(self, topic_id: str) -> str | None:
+        """Return the name for the text of a topic id; None if it is not known."""
+        found = self._ids.get(topic_id)
+        if found is None:
+            found = topic_id_of(topic_id)
+            if len(self._ids) < _MOST_NAMES:
+                self._ids[topic_id] = found
+        return self.name(None, found)
 
     def text(self, topic_id: bytes) -> str | None:
         """Return the id as text; see :func:`topic_id_text`."""
