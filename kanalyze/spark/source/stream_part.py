@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
-from kanalyze.capture.packet_index import UNKNOWN_CAPTURE, PacketIndex
-from kanalyze.common.int_columns import shifted
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
+from kanalyze.spark.archive.packet_places import dump_places, load_places
+from kanalyze.spark.archive.shuffle_schema import pack_state, unpack_state
 from kanalyze.spark.key_sources import shared_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kanalyze.capture.listing import FoundCapture
-    from kanalyze.model.anomalies import Anomaly
-    from kanalyze.model.packets import PacketBatch
     from kanalyze.net.shard import Shard
     from kanalyze.spark.key_sources import KeySources
     from kanalyze.spark.shared_folder import SharedFolder
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamPartition", "read_stream_partition", "states_name"]
 
-_MOST_RUNS: Final = 20_000
-"""Limit of the saved packet index: captures that do not overlap have one run each."""
 _DIGITS: Final = 12
 _DIGEST_BYTES: Final = 16
 
@@ -72,8 +67,8 @@ def read_stream_partition(
         CaptureError: a capture cannot be opened or read; a retry may succeed.
         KanalyzeError: the state of the batch before is missing or damaged.
     """
-    before = _load_state(task, folder)
-    captures = _RenumberedCaptures(task.captures, before)
+    places, saved_state = _load_state(task, folder)
+    captures = _StreamCaptures(task.captures, places)
     options, most = plan.options, plan.options.max_memory_bytes
     analysis = Analysis(
         (),
@@ -87,7 +82,7 @@ def read_stream_partition(
         shard=task.shard,
         keylog=None if task.keys is None else shared_keys(task.keys),
     )
-    run = analysis.resumable(before.connections or None, keeps_open=True)
+    run = analysis.resumable(saved_state, keeps_open=True)
     for rows in run.rows():
         yield from rows.requests
     if task.shard.is_first and captures.anomalies:
@@ -96,41 +91,15 @@ def read_stream_partition(
     name = f"{states_name(task.end)}/{task.shard.index}"
     names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
     folder.write(f"{name}.names", _sealed(json.dumps(names).encode()))
-    folder.write(name, _serialized(captures.state_after(run.saved_state)))
+    state = pack_state(captures.save_state(), run.saved_state)
+    folder.write(name, _sealed(state))
 
 
-class _PacketRun(NamedTuple):
-    """Packets that are consecutive over all captures and within one."""
-
-    first: int
-    """Number of the first one over all captures."""
-    capture: str
-    within: int
-    """Number of the first one in the capture."""
-
-
-class _PartitionState(NamedTuple):
-    """What a shard's task saves for the next batch, except names of topics."""
-
-    packets: int
-    """Number in all captures so far."""
-    runs: list[_PacketRun]
-    """The packet index."""
-    connections: bytes
-    """Open connections; empty before the first batch."""
-
-
-def _load_state(task: StreamPartition, folder: SharedFolder) -> _PartitionState:
+def _load_state(task: StreamPartition, folder: SharedFolder) -> tuple[str | None, bytes | None]:
+    """Return where earlier packets are, and the open connections; None before the first batch."""
     if not task.start:
-        return _PartitionState(0, [], b"")
-    body = _read_sealed(folder, f"{states_name(task.start)}/{task.shard.index}")
-    head, _, connections = body.partition(b"\n")
-    packets, runs = json.loads(head)
-    return _PartitionState(packets, [_PacketRun(*run) for run in runs], connections)
-
-
-def _serialized(state: _PartitionState) -> bytes:
-    return _sealed(json.dumps([state.packets, state.runs]).encode() + b"\n" + state.connections)
+        return None, None
+    return unpack_state(_read_sealed(folder, f"{states_name(task.start)}/{task.shard.index}"))
 
 
 def _known_names(task: StreamPartition, folder: SharedFolder) -> dict[bytes, str]:
@@ -157,20 +126,23 @@ def _read_sealed(folder: SharedFolder, name: str) -> bytes:
     return body
 
 
-class _RenumberedCaptures:
-    """Captures whose packet numbers continue those of earlier batches; a ``stages.Captures``."""
+class _StreamCaptures:
+    """Captures whose packets are numbered after those of earlier batches; a ``stages.Captures``."""
 
     can_be_read_again = False
     numbers_all_packets = True
     description = None
     """Secrets inside of captures are not used: a connection would lose them with the batch."""
 
-    def __init__(self, captures: Sequence[FoundCapture], before: _PartitionState) -> None:
-        self._before = before
-        self._packet_index = PacketIndex()
-        self._captures = MergedCaptures(captures, stores=Stores(), packet_index=self._packet_index)
+    def __init__(self, captures: Sequence[FoundCapture], places: str | None) -> None:
+        self._index, names = load_places(places)
+        self._captures = MergedCaptures(
+            captures, stores=Stores(), packet_index=self._index, names=names
+        )
         self.names = self._captures.names
-        self.anomalies: list[Anomaly] = self._captures.anomalies
+        self.anomalies = self._captures.anomalies
+        self.batches = self._captures.batches
+        self.place = self._captures.place
 
     @property
     def dropped_packets(self) -> int | None:
@@ -180,31 +152,6 @@ class _RenumberedCaptures:
     def progress(self) -> tuple[int, int | None]:
         return self._captures.progress
 
-    def batches(self) -> Iterator[PacketBatch]:
-        for batch in self._captures.batches():
-            batch.number = shifted(batch.number, self._before.packets)
-            yield batch
-
-    def place(self, number: int) -> tuple[str, int | None]:
-        packets, runs = self._before.packets, self._before.runs
-        if number > packets:
-            return self._captures.place(number - packets)
-        index = bisect_right(runs, number, key=_first) - 1
-        if index < 0:
-            return UNKNOWN_CAPTURE, None
-        run = runs[index]
-        return run.capture, run.within + number - run.first
-
-    def state_after(self, connections: bytes) -> _PartitionState:
-        """Return the state after the last packet."""
-        packets = self._before.packets
-        runs = [
-            _PacketRun(first + packets, self.names[capture], within)
-            for first, capture, within in self._packet_index.latest(_MOST_RUNS)[1]
-        ]
-        latest = [*self._before.runs, *runs][-_MOST_RUNS:]
-        return _PartitionState(packets + self._captures.packets, latest, connections)
-
-
-def _first(run: _PacketRun) -> int:
-    return run.first
+    def save_state(self) -> str:
+        """Return where packets are, for the rows of later batches."""
+        return dump_places(self._index, self.names)
