@@ -31,6 +31,7 @@ ARCHIVE = "tests.spark.drivers.archive"
 CAPTURES = ("cluster", "codecs", "errors", "groups", "transactions")
 PARTITIONS = 8
 HELD_FROM = 4
+BOTH = pytest.mark.parametrize("shuffles", [True, False])
 MIB = 1 << 20
 
 
@@ -43,13 +44,14 @@ def cut_captures(count: int, folder: Path) -> list[str]:
     return files
 
 
+@BOTH
 @pytest.mark.parametrize("count", [7, 50])
 def test_rows_are_those_of_one_process(
-    cluster: StandaloneCluster, count: int, tmp_path: Path
+    cluster: StandaloneCluster, count: int, shuffles: bool, tmp_path: Path
 ) -> None:
     files = cut_captures(count, tmp_path)
 
-    found = cluster.run(ARCHIVE, Wanted(sorted(files)).text())
+    found = cluster.run(ARCHIVE, Wanted(sorted(files), shuffles=shuffles).text())
 
     assert found["rows"] == hashed(kanalyze.requests(*files))
 
@@ -91,12 +93,20 @@ def held(driver: Driver, phase: str) -> list[Mark]:
     return waiting if len(waiting) == WORKERS else []
 
 
+@BOTH
 @pytest.mark.parametrize("phase", [READING, REBUILDING])
 def test_rows_are_the_same_when_a_worker_is_lost(
-    cluster: StandaloneCluster, phase: str, tmp_path: Path
+    cluster: StandaloneCluster, phase: str, shuffles: bool, tmp_path: Path
 ) -> None:
     files = cut_captures(7, tmp_path)
-    wanted = Wanted(sorted(files), PARTITIONS, PARTITIONS, held_phase=phase, held_from=HELD_FROM)
+    wanted = Wanted(
+        sorted(files),
+        PARTITIONS,
+        PARTITIONS,
+        shuffles=shuffles,
+        held_phase=phase,
+        held_from=HELD_FROM,
+    )
     with cluster.driver(ARCHIVE, wanted.text()) as driver:
         wait_until(lambda: held(driver, phase), "both workers have come to the middle")
         before = marks_in(driver.folder, phase)
@@ -162,11 +172,13 @@ def enormous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     file.unlink()
 
 
-@pytest.mark.parametrize("prunes_payload", [True, False])
+@pytest.mark.parametrize(
+    ("prunes_payload", "shuffles"), [(True, True), (False, True), (True, False)]
+)
 def test_an_enormous_connection_takes_little_memory(
-    cluster: StandaloneCluster, enormous: Path, prunes_payload: bool
+    cluster: StandaloneCluster, enormous: Path, prunes_payload: bool, shuffles: bool
 ) -> None:
-    wanted = Wanted([str(enormous)], buckets=2, prunes_payload=prunes_payload)
+    wanted = Wanted([str(enormous)], buckets=2, prunes_payload=prunes_payload, shuffles=shuffles)
 
     found = cluster.run(ARCHIVE, wanted.text())
 

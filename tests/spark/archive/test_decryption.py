@@ -82,7 +82,7 @@ def assert_same(found: Rebuilt, files: list[str], keys: str) -> None:
 def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, count)]
     keys = str(tls_captures.keylog(name))
-    found = rebuilt(a_job(3, keylog=keys), files)
+    found = rebuilt(a_job(3, keylog=keys, shuffles=count in (1, 7)), files)
     assert_same(found, files, keys)
     if count == 1:
         assert len(found.rows) == len(tls_captures.read_by_tshark(name))
@@ -126,25 +126,30 @@ def same_in_disorder(label: str, name: str, round_number: int, folder: Path) -> 
     write(change, folder, name)
     files = sorted(map(str, folder.iterdir()))
     keys = str(tls_captures.keylog(name))
-    found = rebuilt(a_job(3, keylog=keys), files)
+    found = rebuilt(a_job(3, keylog=keys, shuffles=round_number % 2 == 0), files)
     assert found.rows
     assert_same(found, files, keys)
 
 
-@pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls13-key-update", "tls13-sasl"])
-def test_three_jobs_in_a_row_are_one(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "shuffles"),
+    [
+        ("tls12-aes128gcm", True),
+        ("tls12-aes128gcm", False),
+        ("tls13-key-update", True),
+        ("tls13-sasl", False),
+    ],
+)
+def test_three_jobs_in_a_row_are_one(name: str, shuffles: bool, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, 7)]
     keys = str(tls_captures.keylog(name))
     whole = rebuilt(a_job(keylog=keys), files)
 
-    first = rebuilt(a_job(keeps_open=True, keylog=keys), files[:2])
-    second = rebuilt(
-        a_job(keeps_open=True, run=1, keylog=keys),
-        files[2:5],
-        states=first.states,
-        names=first.names,
-    )
-    third = rebuilt(a_job(run=2, keylog=keys), files[5:], states=second.states, names=second.names)
+    job = a_job(keeps_open=True, keylog=keys, shuffles=shuffles)
+    first = rebuilt(job, files[:2])
+    second = rebuilt(job._replace(run=1), files[2:5], states=first.states, names=first.names)
+    last = job._replace(run=2, keeps_open=False)
+    third = rebuilt(last, files[5:], states=second.states, names=second.names)
 
     jobs = (first, second, third)
     assert counted(row for job in jobs for row in job.rows) == counted(whole.rows)
@@ -200,10 +205,13 @@ def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
     return [str(first), str(second)]
 
 
+@pytest.mark.parametrize("shuffles", [True, False])
 @pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
-def test_secrets_inside_of_a_capture_open_what_is_in_others(name: str, tmp_path: Path) -> None:
+def test_secrets_inside_of_a_capture_open_what_is_in_others(
+    name: str, shuffles: bool, tmp_path: Path
+) -> None:
     files = with_secrets_in_the_first(name, tmp_path)
-    job = a_job(3)
+    job = a_job(3, shuffles=shuffles)
     sent, reports = read_all(job, files)
     assert [report.keyed.blocks for report in reports if report.keyed is not None] == [1]
     summary = ArchiveSegments(None, job, [], reports)  # type: ignore[arg-type]

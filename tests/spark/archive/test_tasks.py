@@ -20,6 +20,7 @@ from kanalyze.spark.archive.tasks import rebuild_shards
 from kanalyze.tables.registry import TABLES
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt, rows_of
 from tests.support.captures import CHOSEN, NAMES, analysis, in_turn, often
+from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
 
@@ -148,6 +149,35 @@ def test_three_jobs_in_a_row_are_one(
     quality.merge(second.quality)
     quality.merge(third.quality)
     assert quality.to_dict() == whole.quality.to_dict()
+
+
+def is_one_where_cut(name: str, places: Iterable[int], shuffles: bool, folder: Path) -> None:
+    """Two jobs, of a capture before and after a packet, have the rows of one process."""
+    (file,) = cut(name, 1, folder).files
+    packets = packets_of(Path(file))
+    files = [str(folder / "first"), str(folder / "second")]
+    job = a_job(2, keeps_open=True, shuffles=shuffles)
+    for place in places:
+        write_pcap(Path(files[0]), packets[:place])
+        write_pcap(Path(files[1]), packets[place:])
+        first = rebuilt(job, files[:1])
+        last = job._replace(run=1, keeps_open=False)
+        second = rebuilt(last, files[1:], states=first.states, names=first.names)
+        assert counted([*first.rows, *second.rows]) == counted(read(files)[0]), place
+
+
+@pytest.mark.parametrize(
+    ("name", "shuffles"), in_turn(("cluster", "groups", "sasl", "transactions"), [True, False])
+)
+def test_two_jobs_are_one(name: str, shuffles: bool, tmp_path: Path) -> None:
+    is_one_where_cut(name, range(7, 200, 40), shuffles, tmp_path)
+
+
+@pytest.mark.long
+@BOTH
+@pytest.mark.parametrize("name", ["basics", "mock", "next-groups", "transactions", "waits"])
+def test_two_jobs_are_one_at_every_packet(name: str, shuffles: bool, tmp_path: Path) -> None:
+    is_one_where_cut(name, range(1, 300), shuffles, tmp_path)
 
 
 def test_connections_that_go_on_are_known_as_far_as_they_were_read(tmp_path: Path) -> None:

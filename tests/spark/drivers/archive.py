@@ -40,6 +40,7 @@ class Wanted(NamedTuple):
     """That read files; parts of large ones too."""
     split_bytes: int = 64 << 20
     prunes_payload: bool = True
+    shuffles: bool = True
     held_phase: str | None = None
     held_from: int = 0
     """As those of a :class:`MarkingJob`."""
@@ -59,7 +60,7 @@ def main(master: str, folder: str, text: str) -> None:
     wanted = Wanted(**json.loads(text))
     spark = start(master, name="archive", conf=_settings(Path(folder)))
     job = MarkingJob.of(
-        a_job(wanted.buckets, prunes_payload=wanted.prunes_payload),
+        a_job(wanted.buckets, prunes_payload=wanted.prunes_payload, shuffles=wanted.shuffles),
         folder,
         wanted.held_phase,
         wanted.held_from,
