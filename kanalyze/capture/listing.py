@@ -23,7 +23,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.source import STDIN, capture_name
-from kanalyze.capture.io.urls import is_url, shown_url, split_url
+from kanalyze.capture.io.urls import is_url, local_path, shown_url, split_url
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
@@ -97,7 +97,8 @@ class InputFile(NamedTuple):
     @property
     def identity(self) -> str:
         """The same for all names of one file; without credentials."""
-        return shown_url(self.path) if is_url(self.path) else same_file(self.path)
+        is_remote = local_path(self.path) is None
+        return shown_url(self.path) if is_remote else same_file(self.path)
 
 
 class NamedFiles(NamedTuple):
@@ -195,11 +196,12 @@ def can_be_read_twice(path: str) -> bool:
 
 
 def same_file(path: str) -> str:
-    """Return what is equal for all paths to one file; two URLs are of one file if they are equal.
+    """Return what is equal for all paths to one file, and for its ``file://`` URL.
 
-    It may hold credentials.
+    Two other URLs are of one file if they are equal; they may hold credentials.
     """
-    return path if path == STDIN or is_url(path) else os.path.realpath(path)
+    local = local_path(path)
+    return path if path == STDIN or local is None else os.path.realpath(local)
 
 
 def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:

@@ -117,7 +117,8 @@ class Archive:
         """
         plan = make_plan(self._texts("anomalies", options))
         found = self._rebuilt("requests", {}, others=frozenset({"anomalies"}))
-        table = anomaly_table(self._spark, self._captured, found, plan.row_filter)
+        retryable = self._captured.read_summary.retryable_rows
+        table = anomaly_table(self._spark, self._captured, found, plan.row_filter, retryable)
         return table.select(*(column.name for column in plan.columns))
 
     def groups(self, **options: Any) -> DataFrame:
@@ -150,6 +151,7 @@ class Archive:
         found = self._rebuilt("requests", options, others=OTHER_TABLES)
         quality = CaptureQuality()
         quality.merge(self._captured.read_summary.quality)
+        quality.merge(self._captured.read_summary.retryable_quality)
         quality.merge(found.summary.quality)
         conditions = found.job.plan.row_filter.conditions
         return report_on(self._spark, self._tables_of(found), quality, conditions)
@@ -164,10 +166,11 @@ class Archive:
     def _tables_of(self, found: RebuiltConnections) -> dict[str, DataFrame]:
         """Return all tables of a pass that made them."""
         row_filter = found.job.plan.row_filter
+        retryable = self._captured.read_summary.retryable_rows
         return {
             "requests": found.rows,
             **{name: found.table(name) for name in ("connections", "groups", "metadata")},
-            "anomalies": anomaly_table(self._spark, self._captured, found, row_filter),
+            "anomalies": anomaly_table(self._spark, self._captured, found, row_filter, retryable),
         }
 
     def _cluster_table(self, table: str, options: dict[str, Any]) -> DataFrame:

@@ -181,7 +181,7 @@ def rebuilt(
     sent, reports = read_all(job, files, parts)
     read_summary = ReadSummary(reports, job.buckets)
     blocks = [*states, *read_summary.reassembled, *(one for one in sent if one.bucket >= 0)]
-    anomalies = list(read_summary.anomaly_rows)
+    anomalies = [*read_summary.anomaly_rows, *read_summary.retryable_rows]
     for one in sent:
         if one.bucket == ANOMALY_BUCKET and (one.capture, one.part) in read_summary.packets_before:
             before = read_summary.packets_before[one.capture, one.part]
@@ -201,6 +201,7 @@ def rebuilt(
             break
         known.update(needed)
     quality = read_summary.quality
+    quality.merge(read_summary.retryable_quality)
     quality.merge(found.quality)
     return found.found._replace(
         anomalies=[*anomalies, *found.found.anomalies], quality=quality, sent=blocks

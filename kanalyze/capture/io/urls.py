@@ -13,7 +13,7 @@ from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["UrlParts", "is_url", "scrubbed", "shown_url", "split_url"]
+__all__ = ["UrlParts", "is_url", "local_path", "scrubbed", "shown_url", "split_url"]
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTAINER_FIRST: Final = ("abfs", "wasb")
@@ -23,6 +23,17 @@ _CONTAINER_FIRST: Final = ("abfs", "wasb")
 def is_url(text: str) -> bool:
     """Tell a URL from a path."""
     return _URL.match(text) is not None
+
+
+def local_path(text: str) -> str | None:
+    """Return the path that a path or a ``file://`` URL names; None for any other URL.
+
+    Nothing is decoded: fsspec takes such a URL as it is.
+    """
+    if not is_url(text):
+        return text
+    scheme, _, path = text.partition("://")
+    return path if scheme.lower() == "file" and path.startswith("/") else None
 
 
 def shown_url(url: str) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.archive.table_files import WrittenFile
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["anomaly_table", "write_anomalies_of_packets"]
+__all__ = ["anomaly_table", "frame_of_anomalies", "write_anomalies_of_packets"]
 
 
 def anomaly_table(
@@ -52,11 +52,13 @@ def anomaly_table(
     table = captured.anomaly_streams().mapInArrow(of_packets, schema)
     table = table.unionAll(found.table("anomalies"))
     rows = [*captured.read_summary.anomaly_rows, *more]
-    if rows:
-        batches = as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)
-        driver_rows = spark.createDataFrame(pa.Table.from_batches(batches), schema)
-        table = table.unionAll(driver_rows)
-    return table
+    return table.unionAll(frame_of_anomalies(spark, rows)) if rows else table
+
+
+def frame_of_anomalies(spark: SparkSession, rows: Sequence[AnomalyRow]) -> DataFrame:
+    """Return rows, at least one, as a table."""
+    batches = as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)
+    return spark.createDataFrame(pa.Table.from_batches(batches), spark_schema(ANOMALY_COLUMNS))
 
 
 def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[WrittenFile]:

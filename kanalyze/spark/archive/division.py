@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.capture.io.urls import is_url
+from kanalyze.capture.io.urls import local_path
 from kanalyze.capture.listing import has_compressed_name
 from kanalyze.capture.splits import Split, plan_splits
 from kanalyze.errors import CaptureError
@@ -63,8 +63,7 @@ def _most_readings(captures: Sequence[FoundCapture]) -> int:
 
 
 def _is_plain_file(capture: FoundCapture) -> bool:
-    is_remote = is_url(capture.path) and not capture.path.startswith("file:")
-    return not is_remote and not has_compressed_name(capture.path)
+    return local_path(capture.path) is not None and not has_compressed_name(capture.path)
 
 
 def tasks_for(

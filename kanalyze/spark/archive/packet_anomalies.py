@@ -12,16 +12,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kanalyze.spark.archive.shuffle_schema import control_row, dump_report, from_arrow_stream
-from kanalyze.spark.archive.table_files import TableFiles
+from kanalyze.spark.archive.table_files import OPEN_ANOMALIES, TableFiles
 from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.spark.archive.planning import ReadSummary
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["anomalies_of_packets", "write_anomalies"]
+__all__ = ["add_anomalies", "anomalies_of_packets", "write_anomalies"]
+
+
+def add_anomalies(
+    files: TableFiles, read: ReadSummary, more: Sequence[AnomalyRow], *, keeps_open: bool
+) -> None:
+    """Write the anomalies that no task wrote: those of captures that are left out, and ``more``.
+
+    With ``keeps_open``, captures that the next run tries to read again are in a file that it
+    replaces.
+    """
+    lasting = [*read.anomaly_rows, *more]
+    retried = OPEN_ANOMALIES if keeps_open else "anomalies"
+    for table, rows in (("anomalies", lasting), (retried, read.retryable_rows)):
+        files.add(table, RowBlock(len(rows), columns_of_rows(rows, ANOMALY_COLUMNS)))
 
 
 def write_anomalies(

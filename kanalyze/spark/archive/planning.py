@@ -50,8 +50,11 @@ class ReadSummary:
         fragments = reassemble_fragments([report.fragments for report in valid], buckets)
         self.quality = CaptureQuality()
         """Statistics of packets; those of connections are in the reports of buckets."""
+        self.retryable_quality = CaptureQuality()
+        """The same of captures that a later job may be able to read."""
         for report in [*valid, *(one for one in reports if one.unreadable is not None)]:
-            self.quality.merge(report.quality)
+            is_retryable = report.capture in self.retryable
+            (self.retryable_quality if is_retryable else self.quality).merge(report.quality)
         self.quality.merge(fragments.quality)
         self.topic_names: dict[bytes, str] = {}
         """Names of topics, by id, that were found when captures were read; there may be more."""
@@ -64,11 +67,14 @@ class ReadSummary:
             for index, block in fragments.blocks
         ]
         """Blocks of segments that were reassembled from fragments in several captures."""
+        left_out = [_left_out(name, reason) for name, reason in self.unreadable.items()]
         self.anomaly_rows = [
-            *(_left_out(name, reason) for name, reason in self.unreadable.items()),
+            *(row for row in left_out if row.capture not in self.retryable),
             *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
         ]
         """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
+        self.retryable_rows = [row for row in left_out if row.capture in self.retryable]
+        """Anomalies of captures that a later job may be able to read."""
 
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
         before = self.packets_before[report.capture, report.part]

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from kanalyze.tables.row import Column
 
 __all__ = [
+    "OPEN_ANOMALIES",
     "OPEN_CONNECTIONS",
+    "OPEN_TABLES",
     "TableFiles",
     "WrittenFile",
     "columns_of",
@@ -44,7 +46,11 @@ __all__ = [
 ]
 
 OPEN_CONNECTIONS: Final = "open_connections"
-"""Connections that continue in later captures, as known now: columns of ``connections``."""
+"""Connections that continue in later captures, as known now."""
+OPEN_ANOMALIES: Final = "open_anomalies"
+"""Captures that could not be read, and that the next run tries again."""
+OPEN_TABLES: Final = {OPEN_CONNECTIONS: "connections", OPEN_ANOMALIES: "anomalies"}
+"""What the next run replaces, and the tables whose columns it has."""
 _REQUESTS: Final = "requests"
 _HOUR_NS: Final = 3_600_000_000_000
 _NS_PER_S: Final = 1_000_000_000
@@ -72,7 +78,7 @@ def columns_of(table: str) -> Sequence[Column]:
     """Return the columns of a table's files; requests have their numbers."""
     if table == _REQUESTS:
         return (REQUEST_ID, *COLUMNS)
-    return TABLES["connections" if table == OPEN_CONNECTIONS else table].columns
+    return TABLES[OPEN_TABLES.get(table, table)].columns
 
 
 def hour_folder(hour: int) -> str:

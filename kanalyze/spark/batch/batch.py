@@ -14,7 +14,7 @@ Without a checkpoint each run reads all captures, and its rows replace those of 
 a checkpoint the archive grows: a run reads new captures, and continues the connections that the
 last run left open. New captures should be later than those of earlier runs. What is known of the
 connections that are still open is in ``connections/open-000001-00000.zstd.parquet``, which the next
-run replaces.
+run replaces; so are captures in ``anomalies/`` that it tries to read again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.render.json import summary_json
 from kanalyze.spark.archive.division import buckets_for, shuffles, tasks_for
-from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.archive.tasks import OTHER_TABLES, Job
 from kanalyze.spark.batch.checkpoint import Checkpoint
 from kanalyze.spark.batch.commit import STAGING, Commit, Commits
 from kanalyze.spark.batch.engine import SavedConnections, TableFolders
 from kanalyze.spark.batch.run_lock import only_run
 from kanalyze.spark.batch.run_plan import (
-    OPEN_PREFIX,
+    OPEN_PREFIXES,
     TABLES,
     captures_text,
     options_of,
@@ -211,6 +210,10 @@ class _BatchRun:
             quality.merge(before.quality)
         quality.merge(read.quality)
         quality.merge(rebuilt.quality)
+        open_quality = CaptureQuality()
+        open_quality.merge(rebuilt.open_quality)
+        # The next run tries them again, and counts them then.
+        (open_quality if job.keeps_open else quality).merge(read.retryable_quality)
         if self.run.changed:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
         # Captures that could not be opened now are new again in the next run.
@@ -226,7 +229,7 @@ class _BatchRun:
             read={name: size for name, size in self.run.read.items() if name not in retryable},
             names=names,
             quality=quality,
-            open_quality=rebuilt.open_quality,
+            open_quality=open_quality,
         )
 
     def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -247,7 +250,7 @@ class _BatchRun:
         counts = dict.fromkeys((file.table for file in staged), 0)
         for file in sorted(staged):
             folder = file.name.rpartition("/")[0]
-            prefix = OPEN_PREFIX if file.table == OPEN_CONNECTIONS else f"{folder}/run-"
+            prefix = OPEN_PREFIXES.get(file.table, f"{folder}/run-")
             name = f"{prefix}{self.run.run:06}-{counts[file.table]:05}.zstd.parquet"
             moved.append((f"{STAGING}/{file.name}", name))
             counts[file.table] += 1

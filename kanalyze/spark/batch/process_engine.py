@@ -30,7 +30,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, KanalyzeError
 from kanalyze.queries.scratch import ScratchFolder
 from kanalyze.spark.archive.division import TASKS_A_CORE
-from kanalyze.spark.archive.packet_anomalies import write_anomalies
+from kanalyze.spark.archive.packet_anomalies import add_anomalies, write_anomalies
 from kanalyze.spark.archive.planning import (
     ReadSummary,
     RebuildSummary,
@@ -51,8 +51,6 @@ from kanalyze.spark.archive.tasks import read_splits, rebuild, rebuild_shards, w
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.shared_folder import SharedFolder
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -327,8 +325,7 @@ class _ScratchRows:
     def stage(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:  # noqa: ARG002 - as in Engine
         assert self._job.staging is not None, "tasks write rows"
         files = TableFiles(self._job.staging)
-        rows = [*self._read.anomaly_rows, *more]
-        files.add("anomalies", RowBlock(len(rows), columns_of_rows(rows, ANOMALY_COLUMNS)))
+        add_anomalies(files, self._read, more, keeps_open=self._job.keeps_open)
         batches = (
             shuffle_batch([block.row()]).select(["capture", "part", "data"])
             for block in self._anomalies

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
+from kanalyze.spark.archive.table_files import OPEN_TABLES
 from kanalyze.spark.batch.checkpoint import Checkpoint, CheckpointFolder
 from kanalyze.spark.batch.inventory import find_files, select
 
@@ -26,8 +27,8 @@ __all__ = ["TABLES", "RunPlan", "Settings", "captures_text", "options_of", "plan
 
 TABLES: Final = ("requests", "connections", "anomalies", "groups", "metadata")
 """Folders with rows."""
-OPEN_PREFIX: Final = "connections/open-"
-"""Names of files begin with it whose rows the next run replaces."""
+OPEN_PREFIXES: Final = {staged: f"{table}/open-" for staged, table in OPEN_TABLES.items()}
+"""Names of files with rows that the next run replaces begin with these."""
 _NS_PER_S: Final = 1_000_000_000
 
 
@@ -181,7 +182,8 @@ def _growing(
     if settings.replace and rows and not is_needed:
         raise UsageError(f"{out.shown}: --replace: there are no captures to read yet")
     run = _number(last) + 1
-    removed = [name for name in rows if before is None or name.startswith(OPEN_PREFIX)]
+    replaced = tuple(OPEN_PREFIXES.values())
+    removed = [name for name in rows if before is None or name.startswith(replaced)]
     return RunPlan(
         run, archive, selection.new, selection.changed, removed, folder, before, is_needed
     )

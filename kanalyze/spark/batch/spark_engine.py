@@ -21,8 +21,13 @@ from kanalyze.capture.io.stores import arrow_url
 from kanalyze.capture.io.urls import is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
-from kanalyze.spark.archive.anomaly_table import anomaly_table, write_anomalies_of_packets
+from kanalyze.spark.archive.anomaly_table import (
+    anomaly_table,
+    frame_of_anomalies,
+    write_anomalies_of_packets,
+)
 from kanalyze.spark.archive.archive import read_captures
+from kanalyze.spark.archive.packet_anomalies import add_anomalies
 from kanalyze.spark.archive.shuffle_schema import (
     CONTROL_FIELDS,
     control_row,
@@ -30,6 +35,7 @@ from kanalyze.spark.archive.shuffle_schema import (
     load_report,
 )
 from kanalyze.spark.archive.table_files import (
+    OPEN_ANOMALIES,
     OPEN_CONNECTIONS,
     TableFiles,
     columns_of,
@@ -44,8 +50,6 @@ from kanalyze.spark.report import MOST_ROWS_HERE, report_on
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.shared_folder import SharedFolder
-from kanalyze.tables.anomalies import ANOMALY_COLUMNS
-from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -213,9 +217,8 @@ class _SparkRows:
         if self._job.staging is None:
             return self._staged_by_spark(out, more)
         files = TableFiles(self._job.staging)
-        rows = [*self._captured.read_summary.anomaly_rows, *more]
-        columns = columns_of_rows(rows, ANOMALY_COLUMNS)
-        files.add("anomalies", RowBlock(len(rows), columns))
+        keeps_open = self._job.keeps_open
+        add_anomalies(files, self._captured.read_summary, more, keeps_open=keeps_open)
         written = [
             *files.finish(),
             *write_anomalies_of_packets(self._captured, self._job.staging),
@@ -233,12 +236,17 @@ class _SparkRows:
         """Have Spark write all rows; all files that it leaves count."""
         found = self._found
         row_filter = self._job.plan.row_filter
+        retried = self._captured.read_summary.retryable_rows
+        if not self._job.keeps_open:
+            more, retried = [*more, *retried], []
         tables = {
             "anomalies": anomaly_table(self._spark, self._captured, found, row_filter, more),
             **{name: found.table(name) for name in ("connections", "groups", "metadata")},
         }
         if self._job.keeps_open:
             tables[OPEN_CONNECTIONS] = found.table("connections", OPEN_CONNECTIONS)
+        if retried:
+            tables[OPEN_ANOMALIES] = frame_of_anomalies(self._spark, retried)
         staging = HadoopFolder(self._spark, f"{out.url}/{STAGING}")
         _write_by_hour(found.rows, f"{staging.url}/requests")
         for name, table in tables.items():

@@ -93,7 +93,12 @@ def test_a_capture_that_cannot_be_read_is_told() -> None:
 
 def test_what_could_not_be_read_may_be_read_later() -> None:
     reports = [unreadable("a", "a: is no capture"), unreadable("b", "b: I/O", is_foreign=False)]
-    assert ReadSummary(reports, 4).retryable == {"b"}
+    read_summary = ReadSummary(reports, 4)
+    assert read_summary.retryable == {"b"}
+    assert [row.capture for row in read_summary.anomaly_rows] == ["a"]
+    assert [row.capture for row in read_summary.retryable_rows] == ["b"]
+    for quality in (read_summary.quality, read_summary.retryable_quality):
+        assert quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
 def test_nothing_counts_of_a_file_of_which_one_part_cannot_be_read() -> None:
@@ -102,7 +107,8 @@ def test_nothing_counts_of_a_file_of_which_one_part_cannot_be_read() -> None:
         [of_part(0, 0, (24, 110), 5), broken, of_part(2, 2, (230, 300), 7)], 4
     )
     assert read_summary.packets_before == {}
-    assert read_summary.quality.packets == 0 + broken.quality.packets
+    assert read_summary.quality.packets == 0
+    assert read_summary.retryable_quality.packets == broken.quality.packets
     assert list(read_summary.unreadable) == ["a.pcap"]
 
 

@@ -485,11 +485,20 @@ def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_pa
     ran = run(*growing.arguments, "--settle", 0)
     assert ran.status == 0
     assert "left out: 2 captures, such as" in ran.err
+    for _ in range(2):  # each run tries again what could not be read, and counts it anew
+        ran = run(*growing.arguments, "--settle", 0)
+        assert "left out: 1 capture, such as" in ran.err
+        left_out = [row for row in rows(growing.out, "anomalies") if "capture_unreadable" in row]
+        assert len(left_out) == 2
+        found = report(growing.out)["quality"]["anomalies"]["capture_unreadable"]
+        assert found["count"] == 2
     unreadable.unlink()
     growing.add(0, 1)
     assert run(*growing.arguments, "--finish").status == 0
     found = [growing.folder / file.name for file in growing.files[:2]]
     assert rows(growing.out) == Expected(tmp_path, found).requests
+    (left_out,) = (row for row in rows(growing.out, "anomalies") if "capture_unreadable" in row)
+    assert "text.pcap" in left_out
 
 
 @pytest.mark.usefixtures("few_findings")

@@ -101,6 +101,13 @@ def test_what_is_not_there_is_an_error(argument, told, folder):
         found(argument.format(folder=folder))
 
 
+def test_a_file_and_its_url_are_one(folder):
+    file = folder / "b.pcap"
+    arguments = [str(file), f"file://{file}", f"file://{folder}/./b.pcap"]
+    (one,) = find_files(arguments, may_be_none=False)
+    assert one.identity == str(file.resolve())
+
+
 def test_credentials_are_not_kept():
     file = InputFile("s3://key:secret@bucket/a.pcap?token=x", 1, None)
     assert file.identity == "s3://bucket/a.pcap"
