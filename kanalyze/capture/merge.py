@@ -109,14 +109,14 @@ class MergedCaptures:
         known = [drops for drops in (*known_drops, self._dropped) if drops is not None]
         return sum(known) if known else None
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         """Return the name of a packet's capture and the packet's number in it, from 1.
 
         Only the latest runs of consecutive packets are kept (a million; a rotated capture needs
         one a file). Of a packet before them the number is None, and the capture too, as
         ``UNKNOWN_CAPTURE``, unless there is but one.
         """
-        return self._packet_index.name(number, self.names, is_alone=self._is_alone)
+        return self._packet_index.locate(number, self.names, is_alone=self._is_alone)
 
     def __enter__(self) -> Self:
         return self

@@ -291,7 +291,7 @@ class _OwnComments:
         self._seen = len(read)
         if self._texts:
             for number in packets.number:
-                own = self._texts.get(self._captures.place(number))
+                own = self._texts.get(self._captures.locate(number))
                 if own:
                     comments[number] = [*own, *comments.get(number, [])]
 

@@ -140,7 +140,7 @@ class LiveSource:
         """Packets lost before they were read; None if not known."""
         return self._feed.dropped_packets
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet, and its number there."""
         return self.names[0], number
 

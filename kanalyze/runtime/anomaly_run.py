@@ -80,7 +80,7 @@ def _row(
     api = None if anomaly.api_key is None else settings.catalog.api(anomaly.api_key)
     return anomaly_row(
         anomaly,
-        place=captures.place,
+        locate=captures.locate,
         client_side=side,
         api_name=None if api is None else api.name,
     )

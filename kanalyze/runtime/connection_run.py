@@ -40,7 +40,7 @@ class ConnectionRun:
 def row_of_connection(summary: ConnectionSummary, captures: Captures) -> ConnectionRow:
     """Return the row of a closed connection."""
     tcp = summary.tcp
-    capture, packet = captures.place(tcp.first_packet or 0)
+    capture, packet = captures.locate(tcp.first_packet or 0)
     is_kafka = summary.protocol.startswith("kafka")
     return connection_row(
         tcp,

@@ -115,7 +115,7 @@ class Captures(Protocol):
         """Yield all packets, once, in batches that are not empty."""
         ...
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet, and the packet's number in it."""
         ...
 

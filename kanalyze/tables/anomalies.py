@@ -121,7 +121,7 @@ def stage_of(kind: AnomalyKind) -> Stage:
 def anomaly_row(
     anomaly: "Anomaly",
     *,
-    place: "Callable[[int], tuple[str, int | None]] | None" = None,
+    locate: "Callable[[int], tuple[str, int | None]] | None" = None,
     client_side: int | None = None,
     api_name: str | None = None,
 ) -> AnomalyRow:
@@ -129,15 +129,15 @@ def anomaly_row(
 
     Args:
         anomaly: the anomaly.
-        place: maps a packet number over the whole input to the capture and the number there.
+        locate: maps a packet number over the whole input to the capture and the number there.
             None only for an anomaly without a packet.
         client_side: index of the client among the connection's ends; None if not known (yet).
         api_name: name of ``anomaly.api_key``; None without a key.
     """
     capture, packet = None, None
     if anomaly.packet is not None:
-        assert place is not None, "an anomaly of a packet needs the place of the packet"
-        capture, packet = place(anomaly.packet)
+        assert locate is not None, "an anomaly of a packet needs to locate the packet"
+        capture, packet = locate(anomaly.packet)
     tcp = anomaly.connection
     client = broker = sender = None
     if tcp is not None:

@@ -13,7 +13,7 @@ TCP = TcpConnection(1, ENDS, 2, None, 5, 5)
 def row_of(anomaly: Anomaly, client_side: int | None = None) -> AnomalyRow:
     return anomaly_row(
         anomaly,
-        place=lambda number: ("b.pcap", number - 100),
+        locate=lambda number: ("b.pcap", number - 100),
         client_side=client_side,
         api_name="Fetch" if anomaly.api_key == 1 else None,
     )

@@ -36,7 +36,7 @@ class Captured:
         self.anomalies: list[object] = []
         self._log, self._keys = log, keys
 
-    def place(self, number: int) -> tuple[str, int]:
+    def locate(self, number: int) -> tuple[str, int]:
         return self.names[0], number
 
     def batches(self):

@@ -94,9 +94,9 @@ class ShuffleReader:
         if state is not None:
             self._load_state(state)
 
-    def place(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
-        return self._packet_index.name(number, self.names, is_alone=False)
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
+        return self._packet_index.locate(number, self.names, is_alone=False)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.

@@ -184,10 +184,10 @@ class _RenumberedCaptures:
             batch.number = shifted(batch.number, self._before.packets)
             yield batch
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         packets, runs = self._before.packets, self._before.runs
         if number > packets:
-            return self._captures.place(number - packets)
+            return self._captures.locate(number - packets)
         index = bisect_right(runs, number, key=_first) - 1
         if index < 0:
             return UNKNOWN_CAPTURE, None

@@ -26,12 +26,12 @@ class PacketNumbers:
     def __init__(
         self,
         buffers: dict[str, IntBuffer | WordBuffer],
-        place: Callable[[int], tuple[str, int | None]],
+        locate: Callable[[int], tuple[str, int | None]],
         *,
         are_all_numbered: bool,
     ) -> None:
         """Make it; see :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
-        self._place = place
+        self._locate = locate
         self._are_all_numbered = are_all_numbered
         self._capture: WordBuffer = words_of(buffers, "capture")
         self._requests: IntBuffer = ints_of(buffers, "request_packet")
@@ -46,8 +46,8 @@ class PacketNumbers:
         if high < 0:
             self._capture.fill(count, self._capture.code(""))
             return
-        capture, number = self._place(low)
-        other, last_number = self._place(high)
+        capture, number = self._locate(low)
+        other, last_number = self._locate(high)
         # If a packet of another capture came between the two, it would have a number between.
         is_run = capture == other and number is not None and last_number == number + high - low
         if self._are_all_numbered and is_run and number is not None:
@@ -60,6 +60,6 @@ class PacketNumbers:
             for buffer in (responses, requests):
                 packet = buffer.get(at)
                 if packet is not None:
-                    capture, number = self._place(packet)
+                    capture, number = self._locate(packet)
                     buffer.change(at, number)
             self._capture.put(at, capture)

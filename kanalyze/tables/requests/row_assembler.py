@@ -89,7 +89,7 @@ class RowAssembler:
         self,
         catalog: Catalog,
         extractors: Extractors,
-        place: Callable[[int], tuple[str, int | None]],
+        locate: Callable[[int], tuple[str, int | None]],
         names: TopicNames | None = None,
         *,
         are_all_numbered: bool = True,
@@ -99,7 +99,7 @@ class RowAssembler:
         Args:
             catalog: names of APIs.
             extractors: summarize decoded bodies.
-            place: maps a packet number over the whole input to the capture and the number there.
+            locate: maps a packet number over the whole input to the capture and the number there.
             names: the known names of topic ids; None for none.
             are_all_numbered: whether consecutive packets of the input have consecutive numbers, so
                 that a capture cannot begin between two numbers unnoticed.
@@ -122,7 +122,7 @@ class RowAssembler:
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._latency_parts = PartsWriter(buffers)
-        self._packets = PacketNumbers(buffers, place, are_all_numbered=are_all_numbered)
+        self._packets = PacketNumbers(buffers, locate, are_all_numbered=are_all_numbered)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
@@ -248,13 +248,13 @@ class RowAssembler:
 
     def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
         """Write rows from exchange number ``first`` on; return the number of the next exchange."""
-        place = first
-        while place < len(exchanges):
-            self.add(exchanges[place])
-            place += 1
+        index = first
+        while index < len(exchanges):
+            self.add(exchanges[index])
+            index += 1
             if self._buffered_bytes() >= self._most_bytes:
                 break
-        return place
+        return index
 
     def summary(self, exchange: Exchange) -> ExchangeSummary:
         """Return the summary of the bodies of an exchange."""
