@@ -91,7 +91,9 @@ class PacketIndex:
             return None
         return self._capture[index], self._within[index] + number - self._first[index]
 
-    def locate(self, number: int, names: Sequence[str], *, is_alone: bool) -> tuple[str, int | None]:
+    def locate(
+        self, number: int, names: Sequence[str], *, is_alone: bool
+    ) -> tuple[str, int | None]:
         """Return the name of a packet's capture, and the packet's number in it.
 
         Of a packet whose run was dropped the number is None, and the capture is

@@ -154,7 +154,7 @@ def _prepared(
                 _sinks(made),
                 clock_ns=time.monotonic_ns,
                 is_over=lambda: signals.is_over,
-                wants_roll=signals.wants_roll,
+                should_roll=signals.should_roll,
                 now_ns=time.time_ns(),
                 conditions=_conditions(arguments),
                 kept=kept,
@@ -220,7 +220,7 @@ class _StopSignals:
     def __init__(self, duration_s: float | None) -> None:
         self._until = None if duration_s is None else time.monotonic() + duration_s
         self._is_stopped = False
-        self._wants_roll = False
+        self._should_roll = False
         self._had_terminal = False
         """True if the run must end when its terminal is closed."""
 
@@ -229,10 +229,10 @@ class _StopSignals:
         """True if the run has to end."""
         return self._is_stopped or (self._until is not None and time.monotonic() >= self._until)
 
-    def wants_roll(self) -> bool:
+    def should_roll(self) -> bool:
         """Return whether new files were asked for since the last call."""
-        wants_roll, self._wants_roll = self._wants_roll, False
-        return wants_roll
+        should_roll, self._should_roll = self._should_roll, False
+        return should_roll
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -259,7 +259,7 @@ class _StopSignals:
         if self._had_terminal and not _has_terminal():
             self._is_stopped = True
         else:
-            self._wants_roll = True
+            self._should_roll = True
 
 
 def _has_terminal() -> bool:

@@ -178,7 +178,7 @@ class LiveRun:
         *,
         clock_ns: Callable[[], int],
         is_over: Callable[[], bool],
-        wants_roll: Callable[[], bool],
+        should_roll: Callable[[], bool],
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
         kept: KeptRows | None = None,
@@ -193,7 +193,7 @@ class LiveRun:
             sinks: are called in this order.
             clock_ns: a monotonic clock.
             is_over: asked at each tick; True ends the run.
-            wants_roll: asked at each tick; True starts new files.
+            should_roll: asked at each tick; True starts new files.
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
             kept: takes the rows of every table, and makes the report; without it there is none.
@@ -208,7 +208,7 @@ class LiveRun:
         self._sinks = sinks
         self._clock_ns = clock_ns
         self._is_over = is_over
-        self._wants_roll = wants_roll
+        self._should_roll = should_roll
         self._began_ns = self._packet_clock_ns = clock_ns()
         self._packet_ns = now_ns
         self._packets = self._wire_bytes = 0
@@ -263,7 +263,7 @@ class LiveRun:
             self._packet_clock_ns = self._clock_ns()
             self._packets += len(packets)
             self._wire_bytes += total(packets.wire_bytes)
-        if self._wants_roll():
+        if self._should_roll():
             for sink in self._sinks:
                 sink.roll()
         state, clock_ns = self._state(), self._clock_ns()
