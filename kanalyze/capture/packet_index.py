@@ -99,9 +99,9 @@ class PacketIndex:
         Of a packet whose run was dropped the number is None, and the capture is
         :data:`UNKNOWN_CAPTURE`, unless it ``is_alone``.
         """
-        found = self.find(number)
-        if found is not None:
-            return names[found[0]], found[1]
+        location = self.find(number)
+        if location is not None:
+            return names[location[0]], location[1]
         return (names[0] if is_alone and names else UNKNOWN_CAPTURE), None
 
     def _continues(self, capture: int, within: int) -> bool:

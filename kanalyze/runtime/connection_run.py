@@ -46,7 +46,7 @@ def row_of_connection(summary: ConnectionSummary, captures: Captures) -> Connect
         tcp,
         capture=capture,
         first_packet=packet,
-        client_side=tcp.opened_by if summary.client_side is None else summary.client_side,
+        client_index=tcp.opened_by if summary.client_index is None else summary.client_index,
         protocol=summary.protocol,
         client_id=summary.client_id,
         client_software_name=summary.software_name,

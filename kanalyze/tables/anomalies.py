@@ -103,11 +103,13 @@ _CAPTURE_KINDS = frozenset(
 
 def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
     """Return the kinds of anomalies with these names; raises UsageError for an unknown one."""
-    known = [kind.value for kind in AnomalyKind]
+    kind_names = [kind.value for kind in AnomalyKind]
     kinds = tuple(names)
     for name in kinds:
-        if name not in known:
-            raise UsageError(f"unknown kind of anomaly: {name!r}{known_or_similar(name, known)}")
+        if name not in kind_names:
+            raise UsageError(
+                f"unknown kind of anomaly: {name!r}{known_or_similar(name, kind_names)}"
+            )
     return frozenset(kinds)
 
 
@@ -122,7 +124,7 @@ def anomaly_row(
     anomaly: "Anomaly",
     *,
     locate: "Callable[[int], tuple[str, int | None]] | None" = None,
-    client_side: int | None = None,
+    client_index: int | None = None,
     api_name: str | None = None,
 ) -> AnomalyRow:
     """Make the row of an anomaly. Raises nothing.
@@ -131,7 +133,7 @@ def anomaly_row(
         anomaly: the anomaly.
         locate: maps a packet number over the whole input to the capture and the number there.
             None only for an anomaly without a packet.
-        client_side: index of the client among the connection's ends; None if not known (yet).
+        client_index: index of the client among the connection's ends; None if not known (yet).
         api_name: name of ``anomaly.api_key``; None without a key.
     """
     capture, packet = None, None
@@ -141,7 +143,7 @@ def anomaly_row(
     tcp = anomaly.connection
     client = broker = sender = None
     if tcp is not None:
-        index = 0 if client_side is None else client_side
+        index = 0 if client_index is None else client_index
         client, broker = tcp.endpoints[index], tcp.endpoints[1 - index]
         if anomaly.direction is not None:
             sender = str(tcp.endpoints[anomaly.direction])

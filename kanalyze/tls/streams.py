@@ -76,7 +76,7 @@ class DecryptedStreams:
         given_up_connections: how many were given up so far, where the key log grows.
     """
 
-    _LEFT_OUT = (
+    _NOT_SAVED = (
         *("_anomalies", "_closed_decrypted", "_given_up", "_budget", "_log", "_log_version"),
         *("_now_ns", "_waiting", "decrypted_connections"),
         "given_up_connections",
@@ -135,13 +135,13 @@ class DecryptedStreams:
         late_starts, followed = fields(state, "tt")
         self._late_starts.load_state(late_starts)
         for each in items(followed, "t"):
-            serial, known = fields(each, "nT")
+            serial, connection_state = fields(each, "nT")
             tcp = connections.get(serial)
             if tcp is None:
                 raise ValueError("a connection that is not open")
             connection = None
-            if known is not None:
-                connection = _Connection.from_state(known, tcp, self._new_session)
+            if connection_state is not None:
+                connection = _Connection.from_state(connection_state, tcp, self._new_session)
                 self._budget.note(serial, connection.buffered_bytes)
                 self.decrypted_connections += connection.is_decrypted
             self._connections[serial] = connection
@@ -187,12 +187,13 @@ class DecryptedStreams:
             times = (update.connection.last_time_ns for update in updates)
             self._now_ns = max(times, default=self._now_ns)
         read = (self._read(update) for update in updates)
-        found = [update for update in read if update is not None]
-        found += [update for serial in self._budget.excess() for update in self._dropped(serial)]
+        decrypted = [update for update in read if update is not None]
+        for serial in self._budget.excess():
+            decrypted += self._dropped(serial)
         if self._waiting:
-            found += self._settled(is_last=is_last)
+            decrypted += self._settled(is_last=is_last)
         self._log_version = self._log.version
-        return found
+        return decrypted
 
     def _read(self, update: StreamUpdate) -> StreamUpdate | None:
         serial = update.connection.serial
@@ -200,7 +201,7 @@ class DecryptedStreams:
             if not any(update.items):
                 return update
             tcp = update.connection
-            detector = TlsDetector(_first_side(update), _starts_seen(tcp))
+            detector = TlsDetector(_first_direction(update), _starts_seen(tcp))
             self._connections[serial] = _Connection(tcp, detector)
         connection = self._connections[serial]
         if update.closed:
@@ -273,11 +274,11 @@ class DecryptedStreams:
     def _given_up_items(self, connection: _Connection) -> _BothItems:
         """Give a connection up; return its original items."""
         assert connection.session is not None
-        why = connection.session.facts.decryption
-        if self._log.grows and why is not Decryption.NOTHING_SEALED:
+        reason = connection.session.facts.decryption
+        if self._log.grows and reason is not Decryption.NOTHING_SEALED:
             self.given_up_connections += 1
             if len(self._given_up) < _MOST_GIVEN_UP:
-                self._given_up.append(GivenUp(connection.tcp, why))
+                self._given_up.append(GivenUp(connection.tcp, reason))
         connection.note_facts()
         return connection.give_up()
 
@@ -339,11 +340,11 @@ class DecryptedStreams:
 
     def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
         """Note, once, that a connection cannot be decrypted on."""
-        sides = [items for items in update.items if items]
-        if not sides:
+        item_lists = [items for items in update.items if items]
+        if not item_lists:
             return
         connection.has_lost_keys, connection.is_noted = False, True
-        packet = min(_first_packet(items[0]) for items in sides)
+        packet = min(_first_packet(items[0]) for items in item_lists)
         place = (update.connection.last_time_ns, packet, update.connection)
         self._anomalies.append(Anomaly(AnomalyKind.KEYS_MISSING, *place))
 
@@ -356,7 +357,7 @@ class _Connection:
         *("is_decrypted", "is_noted", "is_waiting", "kept_bytes", "passes", "session", "tcp"),
         "waits_since_ns",
     )
-    _LEFT_OUT = (
+    _NOT_SAVED = (
         *("_owned", "closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns"),
     )
 
@@ -388,23 +389,24 @@ class _Connection:
         """Return what :meth:`from_state` takes; those that pass have none."""
         # One that waits begins anew with all that was kept.
         session = None if self.is_waiting else self.session
-        kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
+        buffered = tuple(map(_items_state, self._kept))
+        plaintext = tuple(map(_items_state, self._plaintext))
         return (
             *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
-            *(self.is_noted, kept, plaintext, None if session is None else session.state()),
+            *(self.is_noted, buffered, plaintext, None if session is None else session.state()),
         )
 
     @classmethod
     def from_state(cls, state: object, tcp: TcpConnection, new_session: _NewSession) -> _Connection:
         """Make one from a state; raises ValueError for any other value."""
         detector, fed, is_decrypted, is_noted, *others = fields(state, "tbbbttT")
-        kept, plaintext, session = others
+        buffered, plaintext, session = others
         if session is None and fed:
             raise ValueError("no connection that begins as TLS does")
         made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
         made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
-        made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
-        made._owned = [len(side) for side in made._kept]
+        made._kept, made._plaintext = _both_items(buffered), _both_items(plaintext)
+        made._owned = [len(items) for items in made._kept]
         made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
         if session is not None:
             made.session = new_session(tcp)
@@ -448,10 +450,10 @@ class _Connection:
 
     def own(self) -> None:
         """Copy what is kept since the last call: the bytes of a batch are valid no longer."""
-        for side, kept in enumerate(self._kept):
-            owned = self._owned[side]
-            kept[owned:] = map(_copied, kept[owned:])
-            self._owned[side] = len(kept)
+        for direction, buffered in enumerate(self._kept):
+            owned = self._owned[direction]
+            buffered[owned:] = map(_copied, buffered[owned:])
+            self._owned[direction] = len(buffered)
 
     def is_tls(self, *, is_last: bool) -> bool | None:
         """Tell whether this is TLS; None if more bytes have to say."""
@@ -460,13 +462,13 @@ class _Connection:
     def decrypt(self, items: _BothItems, *, is_last: bool) -> None:
         """Give items to the session, at first all that were kept."""
         assert self.session is not None
-        found = [self.session.feed(items if self._fed else self._kept)]
+        steps = [self.session.feed(items if self._fed else self._kept)]
         self._fed = True
         if is_last:
-            found.append(self.session.close())
-        for side in (0, 1):
-            for events in found:
-                self._plaintext[side].extend(events.items[side])
+            steps.append(self.session.close())
+        for direction in (0, 1):
+            for events in steps:
+                self._plaintext[direction].extend(events.items[direction])
 
     def decrypt_kept(self) -> None:
         """Give all that was kept to a new session."""
@@ -487,7 +489,7 @@ class _Connection:
 
     def is_opened(self) -> bool:
         """Tell whether plaintext was found; what was kept is forgotten then."""
-        if any(isinstance(item, Chunk) for side in self._plaintext for item in side):
+        if any(isinstance(item, Chunk) for items in self._plaintext for item in items):
             self.is_decrypted = True
             self._forget_kept()
         return self.is_decrypted
@@ -507,10 +509,10 @@ class _Connection:
 
     def give_up(self) -> _BothItems:
         """Return the original items; all that follows passes unchanged."""
-        kept = self._kept
+        buffered = self._kept
         self._forget_kept()
         self.passes, self.session = True, None
-        return kept
+        return buffered
 
     def drop(self) -> _BothItems:
         """Return the end of the plaintext, with gaps for all that follows."""
@@ -529,10 +531,10 @@ def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
     return tcp.start_seen[0], tcp.start_seen[1]
 
 
-def _first_side(update: StreamUpdate) -> int:
+def _first_direction(update: StreamUpdate) -> int:
     """Return the end that was seen first."""
-    sides = [side for side in (0, 1) if update.items[side]]
-    return min(sides, key=lambda side: _first_packet(update.items[side][0]))
+    directions = [direction for direction in (0, 1) if update.items[direction]]
+    return min(directions, key=lambda direction: _first_packet(update.items[direction][0]))
 
 
 def _kept_bytes(item: StreamItem) -> int:
@@ -542,14 +544,14 @@ def _kept_bytes(item: StreamItem) -> int:
     return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
 
 
-def _items_state(kept: list[StreamItem]) -> State:
+def _items_state(stream_items: list[StreamItem]) -> State:
     """Return what :func:`_items_from_state` takes, of copies."""
     return tuple(
         [
             tuple(item)
             if not isinstance(item, Chunk)
             else (item.stream_offset, bytes(item.segments.buffer), *_columns(item.segments))
-            for item in kept
+            for item in stream_items
         ]
     )
 
@@ -568,12 +570,12 @@ def _both_items(state: object) -> _BothItems:
 
 
 def _items_from_state(state: object) -> list[StreamItem]:
-    found: list[StreamItem] = []
-    for each in items(state, "t"):
-        if len(each) == len(Gap._fields):
-            found.append(Gap(*fields(each, "nnin")))
+    stream_items: list[StreamItem] = []
+    for item in items(state, "t"):
+        if len(item) == len(Gap._fields):
+            stream_items.append(Gap(*fields(item, "nnin")))
             continue
-        offset, data, lengths, captured, times, packets = fields(each, "nytttt")
+        offset, data, lengths, captured, times, packets = fields(item, "nytttt")
         columns = (lengths, captured, times, packets)
         for column, kind in zip(columns, "nnin", strict=True):
             items(column, kind)
@@ -583,8 +585,8 @@ def _items_from_state(state: object) -> list[StreamItem]:
         if sum(captured) != len(data) or any(map(operator.gt, captured, lengths)):
             raise ValueError("more bytes than a segment had")
         starts = list(accumulate(captured, initial=0))[:-1]
-        found.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
-    return found
+        stream_items.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
+    return stream_items
 
 
 def _first_packet(item: StreamItem) -> int:

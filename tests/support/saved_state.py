@@ -94,7 +94,7 @@ class Run:
         tcp = anomaly.connection
         if tcp is None:
             return tuple(anomaly)
-        told = (tcp.serial, tcp.endpoints, self.stages.client_side(tcp))
+        told = (tcp.serial, tcp.endpoints, self.stages.client_index(tcp))
         return tuple(anomaly._replace(connection=None)) + told
 
     def saved_state(self) -> bytes:

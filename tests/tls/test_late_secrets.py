@@ -46,7 +46,7 @@ class Captured:
                 for first in range(0, len(batch), STEP_PACKETS):
                     rows = range(first, min(first + STEP_PACKETS, len(batch)))
                     self._log.feed(self._keys.pop(number, b""))
-                    yield batch.taken(array("q", rows))
+                    yield batch.select(array("q", rows))
                     number += 1
         for piece in self._keys.values():
             self._log.feed(piece)

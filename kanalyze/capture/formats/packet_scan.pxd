@@ -135,7 +135,7 @@ cdef class PcapngBlocks:
         self, object buffer, Py_ssize_t start, Py_ssize_t end, ColumnMaker maker, Py_ssize_t most
     ) except -1
     @cython.locals(
-        is_big=cython.bint, captured=cython.longlong, rest=cython.longlong,
+        is_big=cython.bint, captured=cython.longlong, option_bytes=cython.longlong,
         dropped=cython.longlong, interface=cython.longlong, high=cython.longlong,
         low=cython.longlong, time_ns=cython.longlong, wire=cython.longlong,
         options_at=cython.longlong,

@@ -218,7 +218,7 @@ class PcapRecords:
         is_big, header_bytes = self._is_big, self.header_bytes
         captured_at, wire_at = self._captured_at, self._wire_at
         most_fraction = NS_PER_S // self._ns_per_unit
-        places, ends = array("q"), array("q")
+        begins, ends = array("q"), array("q")
         for at in range(start, end - header_bytes + 1):
             captured = u32(data, at + captured_at, is_big)
             if captured < 1 or captured > STANDARD_SNAP_BYTES:
@@ -232,9 +232,9 @@ class PcapRecords:
                 after_s = u32(data, at, is_big) - near_s
                 if after_s < -LIKELY_BEFORE_S or after_s > LIKELY_AFTER_S:
                     continue
-            places.append(at)
+            begins.append(at)
             ends.append(at + header_bytes + captured)
-        return places, ends
+        return begins, ends
 
 
 class PcapngBlocks:
@@ -342,7 +342,7 @@ class PcapngBlocks:
         if size < PACKET_OVERHEAD_BYTES:
             return False
         captured = u32(data, at + 20, is_big)
-        rest = size - PACKET_OVERHEAD_BYTES - captured
+        option_bytes = size - PACKET_OVERHEAD_BYTES - captured
         dropped = -1
         if kind == OBSOLETE_PACKET:
             interface, dropped = u16(data, at + 8, is_big), u16(data, at + 10, is_big)
@@ -350,7 +350,7 @@ class PcapngBlocks:
                 dropped = -1
         else:
             interface = u32(data, at + 8, is_big)
-        if rest < 0 or interface >= self._interfaces:
+        if option_bytes < 0 or interface >= self._interfaces:
             return False
         high, low = u32(data, at + 12, is_big), u32(data, at + 16, is_big)
         time_ns = self._time_ns(interface, high, low)
@@ -358,7 +358,7 @@ class PcapngBlocks:
         maker.add(time_ns, at + PACKET_AT, captured, wire, self._link_types[interface])
         self._last_time_ns = time_ns
         self.packets += 1
-        if rest >= LEAST_OPTION_BYTES or dropped >= 0:
+        if option_bytes >= LEAST_OPTION_BYTES or dropped >= 0:
             options_at = at + PACKET_AT + (captured + 3 & ~3)
             self._read_options(buffer, data, options_at, at + size - 4, interface, dropped)
         return True

@@ -119,9 +119,9 @@ class KernelScan:
             # struct bpf_hdr
             captured, header_bytes = u32(data, at + 8, is_big), u16(data, at + 16, is_big)
             time_ns = u32(data, at, is_big) * NS_PER_S + u32(data, at + 4, is_big) * NS_PER_US
-            kept = min(captured, self._snap_bytes)
+            snapped = min(captured, self._snap_bytes)
             wire = u32(data, at + 12, is_big)
-            maker.add(time_ns, at + header_bytes, kept, wire, self._link_type)
+            maker.add(time_ns, at + header_bytes, snapped, wire, self._link_type)
             used = header_bytes + captured
             at += used + (BPF_ALIGNMENT - used % BPF_ALIGNMENT) % BPF_ALIGNMENT
             if used == 0:
@@ -146,12 +146,12 @@ class KernelScan:
             # Kernels before 3.0 do not say of a tag of zeros that there is one.
             if captured >= TAG_AT and (status & TAG_IS_VALID or control):
                 added = TAG_BYTES
-                for place in range(at, at + TAG_AT):
-                    data[place - TAG_BYTES] = data[place]
+                for position in range(at, at + TAG_AT):
+                    data[position - TAG_BYTES] = data[position]
                 tag = protocol if status & PROTOCOL_IS_VALID else VLAN_PROTOCOL
-                place = at + TAG_AT - TAG_BYTES
-                data[place], data[place + 1] = tag >> 8 & 0xFF, tag & 0xFF
-                data[place + 2], data[place + 3] = control >> 8 & 0xFF, control & 0xFF
+                position = at + TAG_AT - TAG_BYTES
+                data[position], data[position + 1] = tag >> 8 & 0xFF, tag & 0xFF
+                data[position + 2], data[position + 3] = control >> 8 & 0xFF, control & 0xFF
         elif self._link_type == COOKED:
             added = COOKED_BYTES
             self._put_cooked_header(data, at - COOKED_BYTES, address)
@@ -166,11 +166,11 @@ class KernelScan:
         data[at], data[at + 1] = data[address + 2], data[address + 3]
         data[at + 2] = data[at + 3] = 0
         for index in range(4):
-            place = index if self._is_big else 3 - index
-            data[at + 4 + index] = data[address + 4 + place]
+            byte_index = index if self._is_big else 3 - index
+            data[at + 4 + index] = data[address + 4 + byte_index]
         for index in range(2):
-            place = index if self._is_big else 1 - index
-            data[at + 8 + index] = data[address + 8 + place]
+            byte_index = index if self._is_big else 1 - index
+            data[at + 8 + index] = data[address + 8 + byte_index]
         for index in range(10):
             data[at + 10 + index] = data[address + 10 + index]
         return 0

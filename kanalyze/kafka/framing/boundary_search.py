@@ -75,7 +75,7 @@ class BoundarySearch:
         "is_on",
         "skipped_bytes",
     )
-    _LEFT_OUT = ("_locator",)
+    _NOT_SAVED = ("_locator",)
 
     def __init__(self, locator: FrameLocator, *, is_on: bool) -> None:
         """Make a search; ``is_on``: begin it at once."""

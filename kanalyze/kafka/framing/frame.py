@@ -82,7 +82,7 @@ class Frame:
         "stream_offset",
         "window_bytes",
     )
-    _LEFT_OUT = ("begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
+    _NOT_SAVED = ("begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
 
     def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         """Begin a frame with a packet; its bytes are added later."""

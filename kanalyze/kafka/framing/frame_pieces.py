@@ -162,7 +162,7 @@ class FramePieces:
     """The bytes of a frame that are there, as pieces at rising frame positions."""
 
     __slots__ = ("_at", "_owned", "_pieces")
-    _LEFT_OUT = ("_owned",)
+    _NOT_SAVED = ("_owned",)
 
     def __init__(self) -> None:
         self._at: list[int] = []

@@ -86,7 +86,7 @@ class SizeLimits:
     """
 
     __slots__ = ("_largest", "_smallest", "remaining_small_frames")
-    _LEFT_OUT = ("_largest", "_smallest")
+    _NOT_SAVED = ("_largest", "_smallest")
 
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
@@ -116,7 +116,7 @@ class FrameCutter:
         "_sizes",
         "partial",
     )
-    _LEFT_OUT = ("_frames", "_losses")
+    _NOT_SAVED = ("_frames", "_losses")
 
     def __init__(
         self,

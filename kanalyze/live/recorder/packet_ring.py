@@ -312,7 +312,7 @@ class _RingChunk:
         self._released[rows] = True
         self._marked[rows] = False
         self._has_marked = bool(self._marked.any())
-        packets = self.packets.taken(rows)
+        packets = self.packets.select(rows)
         if redactor:
             packets = self._index.redacted(packets, rows, redactor)
         return SelectedPackets(packets.batch(), comments)
@@ -467,7 +467,7 @@ def _chunks_of(
     numbers = ends // max(chunk_bytes, 1)
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     for rows in np.split(np.arange(len(batch)), cuts):
-        yield _RingChunk(_copied(batch.taken(rows)), ages[rows])
+        yield _RingChunk(_copied(batch.select(rows)), ages[rows])
 
 
 def _copied(packets: PacketArrays) -> PacketArrays:

@@ -101,7 +101,7 @@ cdef class RowAssembler:
     @cython.locals(response=Message)
     cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Exchange exchange)
     @cython.locals(
-        known=cython.Py_ssize_t,
+        with_bytes=cython.Py_ssize_t,
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,

@@ -138,9 +138,9 @@ class RowAssembler:
         long_polls, sessions = fields(state, "tt")
         return LongPollDetector.from_state(long_polls), FetchSessions.from_state(sessions)
 
-    def load_state(self, known: tuple[LongPollDetector, FetchSessions]) -> None:
+    def load_state(self, detectors: tuple[LongPollDetector, FetchSessions]) -> None:
         """Continue with long polls and fetch sessions from a state, before the first row."""
-        self.long_polls, self._sessions = known
+        self.long_polls, self._sessions = detectors
 
     def _name_columns(self) -> None:
         """Make an attribute of each column: this is faster than access by name."""
@@ -318,20 +318,20 @@ class RowAssembler:
 
     def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary) -> None:
         """Write the sums over partitions; null if there are no partitions, or one is unknown."""
-        known = count = size = 0
+        with_bytes = count = size = 0
         is_counted = True
         partitions = summary.partitions
         for index in range(partitions.count):
-            if not partitions.knows(index, RECORD_BYTES):
+            if not partitions.has(index, RECORD_BYTES):
                 continue
-            known += 1
+            with_bytes += 1
             size += partitions.number(index, RECORD_BYTES)
-            if partitions.knows(index, RECORD_COUNT):
+            if partitions.has(index, RECORD_COUNT):
                 count += partitions.number(index, RECORD_COUNT)
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.
-        if known == 0 and (api.is_produce or summary.throttle_time_ms is None):
+        if with_bytes == 0 and (api.is_produce or summary.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
         if is_counted:
@@ -447,16 +447,16 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
     if -1 not in topics.codes:
         return topics
     codes, words = array("i", topics.codes), list(topics.words)
-    known = {word: code for code, word in enumerate(words)}
-    found: dict[int, int] = {-1: -1}
+    new_codes = {word: code for code, word in enumerate(words)}
+    by_id: dict[int, int] = {-1: -1}
     for at, code in enumerate(codes):
         if code < 0:
             topic_id = ids.codes[at]
-            if topic_id not in found:
+            if topic_id not in by_id:
                 name = names.name(None, topic_id_of(ids.words[topic_id]))
-                found[topic_id] = -1 if name is None else known.setdefault(name, len(known))
-            codes[at] = found[topic_id]
-    return Words(codes, list(known))
+                by_id[topic_id] = -1 if name is None else new_codes.setdefault(name, len(new_codes))
+            codes[at] = by_id[topic_id]
+    return Words(codes, list(new_codes))
 
 
 def _nearest(late_ns: int, early_ns: int) -> int:
