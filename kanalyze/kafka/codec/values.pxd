@@ -112,7 +112,7 @@ cdef class TapeCursor:
     cdef Texts texts
     cdef list uuids
 
-    cdef _share(self, TapeCursor known)
+    cdef _share(self, TapeCursor other)
     @cython.locals(tape=Tape)
     cdef begin(self, Taped taped)
     cdef long long number(self) except? -7
@@ -125,7 +125,7 @@ cdef class TapeCursor:
     cdef pass_value(self, Shape shape)
     @cython.locals(count=cython.longlong, _i=cython.longlong)
     cdef _pass_array(self, Shape inner)
-    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, known=tuple)
+    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, index_and_shape=tuple)
     cdef _pass_struct(self, Shape shape)
 
 

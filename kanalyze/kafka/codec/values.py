@@ -286,7 +286,7 @@ class TapeCursor:
 
     __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
 
-    def __init__(self, known: TapeCursor | None = None) -> None:
+    def __init__(self, shared: TapeCursor | None = None) -> None:
         """Begin without cells; share the remembered texts and UUIDs of another cursor, if given.
 
         These take up to 64 KiB, and there is a cursor for each version of each message.
@@ -298,13 +298,13 @@ class TapeCursor:
         self.arena_at = 0
         self.texts: Texts
         self.uuids: list[_UuidEntry | None]
-        if known is None:
+        if shared is None:
             self.texts, self.uuids = Texts(), [None] * _MOST_KNOWN
         else:
-            self._share(known)
+            self._share(shared)
 
-    def _share(self, known: TapeCursor) -> None:
-        self.texts, self.uuids = known.texts, known.uuids
+    def _share(self, other: TapeCursor) -> None:
+        self.texts, self.uuids = other.texts, other.uuids
 
     def begin(self, taped: Taped) -> None:
         """Go to the first cell of a body."""
@@ -381,9 +381,9 @@ class TapeCursor:
             return
         count = self.number()
         for _i in range(count):
-            known = shape.tags.get(self.number())
-            if known is not None:
-                self.pass_value(known[1])
+            index_and_shape = shape.tags.get(self.number())
+            if index_and_shape is not None:
+                self.pass_value(index_and_shape[1])
             else:
                 self.at += 2  # length and index: a dict keeps unknown fields
 
@@ -393,8 +393,8 @@ class TapeReader(TapeCursor):
 
     __slots__ = ("machine",)
 
-    def __init__(self, machine: Machine, known: TapeCursor | None = None) -> None:
-        super().__init__(known)
+    def __init__(self, machine: Machine, shared: TapeCursor | None = None) -> None:
+        super().__init__(shared)
         self.machine = machine
         self.tape = self.machine.tape
         self.arena = self.machine.arena
@@ -498,9 +498,9 @@ class TapeReader(TapeCursor):
             count = self.number()
             for _i in range(count):
                 tag = self.number()
-                known = shape.tags.get(tag)
-                if known is not None:
-                    values[known[0]] = self._value(known[1])
+                key_and_shape = shape.tags.get(tag)
+                if key_and_shape is not None:
+                    values[key_and_shape[0]] = self._value(key_and_shape[1])
                     continue
                 size = self.number()
                 begin = self.arena_at + self.number()
@@ -621,9 +621,9 @@ class CellChecker:
             return
         count = self._cell()
         for _i in range(count):
-            known = shape.tags.get(self._cell())
-            if known is not None:
-                self.pass_value(known[1])
+            index_and_shape = shape.tags.get(self._cell())
+            if index_and_shape is not None:
+                self.pass_value(index_and_shape[1])
             elif is_dict:
                 size = self._cell()
                 if size < 0:

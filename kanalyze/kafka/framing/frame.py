@@ -199,10 +199,10 @@ class Frame:
         """Return exactly ``length`` bytes from ``at`` on (see ``wire.Source``)."""
         if at + length > self.length:
             raise Truncated(f"{length} bytes at {at} of a frame of {self.length}")
-        found = self._join(at, length)
-        if len(found) < length:
-            raise MissingBytes(f"bytes {at + len(found)} and on of the frame are not there")
-        return found[:length]
+        joined = self._join(at, length)
+        if len(joined) < length:
+            raise MissingBytes(f"bytes {at + len(joined)} and on of the frame are not there")
+        return joined[:length]
 
     def contiguous(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
