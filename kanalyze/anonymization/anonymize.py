@@ -183,7 +183,7 @@ class _Payloads:
         self, pieces: StreamPieces, offsets: StreamPlaces, records: StreamRanges | None
     ) -> None:
         self._pieces = pieces
-        self._places = offsets
+        self._locations = offsets
         self._records = records
         self.packet = 0
         """Number of the packet that is asked about next."""
@@ -198,7 +198,7 @@ class _Payloads:
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
     ) -> bytes | None:
         """See :class:`~kanalyze.anonymization.packets.Payloads`."""
-        location = self._places.find(source, destination, ports, sequence, self.packet)
+        location = self._locations.find(source, destination, ports, sequence, self.packet)
         if location is None:
             return None
         if self._records is not None:

@@ -64,7 +64,7 @@ class Collection:
         self._messages = messages
         self._stand_ins = stand_ins
         self._pieces = pieces
-        self._places = offsets
+        self._locations = offsets
         self._records = records
         self._open: dict[int, _KnownConnection] = {}
         self.message_count = 0
@@ -166,7 +166,7 @@ class Collection:
         if connection is None:
             return
         self.connections += 1
-        self._places.add(tcp)
+        self._locations.add(tcp)
         counts = [0, 0]
         for (direction, offset), (begin, end) in sorted(connection.tokens.items()):
             if end is None or begin - offset != _PREFIX_BYTES:

@@ -73,7 +73,7 @@ class GivenUpReporter:
             self._count += 1
             if self._count <= _MOST_NAMED:
                 first, second = connection.tcp.endpoints
-                reason = _REASONS.get(connection.why, "its records cannot be read")
+                reason = _REASONS.get(connection.reason, "its records cannot be read")
                 self._warn(f"{first} and {second}: TLS that is not decrypted: {reason}")
 
     def end(self) -> None:

@@ -217,7 +217,7 @@ class LiveRun:
         self._doubts: dict[str, Any] | None = None
         self._tls: TlsConnections | None = None
         self._examine_ns = 0
-        self._kept = kept
+        self._kept_rows = kept
 
     def run(self, analysis: Analysis) -> dict[str, Any] | None:
         """Read to the end; return the report, if rows are kept. ``analysis`` reads :attr:`source`.
@@ -233,10 +233,10 @@ class LiveRun:
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
             self._report_given_up(analysis)
-        if self._kept is None:
+        if self._kept_rows is None:
             return None
         conditions = {**self._conditions, **analysis.row_filter.conditions}
-        return self._kept.report(analysis.quality, conditions)
+        return self._kept_rows.report(analysis.quality, conditions)
 
     def _blocks(self, analysis: Analysis) -> Iterator[RowBlock]:
         """Yield the rows of requests, and keep them with those of the other tables.
@@ -244,12 +244,12 @@ class LiveRun:
         Other tables are made only to be kept: with them a packet takes half as long again, and each
         line of ``groups`` and ``metadata`` some 20 us.
         """
-        if self._kept is None:
+        if self._kept_rows is None:
             yield from analysis.batches()
             return
-        self._kept.open_connections = analysis.open_connections
-        for rows in analysis.table_rows(self._kept.tables_of_requests):
-            self._kept.add(rows)
+        self._kept_rows.open_connections = analysis.open_connections
+        for rows in analysis.table_rows(self._kept_rows.tables_of_requests):
+            self._kept_rows.add(rows)
             yield from rows.requests
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:

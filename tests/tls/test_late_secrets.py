@@ -117,7 +117,7 @@ def test_a_connection_that_waited_too_long_is_given_up_and_told(bound, value, mo
     given_up = streams.take_given_up()
     found = {str(each.tcp.endpoints[0]) for each in given_up}
     assert found >= {each.client for each in tls_captures.read_by_tshark(name)}
-    assert {each.why for each in given_up} == {Decryption.NO_SECRET}
+    assert {each.reason for each in given_up} == {Decryption.NO_SECRET}
     assert streams.given_up_connections == len(given_up)
     assert (streams.buffered_bytes, streams.waiting_connections) == (0, 0)
     assert streams.take_given_up() == []

@@ -29,7 +29,7 @@ _WINDOW_BYTES: Final = 2 * CHAIN_BYTES
 class Boundary(NamedTuple):
     """What was found in a range of bytes."""
 
-    place: int
+    offset: int
     """Index in the buffer, before which no record seems to begin."""
     is_found: bool
     """A record begins there. Otherwise the search is to continue there, with more bytes."""
@@ -56,8 +56,8 @@ def find_boundary(
     """
     if end - start > _WINDOW_BYTES:
         end, is_end = start + _WINDOW_BYTES, False
-    places, ends = parser.likely_records(buffer, start, end, near_ns)
-    following = list(zip(places.tolist(), ends.tolist(), strict=True))
+    begins, ends = parser.likely_records(buffer, start, end, near_ns)
+    following = list(zip(begins.tolist(), ends.tolist(), strict=True))
     reach: dict[int, int] = {}
     for begin, record_end in reversed(following):
         reach[begin] = reach.get(record_end, record_end)

@@ -27,10 +27,10 @@ cdef enum:
 cdef class KernelScan:
     cdef int _link_type
     cdef long long _snap_bytes
-    cdef bint _is_big
+    cdef bint _is_big_endian
 
     @cython.locals(
-        data="unsigned char[::1]", is_big=cython.bint, block=cython.Py_ssize_t,
+        data="unsigned char[::1]", is_big_endian=cython.bint, block=cython.Py_ssize_t,
         start=cython.Py_ssize_t, at=cython.Py_ssize_t, _=cython.longlong,
         seconds=cython.longlong, nanoseconds=cython.longlong,
     )
@@ -46,7 +46,7 @@ cdef class KernelScan:
     )
     cpdef scan_columns(self, object buffer, object columns, ColumnMaker maker)
     @cython.locals(
-        data="const unsigned char[::1]", is_big=cython.bint, at=cython.Py_ssize_t,
+        data="const unsigned char[::1]", is_big_endian=cython.bint, at=cython.Py_ssize_t,
         captured=cython.longlong, header_bytes=cython.longlong, time_ns=cython.longlong,
         snapped=cython.longlong, wire=cython.longlong, used=cython.longlong,
     )
