@@ -109,7 +109,7 @@ BY_OTHERS = (
 @pytest.mark.parametrize("name", sorted(set(STATEFUL) - set(BY_OTHERS)))
 def test_every_attribute_is_in_the_state_or_named_as_left_out(name: str) -> None:
     node = STATEFUL[name]
-    left_out = set(getattr(class_of(name), "_LEFT_OUT", ()))
+    left_out = set(getattr(class_of(name), "_NOT_SAVED", ()))
     attributes = attributes_of(name, node)
     assert left_out <= attributes
     state = methods_of(node)["state"]
@@ -135,7 +135,7 @@ def parts_of(value: Any) -> Iterator[Any]:
     elif type(value).__module__.startswith("kanalyze"):
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         if name in STATEFUL:
-            left_out = getattr(type(value), "_LEFT_OUT", ())
+            left_out = getattr(type(value), "_NOT_SAVED", ())
             for attribute in attributes_of(name, STATEFUL[name]) - set(left_out):
                 yield getattr(value, attribute, None)
 

@@ -123,9 +123,9 @@ class Anonymization:
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all: each capture is read twice."""
         done, total = self._inputs.progress
-        again = self._again  # read once: a progress bar calls this from another thread
-        if again is not None:
-            done += again.progress[0]
+        second_pass = self._again  # read once: a progress bar calls this from another thread
+        if second_pass is not None:
+            done += second_pass.progress[0]
         return done, None if total is None else 2 * total
 
     def run(self, output: Callable[[], OutputFile]) -> Anonymized:
@@ -146,22 +146,22 @@ class Anonymization:
         with self._again, output() as file:
             folder = None if file.partial is None else file.partial.parent
             with TemporaryFile(dir=folder) as spilled:
-                pieces, places = StreamPieces(spilled), StreamPlaces()
+                pieces, offsets = StreamPieces(spilled), StreamPlaces()
                 records = StreamRanges()
                 messages = MessageAnonymizer(self._catalog, self._stand_ins)
-                found = Collection(messages, self._stand_ins, pieces, places, records)
+                collection = Collection(messages, self._stand_ins, pieces, offsets, records)
                 for _, events in self._stages().run(captures):
-                    found.add(events)
-                for each in (pieces, places, records):
+                    collection.add(events)
+                for each in (pieces, offsets, records):
                     each.sort()
-                payloads = _Payloads(pieces, places, records if self._strips_records else None)
+                payloads = _Payloads(pieces, offsets, records if self._strips_records else None)
                 packets = _write(self._again, payloads, self._stand_ins, file.file)
                 pieces.close()
         return Anonymized(
             packets=packets,
-            connections=found.connections,
-            messages=found.message_count,
-            unread_messages=found.unread_messages,
+            connections=collection.connections,
+            messages=collection.message_count,
+            unread_messages=collection.unread_messages,
             unread_batches=messages.records.blanked_batches,
         )
 
@@ -180,10 +180,10 @@ class _Payloads:
     """What stands in place of the payload of each packet."""
 
     def __init__(
-        self, pieces: StreamPieces, places: StreamPlaces, records: StreamRanges | None
+        self, pieces: StreamPieces, offsets: StreamPlaces, records: StreamRanges | None
     ) -> None:
         self._pieces = pieces
-        self._places = places
+        self._locations = offsets
         self._records = records
         self.packet = 0
         """Number of the packet that is asked about next."""
@@ -198,12 +198,12 @@ class _Payloads:
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
     ) -> bytes | None:
         """See :class:`~kanalyze.anonymization.packets.Payloads`."""
-        place = self._places.find(source, destination, ports, sequence, self.packet)
-        if place is None:
+        location = self._locations.find(source, destination, ports, sequence, self.packet)
+        if location is None:
             return None
         if self._records is not None:
-            self.kept_bytes = self._records.without_end(*place, length)
-        return self._pieces.read(*place, length)
+            self.kept_bytes = self._records.without_end(*location, length)
+        return self._pieces.read(*location, length)
 
 
 def _write(

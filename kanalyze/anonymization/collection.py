@@ -40,10 +40,10 @@ _int16: Final = Struct(">h")
 class _KnownConnection:
     """What is known of one connection until it closes."""
 
-    __slots__ = ("client_side", "mechanism", "tokens", "user")
+    __slots__ = ("client_index", "mechanism", "tokens", "user")
 
-    def __init__(self, client_side: int | None) -> None:
-        self.client_side = client_side
+    def __init__(self, client_index: int | None) -> None:
+        self.client_index = client_index
         self.mechanism: bytes | None = None
         self.user: bytes | None = None
         self.tokens: dict[tuple[int, int], tuple[int, int | None]] = {}
@@ -58,13 +58,13 @@ class Collection:
         messages: MessageAnonymizer,
         stand_ins: StandIns,
         pieces: StreamPieces,
-        places: StreamPlaces,
+        offsets: StreamPlaces,
         records: StreamRanges,
     ) -> None:
         self._messages = messages
         self._stand_ins = stand_ins
         self._pieces = pieces
-        self._places = places
+        self._locations = offsets
         self._records = records
         self._open: dict[int, _KnownConnection] = {}
         self.message_count = 0
@@ -86,25 +86,25 @@ class Collection:
     def _exchange(self, exchange: Exchange) -> None:
         peers = exchange.peers
         tcp = peers.tcp
-        side = 0 if tcp.endpoints[0] == peers.client else 1
-        known = self._connection(tcp)
-        known.client_side = side
+        direction = 0 if tcp.endpoints[0] == peers.client else 1
+        connection = self._connection(tcp)
+        connection.client_index = direction
         if exchange.wire != "kafka":
             return
-        if peers.principal is not None and known.user is None:
-            known.user = self._stand_ins.name(peers.principal.encode("utf-8", "replace"))
+        if peers.principal is not None and connection.user is None:
+            connection.user = self._stand_ins.name(peers.principal.encode("utf-8", "replace"))
         request, response = exchange.request, exchange.response
         forwarded = None
         if request is not None:
             data = request.data
             if data is not None and exchange.api_key == _SASL_HANDSHAKE:
-                known.mechanism = _mechanism(data)
+                connection.mechanism = _mechanism(data)
             if data is not None and exchange.api_key == _ENVELOPE:
                 forwarded = self._messages.forwarded(data)
-            self._message(exchange, request, "request", 2 * tcp.serial + side, known)
+            self._message(exchange, request, "request", 2 * tcp.serial + direction, connection)
         if response is not None:
-            stream = 2 * tcp.serial + 1 - side
-            self._message(exchange, response, "response", stream, known, forwarded)
+            stream = 2 * tcp.serial + 1 - direction
+            self._message(exchange, response, "response", stream, connection, forwarded)
 
     def _message(
         self,
@@ -112,22 +112,22 @@ class Collection:
         message: Message,
         kind: Kind,
         stream: int,
-        known: _KnownConnection,
+        connection: _KnownConnection,
         forwarded: tuple[int, int] | None = None,
     ) -> None:
         offset = message.stream_offset
-        known.tokens.pop((stream & 1, offset), None)
+        connection.tokens.pop((stream & 1, offset), None)
         self.message_count += 1
-        found = self._anonymous(exchange, message, kind, forwarded)
+        anonymous = self._anonymous(exchange, message, kind, forwarded)
         message.data = message.pieces = None
-        if found is None:
+        if anonymous is None:
             self.unread_messages += 1
             self._pieces.add(stream, offset, _head_of(exchange, message, kind, self._stand_ins))
             return
-        if not found.is_read:
+        if not anonymous.is_read:
             self.unread_messages += 1
-        self._pieces.add(stream, offset, found.data)
-        for begin, end in found.records:
+        self._pieces.add(stream, offset, anonymous.data)
+        for begin, end in anonymous.records:
             if begin < end:
                 self._records.add(stream, offset + begin, offset + end)
 
@@ -147,37 +147,37 @@ class Collection:
 
     # -- tokens -----------------------------------------------------------------------------------
 
-    def _token(self, found: TokenBytes) -> None:
-        known = self._connection(found.connection)
-        place = found.direction, found.stream_offset
-        if found.end is not None and found.end > found.begin:
-            known.tokens[place] = found.begin, found.end
+    def _token(self, token: TokenBytes) -> None:
+        connection = self._connection(token.connection)
+        stream_and_offset = token.direction, token.stream_offset
+        if token.end is not None and token.end > token.begin:
+            connection.tokens[stream_and_offset] = token.begin, token.end
         else:
-            known.tokens.pop(place, None)
+            connection.tokens.pop(stream_and_offset, None)
 
     def _connection(self, tcp: TcpConnection) -> _KnownConnection:
-        known = self._open.get(tcp.serial)
-        if known is None:
-            known = self._open[tcp.serial] = _KnownConnection(None)
-        return known
+        connection = self._open.get(tcp.serial)
+        if connection is None:
+            connection = self._open[tcp.serial] = _KnownConnection(None)
+        return connection
 
     def _close(self, tcp: TcpConnection) -> None:
-        known = self._open.pop(tcp.serial, None)
-        if known is None:
+        connection = self._open.pop(tcp.serial, None)
+        if connection is None:
             return
         self.connections += 1
-        self._places.add(tcp)
+        self._locations.add(tcp)
         counts = [0, 0]
-        for (direction, offset), (begin, end) in sorted(known.tokens.items()):
+        for (direction, offset), (begin, end) in sorted(connection.tokens.items()):
             if end is None or begin - offset != _PREFIX_BYTES:
                 continue
             size = end - begin
             made = raw_token(
-                known.mechanism,
-                known.user,
+                connection.mechanism,
+                connection.user,
                 counts[direction],
                 size,
-                is_clients=direction == known.client_side,
+                is_clients=direction == connection.client_index,
             )
             counts[direction] += 1
             self._pieces.add(2 * tcp.serial + direction, offset, _size(size) + made)
@@ -221,6 +221,6 @@ def _mechanism(data: bytes) -> bytes | None:
         if at + 2 > len(data):
             return None
         size = max(_int16.unpack_from(data, at)[0], 0)
-        found = data[at + 2 : at + 2 + size]
+        name = data[at + 2 : at + 2 + size]
         at += 2 + size
-    return found
+    return name

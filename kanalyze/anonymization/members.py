@@ -72,14 +72,14 @@ class _Member:
         end = self._at + size
         if size < 0 or end > len(self._content):
             raise IndexError
-        found = self._content[self._at : end]
+        taken_bytes = self._content[self._at : end]
         self._at = end
-        return found
+        return taken_bytes
 
     def _number(self, size: int) -> int:
-        found = self._take(size)
-        self.pieces.append(found)
-        return int.from_bytes(found, signed=True)
+        number_bytes = self._take(size)
+        self.pieces.append(number_bytes)
+        return int.from_bytes(number_bytes, signed=True)
 
     def _each(self, read: Callable[[], None]) -> None:
         count = self._number(4)

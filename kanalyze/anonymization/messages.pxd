@@ -35,7 +35,7 @@ cdef class _Walk:
     cdef _put(self, content, long long size)
     cdef _flush(self)
     cdef _need(self, long long size)
-    @cython.locals(data=bytes, at=cython.longlong, found=cython.longlong, byte=cython.int)
+    @cython.locals(data=bytes, at=cython.longlong, length=cython.longlong, byte=cython.int)
     cdef long long _length(self, int form) except? FAILED
     @cython.locals(value=cython.longlong, byte=cython.longlong, shift=cython.int)
     cdef long long _unsigned(self) except? FAILED
@@ -49,4 +49,4 @@ cdef class _Walk:
     @cython.locals(marker=cython.int)
     cdef _marker(self)
     @cython.locals(tag=cython.longlong, size=cython.longlong, end=cython.longlong, _=cython.longlong)
-    cdef _tags(self, dict known)
+    cdef _tags(self, dict steps_of_tag)

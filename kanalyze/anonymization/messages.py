@@ -149,13 +149,13 @@ class MessageAnonymizer:
     def plan(self, definition: MessageSpec, version: int) -> Steps:
         """Return the steps that walk a body."""
         key = definition.name, version, len(definition.releases)
-        found = self._plans.get(key)
-        if found is None:
+        steps = self._plans.get(key)
+        if steps is None:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             layout = Layout(definition, version)
-            found = self._plans[key] = steps_of(layout, definition.struct)
-        return found
+            steps = self._plans[key] = steps_of(layout, definition.struct)
+        return steps
 
     def content(self, rule: Rule, content: bytes) -> bytes:
         """Return what becomes of the content of a field."""
@@ -282,15 +282,15 @@ class _Walk:
             if at + 2 > len(data):
                 raise IndexError
             self._at = at + 2
-            found = _int16(data, at)[0]
+            length = _int16(data, at)[0]
         else:
             if at + 4 > len(data):
                 raise IndexError
             self._at = at + 4
-            found = _int32(data, at)[0]
-        if found < -1:
+            length = _int32(data, at)[0]
+        if length < -1:
             raise _UnreadableBody
-        return found
+        return length
 
     def _unsigned(self) -> int:
         value = 0
@@ -407,7 +407,7 @@ class _Walk:
         self._at += 1
         return marker == 1
 
-    def _tags(self, known: dict[int, Steps]) -> None:
+    def _tags(self, steps_of_tag: dict[int, Steps]) -> None:
         """Walk a section of tagged fields; those that nobody knows are blanked."""
         if self._at < self._first_hole and not self._data[self._at]:
             self._at += 1  # most sections are empty
@@ -418,7 +418,7 @@ class _Walk:
             end = self._at + size
             if end > len(self._data):
                 raise IndexError
-            steps = known.get(tag)
+            steps = steps_of_tag.get(tag)
             if steps is None:
                 self._put(bytes(size), size)
                 continue

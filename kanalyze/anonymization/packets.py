@@ -154,13 +154,13 @@ class PacketAnonymizer:
             return
         self._copy(at + 12, behind)
         both = self._data[at : at + 12]
-        known = self._known_macs.get(both)
-        if known is None:
+        stand_ins = self._known_macs.get(both)
+        if stand_ins is None:
             if len(self._known_macs) >= _MOST_KNOWN:
                 self._known_macs.clear()
-            known = self._stand_ins.mac(both[:6]) + self._stand_ins.mac(both[6:])
-            self._known_macs[both] = known
-        self._made[at : at + 12] = known
+            stand_ins = self._stand_ins.mac(both[:6]) + self._stand_ins.mac(both[6:])
+            self._known_macs[both] = stand_ins
+        self._made[at : at + 12] = stand_ins
 
     def _cooked_address(self, at: int, end: int, behind: int, *, is_mac: bool) -> None:
         if behind < end:
@@ -230,13 +230,13 @@ class PacketAnonymizer:
     def _addresses(self, at: int, size: int) -> _Addresses:
         """Write the two addresses of a size at a place."""
         both = self._data[at : at + 2 * size]
-        known = self._known.get(both)
-        if known is None:
+        addresses = self._known.get(both)
+        if addresses is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            known = self._known[both] = _Addresses(both, self._stand_ins)
-        self._made[at : at + 2 * size] = known.new
-        return known
+            addresses = self._known[both] = _Addresses(both, self._stand_ins)
+        self._made[at : at + 2 * size] = addresses.new
+        return addresses
 
     def _inside(self, kind: int, addresses: _Addresses) -> int:
         """Write what IP carries; return the kind of what a tunnel carries."""
@@ -299,10 +299,10 @@ class PacketAnonymizer:
             if data[at + 13] & _SYN:
                 sequence += 1
             ports = data[at : at + 4]
-            found = self._payloads.payload(*addresses.ends, ports, sequence, length)
-            if found is not None:
+            payload = self._payloads.payload(*addresses.ends, ports, sequence, length)
+            if payload is not None:
                 last = min(payload_at + length, len(data))
-                made[payload_at:last] = found[: last - payload_at]
+                made[payload_at:last] = payload[: last - payload_at]
 
     # -- checksums --------------------------------------------------------------------------------
 
@@ -320,8 +320,8 @@ class PacketAnonymizer:
         """
         self._sums.append((at, end, checksum_at, pseudo, protocol))
 
-    def _write_sum(self, each: _Sum) -> None:
-        at, end, checksum_at, pseudo, protocol = each
+    def _write_sum(self, checksum: _Sum) -> None:
+        at, end, checksum_at, pseudo, protocol = checksum
         data, made = self._data, self._made
         was = _u16(data, at + checksum_at)[0]
         if not was and (protocol == _UDP or end > len(data)):

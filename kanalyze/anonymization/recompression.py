@@ -72,9 +72,9 @@ def _gzip(data: bytes, size: int) -> bytes | None:
     for level in _LEVELS:
         packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
         body = packer.compress(data) + packer.flush()
-        empty, rest = divmod(size - len(body) - len(trailer) - 10, len(_EMPTY_STORED))
+        empty, option_bytes = divmod(size - len(body) - len(trailer) - 10, len(_EMPTY_STORED))
         if empty >= 0:
-            flags, options = _GZIP_OPTIONS[rest]
+            flags, options = _GZIP_OPTIONS[option_bytes]
             header = b"\x1f\x8b\x08" + bytes((flags,)) + b"\0\0\0\0\0\xff" + options
             return header + _EMPTY_STORED * empty + body + trailer
     return None
@@ -149,9 +149,9 @@ def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -
         else:
             high = middle
     for step in range(_MOST_STEPS):
-        for place in (low - step, low + step):
-            if least <= place <= most and size_of(place) == size:
-                return place
+        for candidate in (low - step, low + step):
+            if least <= candidate <= most and size_of(candidate) == size:
+                return candidate
     return None
 
 
@@ -169,25 +169,25 @@ class _Lz4Blocks:
             self._behind.append(behind)
         self._sizes: dict[int, int] = {}
 
-    def size(self, plain: int) -> int:
-        """Return the size of all blocks when the first ``plain`` bytes are stored."""
-        if plain not in self._sizes:
-            whole, inside = divmod(plain, _PIECE)
-            size = whole * (_PIECE + 4)
+    def size(self, stored_bytes: int) -> int:
+        """Return the size of all blocks when the first ``stored_bytes`` bytes are stored."""
+        if stored_bytes not in self._sizes:
+            full_pieces, inside = divmod(stored_bytes, _PIECE)
+            size = full_pieces * (_PIECE + 4)
             if inside:
-                size += sum(map(len, self._divided(whole, inside)))
-                whole += 1
-            self._sizes[plain] = size + self._behind[max(len(self._pieces) - whole, 0)]
-        return self._sizes[plain]
+                size += sum(map(len, self._divided(full_pieces, inside)))
+                full_pieces += 1
+            self._sizes[stored_bytes] = size + self._behind[max(len(self._pieces) - full_pieces, 0)]
+        return self._sizes[stored_bytes]
 
-    def blocks(self, plain: int) -> list[bytes]:
+    def blocks(self, stored_bytes: int) -> list[bytes]:
         """Return the blocks."""
-        whole, inside = divmod(plain, _PIECE)
-        made = [_lz4_stored(piece) for piece in self._pieces[:whole]]
+        full_pieces, inside = divmod(stored_bytes, _PIECE)
+        made = [_lz4_stored(piece) for piece in self._pieces[:full_pieces]]
         if inside:
-            made += self._divided(whole, inside)
-            whole += 1
-        return made + self._packed[whole:]
+            made += self._divided(full_pieces, inside)
+            full_pieces += 1
+        return made + self._packed[full_pieces:]
 
     def _divided(self, index: int, inside: int) -> list[bytes]:
         piece = self._pieces[index]
@@ -212,12 +212,12 @@ def _lz4(data: bytes, size: int, *, wrong_checksum: bool) -> bytes | None:
     blocks = _Lz4Blocks(data)
     for flags in (0, _LZ4_CHECKSUM):
         check = _xxhash32(data) if flags else b""
-        plain = _split_at(0, len(data), size - _LZ4_FRAME_BYTES - len(check), blocks.size)
-        if plain is not None:
+        stored_bytes = _split_at(0, len(data), size - _LZ4_FRAME_BYTES - len(check), blocks.size)
+        if stored_bytes is not None:
             descriptor = bytes((_LZ4_INDEPENDENT | flags, _LZ4_LARGEST))
             counted = _LZ4_MAGIC + descriptor if wrong_checksum else descriptor
             head = _LZ4_MAGIC + descriptor + bytes((lz4_header_checksum(counted),))
-            return head + b"".join(blocks.blocks(plain)) + bytes(4) + check
+            return head + b"".join(blocks.blocks(stored_bytes)) + bytes(4) + check
     return None
 
 
@@ -251,28 +251,28 @@ def _raw_snappy(data: bytes, size: int) -> bytes | None:
 
     length = _varint(len(data))
 
-    def packed(plain: int) -> bytes:
-        part = data[plain:]
+    def packed(stored_bytes: int) -> bytes:
+        part = data[stored_bytes:]
         if not part:
             return b""
         made = bytes(cramjam.snappy.compress_raw(part))
         return made[len(_varint(len(part))) :]
 
-    known: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
-    def size_of(plain: int) -> int:
-        if plain not in known:
-            literal = len(_literal(data[:plain], 0) or b"") if plain else 0
-            known[plain] = len(length) + literal + len(packed(plain))
-        return known[plain]
+    def size_of(stored_bytes: int) -> int:
+        if stored_bytes not in sizes:
+            literal = len(_literal(data[:stored_bytes], 0) or b"") if stored_bytes else 0
+            sizes[stored_bytes] = len(length) + literal + len(packed(stored_bytes))
+        return sizes[stored_bytes]
 
     # The header of a literal takes up to four bytes more than it has to.
     for spare in range(5):
-        plain = _split_at(1 if spare else 0, len(data), size - spare, size_of)
-        if plain is not None:
-            literal = _literal(data[:plain], spare) if plain else b""
+        stored_bytes = _split_at(1 if spare else 0, len(data), size - spare, size_of)
+        if stored_bytes is not None:
+            literal = _literal(data[:stored_bytes], spare) if stored_bytes else b""
             if literal is not None:
-                return length + literal + packed(plain)
+                return length + literal + packed(stored_bytes)
     return None
 
 

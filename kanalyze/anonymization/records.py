@@ -91,15 +91,15 @@ class RecordBlanker:
         holes: Ranges,
     ) -> int:
         """Blank the batch or message at a place; return its end, 0 if there is none after it."""
-        left = len(field) - at
-        if left < _MESSAGE_HEAD_BYTES:
+        remaining_bytes = len(field) - at
+        if remaining_bytes < _MESSAGE_HEAD_BYTES:
             return 0
         length, magic = _length(field, at + 8)[0], field[at + _MAGIC_AT]
         least = _HEADER_BYTES - _ENTRY_HEAD_BYTES if magic == 2 else _LEAST_SIZES[min(magic, 1)]
         if magic > 2 or length < least:
             return 0  # no batch at all
         head = _HEADER_BYTES if magic == 2 else _MESSAGE_HEAD_BYTES + 8 * magic
-        if left < head:
+        if remaining_bytes < head:
             made[at : at + _ENTRY_HEAD_BYTES] = field[at : at + _ENTRY_HEAD_BYTES]
             made[at + _MAGIC_AT] = magic
             return 0
@@ -107,9 +107,9 @@ class RecordBlanker:
         end = at + _ENTRY_HEAD_BYTES + length
         # Readers look at so many bytes of any entry, be they records.
         records.append((min(at + _HEADER_BYTES, end), min(end, len(field))))
-        is_whole = end <= len(field) and not _overlap(holes, at, end)
+        is_complete = end <= len(field) and not _overlap(holes, at, end)
         crc_at = _CRC_AT if magic == 2 else _OLD_CRC_AT
-        if not is_whole:
+        if not is_complete:
             # A batch that is cut off, or that has a hole: nobody can tell the sum of its bytes.
             made[at + crc_at : at + crc_at + 4] = bytes(4)
             return end if end <= len(field) else 0
@@ -160,12 +160,12 @@ class RecordBlanker:
                 raise _UnreadableRecords
             _, at = _varint(data, at + 1)
             _, at = _varint(data, at)
-            for kept in _KEPT_CONTROL_BYTES:
+            for control_bytes in _KEPT_CONTROL_BYTES:
                 size, at = _varint(data, at)
                 if size > 0:
                     if at + size > end:
                         raise _UnreadableRecords
-                    if not (is_control and size == kept):
+                    if not (is_control and size == control_bytes):
                         made[at : at + size] = _filled(size)
                     at += size
             headers, at = _varint(data, at)
@@ -245,10 +245,10 @@ class RecordBlanker:
                 raise _UnreadableRecords
             made.append(self._message(data[at:end], depth + 1))
             at = end
-        found = compressed_to(codec, b"".join(made), packed, wrong_lz4_checksum=wrong)
-        if found is None:
+        compressed = compressed_to(codec, b"".join(made), packed, wrong_lz4_checksum=wrong)
+        if compressed is None:
             raise _UnreadableRecords
-        return found
+        return compressed
 
 
 def _overlap(ranges: Ranges, begin: int, end: int) -> bool:

@@ -73,9 +73,9 @@ _SIZES: Final = (
 
 
 def _number_of(character: str) -> tuple[int, int]:
-    found = _NUMBERS.get(character)
-    if found is not None:
-        return found
+    number = _NUMBERS.get(character)
+    if number is not None:
+        return number
     code = ord(character)
     if code < 0x800:
         return 3, code - 0x80
@@ -109,20 +109,20 @@ class StandIns:
     @cached_property
     def checksums(self) -> list[int]:
         """By checksum: a stand-in for one that cannot be calculated, for bytes are missing."""
-        found = list(range(1 << 16))
-        Random(random_bytes(self._key, b"checksums", 32)).shuffle(found)  # noqa: S311 - seeded so
-        return found
+        checksums = list(range(1 << 16))
+        Random(random_bytes(self._key, b"checksums", 32)).shuffle(checksums)  # noqa: S311 - seeded so
+        return checksums
 
     # -- names ------------------------------------------------------------------------------------
 
     def name(self, name: bytes) -> bytes:
         """Return the stand-in of a name; internal topics and the empty name stay."""
-        known = self._names.get(name)
-        if known is None:
-            known = self.name_but(name, INTERNAL_TOPICS)
+        stand_in = self._names.get(name)
+        if stand_in is None:
+            stand_in = self.name_but(name, INTERNAL_TOPICS)
             if len(name) <= _LONGEST_REMEMBERED:
-                _remember(self._names, name, known)
-        return known
+                _remember(self._names, name, stand_in)
+        return stand_in
 
     def name_but(self, name: bytes, unchanged: frozenset[bytes]) -> bytes:
         """Return the stand-in of a name; those in ``unchanged`` are their own, and of no other."""
@@ -145,16 +145,16 @@ class StandIns:
         return _text(permutation.of(number, stays), kinds).encode()
 
     def _permutation(self, kinds: tuple[int, ...]) -> Permutation:
-        found = self._permutations.get(kinds)
-        if found is None:
+        permutation = self._permutations.get(kinds)
+        if permutation is None:
             size = 1
             for kind in kinds:
                 size *= _SIZES[kind]
             label = b"name " + bytes(kinds)
-            found = Permutation(self._key, label, size)
+            permutation = Permutation(self._key, label, size)
             if len(kinds) <= _LONGEST_REMEMBERED:
-                _remember(self._permutations, kinds, found)
-        return found
+                _remember(self._permutations, kinds, permutation)
+        return permutation
 
     def _no_text(self, name: bytes) -> bytes:
         """Return the stand-in of bytes that are no UTF-8: others that are none."""
@@ -162,19 +162,19 @@ class StandIns:
         number = int.from_bytes(name)
         while True:
             number = permutation.of(number)
-            found = number.to_bytes(len(name))
-            if not _is_text(found):
-                return found
+            stand_in = number.to_bytes(len(name))
+            if not _is_text(stand_in):
+                return stand_in
 
     # -- ids --------------------------------------------------------------------------------------
 
     def uuid(self, uuid: bytes) -> bytes:
         """Return the stand-in of 16 bytes; the few ids that have a meaning in Kafka stay."""
-        known = self._uuids.get(uuid)
-        if known is None:
-            known = self._uuid.of(int.from_bytes(uuid), _is_kept_uuid).to_bytes(16)
-            _remember(self._uuids, uuid, known)
-        return known
+        stand_in = self._uuids.get(uuid)
+        if stand_in is None:
+            stand_in = self._uuid.of(int.from_bytes(uuid), _is_kept_uuid).to_bytes(16)
+            _remember(self._uuids, uuid, stand_in)
+        return stand_in
 
     def mac(self, mac: bytes) -> bytes:
         """Return the stand-in of 6 bytes: of the same kind (multicast, administered locally).
@@ -183,11 +183,11 @@ class StandIns:
         """
         if mac in _KEPT_MACS:
             return mac
-        known = self._macs.get(mac)
-        if known is None:
-            known = self._new_mac(mac)
-            _remember(self._macs, mac, known)
-        return known
+        stand_in = self._macs.get(mac)
+        if stand_in is None:
+            stand_in = self._new_mac(mac)
+            _remember(self._macs, mac, stand_in)
+        return stand_in
 
     def _new_mac(self, mac: bytes) -> bytes:
         bits, kind = mac[0] & 3, int.from_bytes(mac)
@@ -196,28 +196,28 @@ class StandIns:
             return (number >> 40 << 42 | bits << 40 | number & (1 << 40) - 1).to_bytes(6)
 
         number = kind >> 42 << 40 | kind & (1 << 40) - 1
-        return value(self._mac.of(number, lambda each: value(each) in _KEPT_MACS))
+        return value(self._mac.of(number, lambda candidate: value(candidate) in _KEPT_MACS))
 
     # -- addresses --------------------------------------------------------------------------------
 
     def address(self, address: bytes) -> bytes:
         """Return the stand-in of an address of 4 or 16 bytes."""
-        known = self._addresses.get(address)
-        if known is None:
-            known = self._new_address(address)
-            _remember(self._addresses, address, known)
-        return known
+        stand_in = self._addresses.get(address)
+        if stand_in is None:
+            stand_in = self._new_address(address)
+            _remember(self._addresses, address, stand_in)
+        return stand_in
 
     def _new_address(self, address: bytes) -> bytes:
         if len(address) == 16 and address.startswith(_MAPPED):
             return _MAPPED + self.address(address[len(_MAPPED) :])
         bits = 8 * len(address)
-        kept = _KEPT_PREFIXES[bits]
+        kept_prefixes = _KEPT_PREFIXES[bits]
         number = int.from_bytes(address)
         flips = 0
         for length in range(bits):
             prefix = number >> (bits - length)
-            if (length, prefix) not in kept:
+            if (length, prefix) not in kept_prefixes:
                 label = b"address %d %d %x" % (bits, length, prefix)
                 flips |= (random_bytes(self._key, label, 1)[0] & 1) << (bits - 1 - length)
         return (number ^ flips).to_bytes(len(address))
@@ -255,12 +255,12 @@ _KEPT_NETWORKS: Final = {
 
 def _kept_prefixes(bits: int) -> frozenset[tuple[int, int]]:
     """Return the length and the value of each prefix behind which the next bit stays."""
-    found = set()
+    prefixes = set()
     for text in _KEPT_NETWORKS[bits]:
         network = ipaddress.ip_network(text)
         number = int(network.network_address)
-        found |= {(length, number >> (bits - length)) for length in range(network.prefixlen)}
-    return frozenset(found)
+        prefixes |= {(length, number >> (bits - length)) for length in range(network.prefixlen)}
+    return frozenset(prefixes)
 
 
 _KEPT_PREFIXES: Final = {bits: _kept_prefixes(bits) for bits in _KEPT_NETWORKS}
@@ -286,7 +286,7 @@ def _is_kept_uuid(number: int) -> bool:
     return number < _KEPT_UUIDS
 
 
-def _remember(known: dict[_K, _V], key: _K, value: _V) -> None:
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
-    known[key] = value
+def _remember(remembered: dict[_K, _V], key: _K, value: _V) -> None:
+    if len(remembered) >= _MOST_KNOWN:
+        remembered.clear()
+    remembered[key] = value

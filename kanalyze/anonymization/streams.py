@@ -88,10 +88,10 @@ class StreamPieces:
         low = bisect_left(self._offsets, offset - self._longest[stream], first, index + 1)
         index = low
         while index < last and self._offsets[index] < end:
-            begin, size, place = (each[index] for each in self._columns())
+            begin, size, begin_in_file = (each[index] for each in self._columns())
             start, stop = max(begin, offset), min(begin + size, end)
             if start < stop:
-                at = place + start - begin
+                at = begin_in_file + start - begin
                 made[start - offset : stop - offset] = self._data[at : at + stop - start]
             index += 1
         return bytes(made)
@@ -173,19 +173,19 @@ class StreamPlaces:
     def add(self, connection: TcpConnection) -> None:
         """Add both streams of a connection, once it is known where they begin."""
         one, other = map(_packed, connection.endpoints)
-        for side, key in ((0, _key(one, other)), (1, _key(other, one))):
+        for direction, key in ((0, _key(one, other)), (1, _key(other, one))):
             self._streams.setdefault(key, []).append(
                 _OneWayStream(
-                    2 * connection.serial + side,
+                    2 * connection.serial + direction,
                     connection.first_packet or 0,
-                    connection.first_sequence[side],
+                    connection.first_sequence[direction],
                 )
             )
 
     def sort(self) -> None:
         """Put the connections of each pair of ends in their order."""
         for streams in self._streams.values():
-            streams.sort(key=lambda each: each.first_packet)
+            streams.sort(key=lambda stream: stream.first_packet)
 
     def find(
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, packet: int

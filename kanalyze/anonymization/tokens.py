@@ -58,9 +58,9 @@ def _attribute(part: bytes, stand_ins: StandIns) -> bytes:
         return blank(len(part))
     key, value = part[:1], part[2:]
     if key in _NAMES:
-        found = stand_ins.name(value)
-        is_plain = not any(byte in _FIELD_ENDS for byte in value + found)
-        return key + b"=" + (found if is_plain else blank(len(value)))
+        stand_in = stand_ins.name(value)
+        is_plain = not any(byte in _FIELD_ENDS for byte in value + stand_in)
+        return key + b"=" + (stand_in if is_plain else blank(len(value)))
     if key == b"i" and value.isdigit():
         return part
     return key + b"=" + blank(len(value))

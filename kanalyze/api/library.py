@@ -352,9 +352,9 @@ def compare(
     )
     arguments = [
         None
-        if report_in(each) is not None
-        else _arguments("compare", (each,), remaining, CompareOptions.__optional_keys__)
-        for each in (a, b)
+        if report_in(source) is not None
+        else _arguments("compare", (source,), remaining, CompareOptions.__optional_keys__)
+        for source in (a, b)
     ]
     jobs = count("jobs", remaining.pop("jobs", 1), _MOST_JOBS)
     limit = size_bytes("max_memory_bytes", remaining.pop("max_memory_bytes", None))
@@ -362,9 +362,9 @@ def compare(
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
 
     def analysis_of(captures: Any) -> _AnyAnalysis:
-        found = arguments[0 if captures is a else 1]
-        assert found is not None
-        return _maker_of_rows({**found, "jobs": jobs})()
+        side_arguments = arguments[0 if captures is a else 1]
+        assert side_arguments is not None
+        return _maker_of_rows({**side_arguments, "jobs": jobs})()
 
     return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
 
@@ -451,13 +451,15 @@ def extract(
     arguments["jobs"] = count("jobs", options.get("jobs", 1), _MOST_JOBS)
     selected = Selected([arguments.pop("row_filter")])
     flags = ("with_handshake", "whole_connections", "with_secrets", "force")
-    given = {name: truth(name, options.get(name, False)) for name in flags}
+    flags_set = {name: truth(name, options.get(name, False)) for name in flags}
     around_ns = duration_ns("around", options.get("around")) or 0
-    extent = Extent(around_ns, given["with_handshake"], given["whole_connections"])
+    extent = Extent(around_ns, flags_set["with_handshake"], flags_set["whole_connections"])
     own_keys = None
-    if given["with_secrets"]:
+    if flags_set["with_secrets"]:
         own_keys = read_key_logs(path_texts("keylog", options.get("keylog"))) or KeyLog()
-    opened = partial(OutputFile, os.fspath(output), private=True, replaces_captures=given["force"])
+    opened = partial(
+        OutputFile, os.fspath(output), private=True, replaces_captures=flags_set["force"]
+    )
     with closing(Analysis(**arguments)) as analysis:
         return extract_packets(analysis, selected, opened, extent, own_keys)
 
@@ -714,7 +716,7 @@ def _arguments(
     function: str,
     captures: tuple[Captures, ...],
     options: Mapping[str, Any],
-    known: frozenset[str],
+    valid_names: frozenset[str],
 ) -> dict[str, Any]:
     """Return the arguments of an analysis; raises UsageError and DefinitionError.
 
@@ -722,12 +724,12 @@ def _arguments(
         function: name of the called function, for messages about unknown options.
         captures: the inputs.
         options: the options of the call.
-        known: names of the options that the function has.
+        valid_names: names of the options that the function has.
     """
     # Imported late: the command line does not need these.
     from kanalyze.api.options import captures_of, check_names, filter_of
 
-    check_names(function, options, known)
+    check_names(function, options, valid_names)
     folder = path_text("definitions", options.get("definitions"))
     catalog = None if folder is None else Catalog(folder)
     row_filter = filter_of(options, lambda: api_names(catalog or Catalog()))

@@ -160,19 +160,19 @@ class CompareOptions(RequestOptions, total=False):
     least_percent: float
 
 
-def check_names(function: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+def check_names(function: str, options: Mapping[str, Any], valid_names: frozenset[str]) -> None:
     """Raise the same TypeError as Python for an argument that a function does not have.
 
     Args:
         function: name of the function.
         options: the options of the call.
-        known: names of its options: ``__optional_keys__`` of one of the classes above.
+        valid_names: names of its options: ``__optional_keys__`` of one of the classes above.
     """
     for name in options:
-        if name not in known:
+        if name not in valid_names:
             import difflib  # imported late: only needed for an unknown name
 
-            near = difflib.get_close_matches(name, sorted(known), n=1)
+            near = difflib.get_close_matches(name, sorted(valid_names), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
@@ -182,18 +182,18 @@ def captures_of(named: Iterable[object]) -> tuple[Any, ...]:
 
     Whether each is a capture is checked when it is read. Raises UsageError if there is none.
     """
-    found: list[object] = []
-    for each in named:
-        if _is_one(each):
-            found.append(each)
+    captures: list[object] = []
+    for item in named:
+        if _is_one_capture(item):
+            captures.append(item)
         else:
-            found += each  # type: ignore[arg-type]
-    if not found:
+            captures += item  # type: ignore[arg-type]
+    if not captures:
         raise UsageError("no capture given")
-    return tuple(found)
+    return tuple(captures)
 
 
-def _is_one(value: object) -> bool:
+def _is_one_capture(value: object) -> bool:
     if isinstance(value, str | bytes | os.PathLike | FoundCapture) or hasattr(value, "read"):
         return True
     return not hasattr(value, "__iter__") or isinstance(value, type)
@@ -217,14 +217,14 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
         api_names=apis.names,
         api_keys=apis.keys,
         client_ids=texts("client_id", options.get("client_id")),
-        client_networks=_each("client_ip", parse_network, address_texts, options),
-        brokers=_each("broker", parse_broker, address_texts, options),
+        client_networks=_parsed_texts("client_ip", parse_network, address_texts, options),
+        brokers=_parsed_texts("broker", parse_broker, address_texts, options),
         ports=frozenset(ports("port", options.get("port"))),
         topics=texts("topic", options.get("topic")),
-        partitions=_each("partition", parse_partition, number_texts, options),
+        partitions=_parsed_texts("partition", parse_partition, number_texts, options),
         groups=texts("group", options.get("group")),
-        statuses=frozenset(_each("status", parse_status, texts, options)),
-        error_codes=frozenset(_each("error", parse_error, number_texts, options)),
+        statuses=frozenset(_parsed_texts("status", parse_status, texts, options)),
+        error_codes=frozenset(_parsed_texts("error", parse_error, number_texts, options)),
         errors_only=truth("errors", options.get("errors", False)),
         slower_than_ns=duration_ns("slower_than", options.get("slower_than")),
         since_ns=since_ns,
@@ -234,7 +234,7 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
     )
 
 
-def _each(
+def _parsed_texts(
     name: str,
     parse: Callable[[str], _T],
     texts_of: Callable[[str, object], tuple[str, ...]],

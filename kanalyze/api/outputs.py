@@ -44,6 +44,6 @@ def _files(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
                 yield os.fstat(capture.fileno())
                 continue
             for name in local_files(capture):
-                found = paths.stat_of(name)
-                if found is not None:
-                    yield found
+                status = paths.stat_of(name)
+                if status is not None:
+                    yield status

@@ -149,11 +149,11 @@ class SavedAnalysis:
         See :meth:`kanalyze.runtime.pipeline.Analysis.table_rows` for the arguments. Raises what
         :meth:`batches` raises, and UsageError for a table that the files do not have.
         """
-        kept = array("q")
+        request_ids = array("q")
         for block, numbers in self._requests():
-            if any(after <= before for before, after in pairwise([*kept[-1:], *numbers])):
+            if any(after <= before for before, after in pairwise([*request_ids[-1:], *numbers])):
                 raise self._tables.damaged()
-            kept.extend(numbers)
+            request_ids.extend(numbers)
             yield TableRows([block], [], [])
         if others:
             for connections in self.connection_batches():
@@ -161,7 +161,7 @@ class SavedAnalysis:
             for anomalies in self.anomaly_batches():
                 yield TableRows([], [], anomalies)
         for table in more:
-            for block in self._lines(table, kept):
+            for block in self._lines(table, request_ids):
                 yield TableRows([], [], [], lines=[(table, block)])
 
     def line_blocks(self, table: str) -> Iterator[RowBlock]:
@@ -177,10 +177,10 @@ class SavedAnalysis:
             UsageError: the files do not have a table.
         """
         self.check_tables(selected)
-        found = [TABLES[name] for name in self._opened.names]
+        specs = [TABLES[name] for name in self._opened.names]
         return tuple(
             table
-            for table in found
+            for table in specs
             if table.name in (*selected, *ALWAYS)
             or ID_COLUMN.name in {x.name for x in table.columns}
         )
@@ -199,16 +199,16 @@ class SavedAnalysis:
         for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
-            places: Sequence[int] = range(len(block))
+            indices: Sequence[int] = range(len(block))
             if not self._filter.passes_all:
                 try:
-                    places = self._filter.numbers(block)
+                    indices = self._filter.numbers(block)
                 except ValueError:  # an address that is none
                     raise self._tables.damaged() from None
-            if len(places) == len(block):
+            if len(indices) == len(block):
                 yield block, ids.values
-            elif places:
-                yield block.take(places), [ids.values[place] for place in places]
+            elif indices:
+                yield block.take(indices), [ids.values[place] for place in indices]
 
     def _lines(self, table: str, selected_ids: array[int]) -> Iterator[RowBlock]:
         """Yield the lines of the selected requests, with the new numbers of these requests."""
@@ -222,17 +222,17 @@ class SavedAnalysis:
         for block in self._opened.blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
-            found = [
+            matches = [
                 (row, bisect_left(selected_ids, number)) for row, number in enumerate(ids.values)
             ]
-            found = [
+            matches = [
                 (row, at)
-                for row, at in found
+                for row, at in matches
                 if at < len(selected_ids) and selected_ids[at] == ids.values[row]
             ]
-            if found:
-                lines = block.take([row for row, _ in found])
-                numbers = Ints(array("q", [at + 1 for _, at in found]), None)
+            if matches:
+                lines = block.take([row for row, _ in matches])
+                numbers = Ints(array("q", [at + 1 for _, at in matches]), None)
                 yield RowBlock(len(lines), {**lines.columns, REQUEST_ID: numbers})
 
     def _matching(self, rows: Any, holds: Any) -> list[Any]:

@@ -133,9 +133,11 @@ class SavedTables:
                 conditions = _filter_of(header["filter"]).conditions
                 first_ns = header["first_packet_ns"]
                 if first_ns is not None:
-                    known_ns = self.first_packet_ns
+                    before_ns = self.first_packet_ns
                     first_ns = int(first_ns)
-                    self.first_packet_ns = first_ns if known_ns is None else min(known_ns, first_ns)
+                    self.first_packet_ns = (
+                        first_ns if before_ns is None else min(before_ns, first_ns)
+                    )
             except (KeyError, TypeError, ValueError, UsageError):
                 raise SavedFileError(f"{path}: has a damaged header") from None
             if path == self.files[0]:
@@ -154,17 +156,17 @@ class SavedTables:
         like. If they were saved as Kafka anyway, it is only a filter of rows.
         """
         for broker in brokers:
-            ((others,),) = database.values(
+            ((other_connections,),) = database.values(
                 "SELECT count(*) FROM connections WHERE client_payload_bytes + broker_payload_bytes"
                 " > 0 AND CASE WHEN broker_ip = $ip AND broker_port = coalesce($port, broker_port)"
                 " THEN protocol NOT LIKE 'kafka%'"
                 " ELSE client_ip = $ip AND client_port = $port END",
                 {"ip": broker.ip, "port": broker.port},
             )
-            if others:
+            if other_connections:
                 raise UsageError(
-                    f"{broker}: {others} of its connections were not taken for Kafka when they "
-                    f"were saved: save the captures again with --broker {broker}"
+                    f"{broker}: {other_connections} of its connections were not taken for Kafka "
+                    f"when they were saved: save the captures again with --broker {broker}"
                 )
 
 

@@ -132,13 +132,13 @@ class FileMetadata:
 
     def add_names(self, ip: str, names: tuple[str, ...]) -> None:
         """Keep the names of an IP address, beside those known before."""
-        known = self.names.get(ip, ())
-        new = tuple(dict.fromkeys(name for name in names if name and name not in known))
+        listed = self.names.get(ip, ())
+        new = tuple(dict.fromkeys(name for name in names if name and name not in listed))
         if not new:
             return
-        room = len(self.names) < MAX_NAMES if not known else len(known) < MAX_NAMES_OF_ONE
+        room = len(self.names) < MAX_NAMES if not listed else len(listed) < MAX_NAMES_OF_ONE
         if room and self._afford(sum(map(len, new))):
-            self.names[ip] = (known + new)[:MAX_NAMES_OF_ONE]
+            self.names[ip] = (listed + new)[:MAX_NAMES_OF_ONE]
         else:
             self.omitted += 1
 

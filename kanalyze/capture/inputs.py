@@ -66,17 +66,17 @@ def find_inputs(
     """
     stores = Stores() if stores is None else stores
     report = _ignore if leave_out is None else leave_out
-    named = (found for argument in arguments for found in _expand(argument, stores, report))
+    named = (capture for argument in arguments for capture in _expand(argument, stores, report))
     captures = list(_distinct(named))
     if not captures:
         raise CaptureError("no capture given")
     if len(captures) == 1:
         return captures
-    for found in captures:
-        if not can_be_read_twice(found.path):
-            name = capture_name(found.path)
+    for capture in captures:
+        if not can_be_read_twice(capture.path):
+            name = capture_name(capture.path)
             raise CaptureError(f"{name}: can only be read alone, not with other captures")
-    return sorted((look_at(found, stores) for found in captures), key=reading_order)
+    return sorted((look_at(capture, stores) for capture in captures), key=reading_order)
 
 
 def find_readable(
@@ -90,20 +90,20 @@ def find_readable(
     Raises :class:`CaptureError` for what cannot be read twice.
     """
     named: list[FoundCapture] = []
-    left_out: list[Anomaly] = []
+    unreadable: list[Anomaly] = []
     for argument in arguments:
         try:
-            named += _expand(argument, stores, left_out.append)
+            named += _expand(argument, stores, unreadable.append)
         except CaptureError as error:
-            left_out.append(_left_out(error))
+            unreadable.append(_left_out(error))
     captures = []
-    for found in _distinct(named):
-        check_many_may_read(found.path)
+    for capture in _distinct(named):
+        check_many_may_read(capture.path)
         try:
-            captures.append(look_at(found, stores))
+            captures.append(look_at(capture, stores))
         except CaptureError as error:
-            left_out.append(_left_out(error))
-    return sorted(captures, key=reading_order), left_out
+            unreadable.append(_left_out(error))
+    return sorted(captures, key=reading_order), unreadable
 
 
 def _ignore(_: Anomaly) -> None:
@@ -138,12 +138,12 @@ def reading_order(capture: FoundCapture) -> tuple[bool, int, str]:
 
 def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
     """Leave out files that were named before."""
-    seen = set()
-    for found in captures:
-        real = same_file(found.path)
-        if real not in seen:
-            seen.add(real)
-            yield found
+    files = set()
+    for capture in captures:
+        real = same_file(capture.path)
+        if real not in files:
+            files.add(real)
+            yield capture
 
 
 def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[FoundCapture]:
@@ -162,18 +162,18 @@ def _captures_of(
     folder: str, named: NamedFiles, stores: Stores, leave_out: _LeaveOut
 ) -> list[FoundCapture]:
     """Keep what begins as a capture; report what looks like one and cannot be read."""
-    found: list[FoundCapture] = []
+    captures: list[FoundCapture] = []
     reasons: list[str] = []
     for path in named.paths:
-        seen = look_in_folder(path, stores)
-        if isinstance(seen, CaptureError):
-            reasons.append(str(seen))
-            leave_out(_left_out(seen))
-        elif seen is not None:
-            found.append(seen)
-    if not found:
+        capture = look_in_folder(path, stores)
+        if isinstance(capture, CaptureError):
+            reasons.append(str(capture))
+            leave_out(_left_out(capture))
+        elif capture is not None:
+            captures.append(capture)
+    if not captures:
         raise CaptureError(f"{nothing_named(folder, named)}{_why_none(reasons)}")
-    return found
+    return captures
 
 
 def _why_none(reasons: Sequence[str]) -> str:

@@ -162,13 +162,13 @@ def file_of(path: str, stores: Stores) -> InputFile:
     """
     if is_url(path):
         try:
-            known = stores.about(path)
+            facts = stores.about(path)
         except CaptureError:
             # It may be readable nevertheless; opening it tells.
             return InputFile(path, None, None)
-        if known is None:
+        if facts is None:
             raise MissingFileError(f"{capture_name(path)}: no such file")
-        return InputFile(path, known.total_bytes, known.modified_ns)
+        return InputFile(path, facts.total_bytes, facts.modified_ns)
     from pathlib import Path  # not for one process
 
     check_many_may_read(path)
@@ -231,10 +231,10 @@ def _inside(folder: str) -> list[str]:
     from pathlib import Path  # not for files
 
     return [
-        str(each)
-        for each in sorted(Path(folder).iterdir())
-        if not paths.is_hidden(each.name)
-        and (each.is_file() or (each.is_symlink() and not each.exists()))
+        str(entry)
+        for entry in sorted(Path(folder).iterdir())
+        if not paths.is_hidden(entry.name)
+        and (entry.is_file() or (entry.is_symlink() and not entry.exists()))
     ]
 
 

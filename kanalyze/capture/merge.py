@@ -88,16 +88,16 @@ class MergedCaptures:
         self._stores = Stores() if stores is None else stores
         self._buffer_bytes = buffer_bytes
         self._max_open = max_open
-        found, self._single = _split_by_rereading(inputs)
-        self._pending = found[::-1]
+        rereadable, self._single = _split_by_rereading(inputs)
+        self._pending = rereadable[::-1]
         """Captures to be merged that are not open yet, the next one last."""
-        self._is_alone = len(names) + len(found) + len(self._single) == 1
+        self._is_alone = len(names) + len(rereadable) + len(self._single) == 1
         self.can_be_read_again = not self._single
         """All inputs are files with names: another object like this one can read them again."""
         self._open: list[OpenCapture] = []
         self._merger = BatchMerger()
         self._bytes_closed = 0
-        self._total_bytes = _total_bytes(found) if self.can_be_read_again else None
+        self._total_bytes = _total_bytes(rereadable) if self.can_be_read_again else None
         self._dropped: int | None = None
         self._reported_too_many = False
 
@@ -114,14 +114,14 @@ class MergedCaptures:
         known = [drops for drops in (*known_drops, self._dropped) if drops is not None]
         return sum(known) if known else None
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         """Return the name of a packet's capture and the packet's number in it, from 1.
 
         Only the latest runs of consecutive packets are kept (a million; a rotated capture needs
         one a file). Of a packet before them the number is None, and the capture too, as
         ``UNKNOWN_CAPTURE``, unless there is but one.
         """
-        return self._packet_index.name(number, self.names, is_alone=self._is_alone)
+        return self._packet_index.locate(number, self.names, is_alone=self._is_alone)
 
     def __enter__(self) -> Self:
         return self
@@ -209,9 +209,9 @@ class MergedCaptures:
 
     def _begin(self, item: PathLike | BinaryFile, most_packets: int | None = None) -> None:
         """Open a capture and take its first batch."""
-        alone = not self._pending and not self._open
+        is_only = not self._pending and not self._open
         portion = self._buffer_bytes // (len(self._open) + 1)
-        size = self._buffer_bytes if alone else max(portion, _LEAST_BUFFER_BYTES)
+        size = self._buffer_bytes if is_only else max(portion, _LEAST_BUFFER_BYTES)
         reader = open_capture(
             item,
             buffer_bytes=min(size, self._buffer_bytes),
@@ -231,42 +231,42 @@ class MergedCaptures:
 
     def _read_next(self, slices: list[tuple[OpenCapture, int]]) -> None:
         """Read the next batch where all packets in memory were delivered."""
-        for each, _ in slices:
-            if each.at == len(each.keys) and not each.read_on():
-                self._end(each)
+        for capture, _ in slices:
+            if capture.at == len(capture.keys) and not capture.read_on():
+                self._end(capture)
 
-    def _end(self, each: OpenCapture) -> None:
+    def _end(self, capture: OpenCapture) -> None:
         """Close a capture that was read to its end; keep its anomalies and drops."""
-        self._open.remove(each)
-        each.reader.close()
-        name = self.names[each.index]
+        self._open.remove(capture)
+        capture.reader.close()
+        name = self.names[capture.index]
         self.anomalies += [
             anomaly._replace(detail=f"{name}: {anomaly.detail}")
-            for anomaly in each.reader.anomalies
+            for anomaly in capture.reader.anomalies
         ]
-        self._bytes_closed += each.reader.bytes_read
-        if each.reader.dropped_packets is not None:
-            self._dropped = (self._dropped or 0) + each.reader.dropped_packets
+        self._bytes_closed += capture.reader.bytes_read
+        if capture.reader.dropped_packets is not None:
+            self._dropped = (self._dropped or 0) + capture.reader.dropped_packets
 
     # -- batches ----------------------------------------------------------------------------------
 
-    def _rest_of(self, each: OpenCapture) -> Iterator[PacketBatch]:
+    def _rest_of(self, capture: OpenCapture) -> Iterator[PacketBatch]:
         """Give all batches of a capture; no packets of others come between."""
-        while each.batch is not None:
-            yield self._slice(each, len(each.batch) - each.at)
-            each.at = 0
-            each.batch = next(each.batches, None)
-        self._end(each)
+        while capture.batch is not None:
+            yield self._slice(capture, len(capture.batch) - capture.at)
+            capture.at = 0
+            capture.batch = next(capture.batches, None)
+        self._end(capture)
 
-    def _slice(self, each: OpenCapture, count: int) -> PacketBatch:
+    def _slice(self, capture: OpenCapture, count: int) -> PacketBatch:
         """Give the next packets of one capture, over its own buffer."""
-        batch = each.batch
+        batch = capture.batch
         assert batch is not None
-        here = slice(each.at, each.at + count)
-        self._packet_index.add(each.index, each.delivered + 1, count)
-        each.advance(count)
+        rows = slice(capture.at, capture.at + count)
+        self._packet_index.add(capture.index, capture.delivered + 1, count)
+        capture.advance(count)
         if count < len(batch):
-            return slice_of(batch, here, self._numbers(count))
+            return slice_of(batch, rows, self._numbers(count))
         batch.number = self._numbers(count)
         return batch
 
@@ -294,7 +294,7 @@ def _split_by_rereading(
     inputs: Sequence[MergeInput],
 ) -> tuple[list[FoundCapture], list[PathLike | BinaryFile]]:
     """Divide captures into those that can be merged and those that can be read only once."""
-    found: list[FoundCapture] = []
+    rereadable: list[FoundCapture] = []
     single: list[PathLike | BinaryFile] = []
     for item in inputs:
         if isinstance(item, FoundCapture):
@@ -305,19 +305,19 @@ def _split_by_rereading(
             single.append(item)
             continue
         if can_be_read_twice(named.path):
-            found.append(named)
+            rereadable.append(named)
         else:
             single.append(named.path)
-    return found, single
+    return rereadable, single
 
 
 def _total_bytes(captures: Sequence[FoundCapture]) -> int | None:
     """Return the size of all captures together; None when one of them is not known."""
     total = 0
-    for each in captures:
-        size = each.total_bytes
-        if size is None and not is_url(each.path):
-            size = paths.regular_bytes(each.path)
+    for capture in captures:
+        size = capture.total_bytes
+        if size is None and not is_url(capture.path):
+            size = paths.regular_bytes(capture.path)
         if size is None:
             return None
         total += size

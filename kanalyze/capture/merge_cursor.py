@@ -74,16 +74,16 @@ class OpenCapture:
         return True
 
 
-def slice_of(batch: PacketBatch, here: slice, number: array[int]) -> PacketBatch:
+def slice_of(batch: PacketBatch, rows: slice, number: array[int]) -> PacketBatch:
     """Return a part of a batch, over the same buffer, with other numbers."""
     return PacketBatch(
         buffer=batch.buffer,
         number=number,
-        time_ns=batch.time_ns[here],
-        offset=batch.offset[here],
-        captured_bytes=batch.captured_bytes[here],
-        wire_bytes=batch.wire_bytes[here],
-        link_type=batch.link_type[here],
+        time_ns=batch.time_ns[rows],
+        offset=batch.offset[rows],
+        captured_bytes=batch.captured_bytes[rows],
+        wire_bytes=batch.wire_bytes[rows],
+        link_type=batch.link_type[rows],
     )
 
 
@@ -144,17 +144,17 @@ class BatchMerger:
             captured_bytes=_concatenated([piece.captured_bytes for piece in pieces]),
             wire_bytes=_concatenated([piece.wire_bytes for piece in pieces]),
             link_type=_concatenated([piece.link_type for piece in pieces]),
-        ).taken(order)
+        ).select(order)
         captures = picked(array("q", [each.index for each, _ in slices]), owners)
         numbers = _concatenated([rising(each.delivered + 1, count) for each, count in slices])
         return MergedBatch(batch, starts, captures, picked(numbers, picked(order, starts)))
 
 
-def _piece(each: OpenCapture, count: int) -> PacketBatch:
+def _piece(capture: OpenCapture, count: int) -> PacketBatch:
     """Return the next packets of a capture."""
-    assert each.batch is not None
-    here = slice(each.at, each.at + count)
-    return slice_of(each.batch, here, each.batch.number[here])
+    assert capture.batch is not None
+    rows = slice(capture.at, capture.at + count)
+    return slice_of(capture.batch, rows, capture.batch.number[rows])
 
 
 def _span(piece: PacketBatch) -> tuple[int, memoryview]:

@@ -96,15 +96,17 @@ class PacketIndex:
             return None
         return self._capture[index], self._within[index] + number - self._first[index]
 
-    def name(self, number: int, names: Sequence[str], *, is_alone: bool) -> tuple[str, int | None]:
+    def locate(
+        self, number: int, names: Sequence[str], *, is_alone: bool
+    ) -> tuple[str, int | None]:
         """Return the name of a packet's capture, and the packet's number in it.
 
         Of a packet whose run was dropped the number is None, and the capture is
         :data:`UNKNOWN_CAPTURE`, unless it ``is_alone``.
         """
-        found = self.find(number)
-        if found is not None:
-            return names[found[0]], found[1]
+        location = self.find(number)
+        if location is not None:
+            return names[location[0]], location[1]
         return (names[0] if is_alone and names else UNKNOWN_CAPTURE), None
 
     def _continues(self, capture: int, within: int) -> bool:

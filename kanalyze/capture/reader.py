@@ -244,12 +244,12 @@ class CaptureReader:
         """Make room and read on; false at the end of the source."""
         if self._at_end:
             return False
-        left = self._end - self._start
+        unread = self._end - self._start
         if self._start:
-            self._buffer[:left] = self._buffer[self._start : self._end]
-            self._start, self._end = 0, left
-        if left == len(self._buffer):
-            assert parsed.record_bytes > left, "a parser that uses nothing of a whole record"
+            self._buffer[:unread] = self._buffer[self._start : self._end]
+            self._start, self._end = 0, unread
+        if unread == len(self._buffer):
+            assert parsed.record_bytes > unread, "a parser that uses nothing of a whole record"
             self._grow()
         return self._read()
 
@@ -273,11 +273,11 @@ class CaptureReader:
         return count > 0
 
     def _note_rest(self) -> None:
-        left = self._end - self._start
-        if left:
-            detail = f"the file ends within a packet or block: {left} bytes are left over"
+        unread = self._end - self._start
+        if unread:
+            detail = f"the file ends within a packet or block: {unread} bytes are left over"
             self.anomalies.append(
-                Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=left, detail=detail)
+                Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=unread, detail=detail)
             )
 
 

@@ -162,19 +162,19 @@ def check_splits(done: Sequence[SplitEnds]) -> SplitCheck:
     - Where the file is cut or makes no sense, reading it as a whole would stop: later splits own
       nothing.
     """
-    first, *others = sorted(done, key=lambda ends: ends.split.split_index)
-    kept, dropped = [first], []
-    for ends in others:
-        split, before = ends.split, kept[-1]
+    first, *later = sorted(done, key=lambda ends: ends.split.split_index)
+    consistent, dropped = [first], []
+    for ends in later:
+        split, before = ends.split, consistent[-1]
         expected = before.end_offset
         assert expected is not None, "the first split, and what follows it, was read to an end"
         if before.is_broken or (split.end is not None and split.end <= expected):
             dropped.append(split)
         elif expected == (ends.end_offset if ends.first_offset is None else ends.first_offset):
-            kept.append(ends)
+            consistent.append(ends)
         else:
-            return SplitCheck(kept, dropped, split._replace(start=expected, is_exact=True))
-    return SplitCheck(kept, dropped, None)
+            return SplitCheck(consistent, dropped, split._replace(start=expected, is_exact=True))
+    return SplitCheck(consistent, dropped, None)
 
 
 class SplitReader(CaptureReader):
@@ -273,14 +273,14 @@ class _SplitParser:
         if self._is_at_record:
             return self._records(buffer, start, end, most)
         is_end = self._offset + (end - start) == self._file_bytes
-        place, is_found = find_boundary(
+        boundary, is_found = find_boundary(
             self._parser, buffer, start, end, is_end=is_end, near_ns=self._near_ns
         )
-        self._offset += place - start
+        self._offset += boundary - start
         if is_found and not self._is_at_limit():
             self._is_at_record = True
-            return self._records(buffer, place, end, most)
-        return Parsed(None, place, CHAIN_BYTES + self._parser.header_bytes)
+            return self._records(buffer, boundary, end, most)
+        return Parsed(None, boundary, CHAIN_BYTES + self._parser.header_bytes)
 
     def _records(self, buffer: memoryview, start: int, end: int, most: int) -> Parsed:
         """Read the records of the range, the first of them at ``start``."""

@@ -1042,15 +1042,15 @@ def _add_address_filters(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_end_filters(group: argparse._ArgumentGroup, what: str) -> None:
+def _add_end_filters(group: argparse._ArgumentGroup, items: str) -> None:
     _add_address_filters(group)
     group.add_argument(
         "--since",
         metavar="TIME",
-        help=f"only {what} from this time on: ISO 8601 (UTC without a zone), a time of day such as "
-        "22:46 (on the day of the first packet), or Unix seconds",
+        help=f"only {items} from this time on: ISO 8601 (UTC without a zone), a time of day such "
+        "as 22:46 (on the day of the first packet), or Unix seconds",
     )
-    group.add_argument("--until", metavar="TIME", help=f"only {what} before this time")
+    group.add_argument("--until", metavar="TIME", help=f"only {items} before this time")
 
 
 def _repeated(group: argparse._ArgumentGroup, flag: str, metavar: str, text: str) -> None:

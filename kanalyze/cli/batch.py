@@ -191,10 +191,10 @@ def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
     """Yield a session; it is stopped at the end if it was started here."""
     from pyspark.sql import SparkSession
 
-    is_there = SparkSession.getActiveSession() is not None
+    was_running = SparkSession.getActiveSession() is not None
     spark = start(arguments.master, name="kanalyze batch", conf=dict(arguments.conf))
     try:
         yield spark
     finally:
-        if not is_there:
+        if not was_running:
             spark.stop()

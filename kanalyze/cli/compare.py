@@ -54,7 +54,7 @@ def compare(arguments: argparse.Namespace) -> int:
         progress = progress_of(arguments, STANDARD_OUTPUT)
         progress.begin("comparing")
         with progress.shown():
-            found = compare_inputs(
+            comparison = compare_inputs(
                 a,
                 b,
                 partial(_rows_of_side, arguments),
@@ -64,13 +64,13 @@ def compare(arguments: argparse.Namespace) -> int:
                 watched=partial(_watched, progress),
             )
         if output is not None:
-            output.file.write(summary_json(found).encode("ascii"))
+            output.file.write(summary_json(comparison).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
-        _show(found, arguments.format)
-    if not _failed(found, arguments.fail_on):
+        _show(comparison, arguments.format)
+    if not _failed(comparison, arguments.fail_on):
         return 0
-    if not found["tested"]:
-        print_message(f"--fail-on: not tested for chance: {found['not_tested']}")
+    if not comparison["tested"]:
+        print_message(f"--fail-on: not tested for chance: {comparison['not_tested']}")
     return FAILED_ON
 
 
@@ -104,10 +104,10 @@ def _failed(comparison: dict[str, Any], fail_on: list[str]) -> bool:
     )
 
 
-def _show(comparison: dict[str, Any], shown_as: str) -> None:
-    if shown_as == "json":
+def _show(comparison: dict[str, Any], output_format: str) -> None:
+    if output_format == "json":
         sys.stdout.write(summary_json(comparison))
-    elif shown_as == "md":
+    elif output_format == "md":
         sys.stdout.write(compare_markdown(comparison))
     elif is_plain():
         lines = compare_lines(comparison, plain_width())

@@ -70,12 +70,12 @@ def script_for(shell: str) -> str:
 
 def _commands() -> list[_Command]:
     """Return all commands of the program."""
-    [found] = [
+    [subcommands] = [
         action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
     ]
-    texts = {action.dest: action.help or "" for action in found._choices_actions}
+    texts = {action.dest: action.help or "" for action in subcommands._choices_actions}
     commands = []
-    for name, command in found.choices.items():
+    for name, command in subcommands.choices.items():
         made = [_option(action) for action in command.parser._actions]
         options = [each for each in made if each.names]
         positionals = [each for each in made if not each.names]
@@ -154,20 +154,20 @@ complete -o filenames -F _kanalyze kanalyze
 def _bash_values(commands: Sequence[_Command]) -> str:
     """Return the cases of options with a value."""
     lines = []
-    files, others = [], []
+    file_options, word_options = [], []
     for command in commands:
         for option in command.options:
-            places = [f'"{command.name} {name}"' for name in option.names]
+            patterns = [f'"{command.name} {name}"' for name in option.names]
             if option.choices:
                 words = f"compgen -W '{' '.join(option.choices)}' -- \"$word\""
-                lines.append(f"        {'|'.join(places)}) COMPREPLY=($({words})); return ;;")
+                lines.append(f"        {'|'.join(patterns)}) COMPREPLY=($({words})); return ;;")
             elif option.takes_files:
-                files += places
+                file_options += patterns
             elif option.value is not None:
-                others += places
-    lines.append(f"        {'|'.join(files)}) IFS=$'\\n'")
+                word_options += patterns
+    lines.append(f"        {'|'.join(file_options)}) IFS=$'\\n'")
     lines.append('            COMPREPLY=($(compgen -f -- "$word")); return ;;')
-    lines.append(f"        {'|'.join(others)}) COMPREPLY=(); return ;;")
+    lines.append(f"        {'|'.join(word_options)}) COMPREPLY=(); return ;;")
     return "\n".join(lines)
 
 

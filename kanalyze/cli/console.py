@@ -41,8 +41,8 @@ def plain_width() -> int:
         return int(columns)
     for descriptor in (0, 1, 2):
         try:
-            found = os.get_terminal_size(descriptor).columns
+            width = os.get_terminal_size(descriptor).columns
         except OSError:
             continue
-        return found or _DEFAULT_WIDTH
+        return width or _DEFAULT_WIDTH
     return _DEFAULT_WIDTH

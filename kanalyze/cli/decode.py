@@ -56,13 +56,13 @@ def decode(arguments: argparse.Namespace) -> None:
 def _default_format(destination: str) -> str:
     if destination == STANDARD_OUTPUT:
         return "jsonl"
-    found = _ENDINGS.get(Path(destination).suffix.lower())
-    if found is None:
+    output_format = _ENDINGS.get(Path(destination).suffix.lower())
+    if output_format is None:
         raise UsageError(
             f"cannot tell the format of {destination!r}: "
             f"end it in {', '.join(_ENDINGS)}, or use --format"
         )
-    return found
+    return output_format
 
 
 def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Lines:

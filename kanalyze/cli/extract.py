@@ -93,9 +93,9 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
 
     names = set(arguments.finding)
     kinds = finding_kinds()
-    known = sorted(kind.query.name for kind in kinds)
-    for name in sorted(names.difference(known)):
-        raise UsageError(f"no finding is named {name!r}{known_or_similar(name, known)}")
+    kind_names = sorted(kind.query.name for kind in kinds)
+    for name in sorted(names.difference(kind_names)):
+        raise UsageError(f"no finding is named {name!r}{known_or_similar(name, kind_names)}")
     kinds = [kind for kind in kinds if kind.query.name in names]
     for kind in kinds:
         if kind.command == "anomalies":

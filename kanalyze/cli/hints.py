@@ -91,21 +91,21 @@ class HintingParser(argparse.ArgumentParser):
             self._check_command(words)
             for command in self._commands.values():
                 command.siblings = self._commands
-        found, rest = super().parse_known_args(words, namespace)
-        if rest and not self._takes(rest, found):
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, []
+        arguments, unparsed = super().parse_known_args(words, namespace)
+        if unparsed and not self._add_captures(unparsed, arguments):
+            self.error(f"unrecognized arguments: {' '.join(unparsed)}")
+        return arguments, []
 
-    def _takes(self, rest: Sequence[str], found: Any) -> bool:
+    def _add_captures(self, unparsed: Sequence[str], arguments: Any) -> bool:
         """Add captures that stand behind options to those in front, which argparse would refuse.
 
         Return whether they are nothing else, and the command takes any number of them.
         """
         many = [each for each in self._get_positional_actions() if each.nargs in ("*", "+")]
-        if not many or any(word.startswith("-") and word != _STANDARD_INPUT for word in rest):
+        if not many or any(word.startswith("-") and word != _STANDARD_INPUT for word in unparsed):
             return False
-        before = getattr(found, many[-1].dest) or ()
-        setattr(found, many[-1].dest, [*before, *rest])
+        before = getattr(arguments, many[-1].dest) or ()
+        setattr(arguments, many[-1].dest, [*before, *unparsed])
         return True
 
     def _check_options(self, words: Iterable[str]) -> None:
@@ -121,13 +121,13 @@ class HintingParser(argparse.ArgumentParser):
 
     def short_usage(self) -> str:
         """Return the usage with the arguments that must be given."""
-        shown = [
+        actions = [
             action
             for action in self._actions
             if not action.option_strings or (action.required and action.nargs != 0)
         ]
         formatter = self._get_formatter()
-        formatter.add_usage(None, shown, [], prefix="")
+        formatter.add_usage(None, actions, [], prefix="")
         needed = " ".join(formatter.format_help().split()).removeprefix(self.prog).strip()
         return f"{self.prog} [OPTIONS] {needed}".strip()
 
@@ -136,15 +136,15 @@ class HintingParser(argparse.ArgumentParser):
         return option in self._option_string_actions
 
     def _fail_for_option(self, name: str) -> NoReturn:
-        others = [
+        commands = [
             command
             for command, sibling in (self.siblings or {}).items()
             if sibling.parser.has(name)
         ]
         options = [option for option in self._option_string_actions if option.startswith("--")]
         hint = ""
-        if others:
-            hint = f"; kanalyze {_listed(others)} {'has' if len(others) == 1 else 'have'} it"
+        if commands:
+            hint = f"; kanalyze {_listed(commands)} {'has' if len(commands) == 1 else 'have'} it"
         elif near := _nearest(name, options):
             hint = f"; did you mean {near}?"
         self.error(f"unknown option {name}{hint}")
@@ -235,11 +235,11 @@ def _may_be_a_file(text: str) -> bool:
     return text == _STANDARD_INPUT or _CAPTURE.search(text) is not None or Path(text).exists()
 
 
-def _nearest(name: str, known: Iterable[str]) -> str | None:
+def _nearest(name: str, candidates: Iterable[str]) -> str | None:
     """Return the known name that begins with ``name``, or else the most similar, or None."""
     import difflib  # imported late: only for unknown names
 
-    names = list(known)
+    names = list(candidates)
     longer = [each for each in names if each.startswith(name)]
     near = longer or difflib.get_close_matches(name, names, n=1)
     return near[0] if near else None

@@ -75,12 +75,12 @@ def live(arguments: argparse.Namespace) -> None:
         from kanalyze.live.finding_search import FindingSearch
         from kanalyze.live.kept_rows import KeptRows
 
-        kept = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
+        kept_rows = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
         if output_format == "view":
-            write_report(arguments.json, lambda: run(kept) or {})
+            write_report(arguments.json, lambda: run(kept_rows) or {})
         else:
             with OutputFile(arguments.json) as output:
-                output.file.write(summary_json(run(kept) or {}).encode("ascii"))
+                output.file.write(summary_json(run(kept_rows) or {}).encode("ascii"))
 
 
 def _check_arguments(arguments: argparse.Namespace, output_format: str) -> None:
@@ -120,7 +120,7 @@ def _check_base(
 
 def _prepared(
     arguments: argparse.Namespace,
-    shown: ShownRows,
+    output_rows: ShownRows,
     catalog: Catalog,
     row_filter: RowFilter,
     stack: ExitStack,
@@ -130,12 +130,12 @@ def _prepared(
     sink_options = SinkOptions.of(arguments)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
     # The user who called sudo may not be allowed to read them.
-    keys = key_logs_of(arguments, shown.warn)
+    keys = key_logs_of(arguments, output_rows.warn)
     if keys is not None:
         stack.callback(keys.close)
-    given_up = GivenUpReporter(shown.warn)
+    given_up_reporter = GivenUpReporter(output_rows.warn)
     is_interface = arguments.interface is not None
-    opened = open_feed(arguments, shown.output_format, stack) if is_interface else None
+    opened = open_feed(arguments, output_rows.output_format, stack) if is_interface else None
     message = give_up_root(may_capture=is_interface)
     if message is not None:
         print_message(message)
@@ -144,9 +144,9 @@ def _prepared(
         signals = _StopSignals(arguments.duration)
         with ExitStack() as stack:
             stack.enter_context(signals.handled())
-            feed, name = opened or open_feed(arguments, shown.output_format, stack)
-            stack.callback(given_up.end)
-            shown_rows = shown._replace(kept=kept, key_log=None if keys is None else keys.log)
+            feed, name = opened or open_feed(arguments, output_rows.output_format, stack)
+            stack.callback(given_up_reporter.end)
+            shown_rows = output_rows._replace(kept=kept, key_log=None if keys is None else keys.log)
             made = make_sinks(arguments, sink_options, shown_rows, stack)
             live_run = LiveRun(
                 feed,
@@ -154,12 +154,12 @@ def _prepared(
                 _sinks(made),
                 clock_ns=time.monotonic_ns,
                 is_over=lambda: signals.is_over,
-                wants_roll=signals.wants_roll,
+                should_roll=signals.should_roll,
                 now_ns=time.time_ns(),
                 conditions=_conditions(arguments),
                 kept=kept,
                 keys=keys,
-                on_given_up=given_up.add,
+                on_given_up=given_up_reporter.add,
             )
             analysis = Analysis(
                 (),
@@ -220,7 +220,7 @@ class _StopSignals:
     def __init__(self, duration_s: float | None) -> None:
         self._until = None if duration_s is None else time.monotonic() + duration_s
         self._is_stopped = False
-        self._wants_roll = False
+        self._should_roll = False
         self._had_terminal = False
         """True if the run must end when its terminal is closed."""
 
@@ -229,10 +229,10 @@ class _StopSignals:
         """True if the run has to end."""
         return self._is_stopped or (self._until is not None and time.monotonic() >= self._until)
 
-    def wants_roll(self) -> bool:
+    def should_roll(self) -> bool:
         """Return whether new files were asked for since the last call."""
-        wants_roll, self._wants_roll = self._wants_roll, False
-        return wants_roll
+        should_roll, self._should_roll = self._should_roll, False
+        return should_roll
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -259,7 +259,7 @@ class _StopSignals:
         if self._had_terminal and not _has_terminal():
             self._is_stopped = True
         else:
-            self._wants_roll = True
+            self._should_roll = True
 
 
 def _has_terminal() -> bool:

@@ -69,12 +69,12 @@ class GivenUpReporter:
 
     def add(self, given_up: Sequence[GivenUp]) -> None:
         """Say some connections."""
-        for each in given_up:
+        for connection in given_up:
             self._count += 1
             if self._count <= _MOST_NAMED:
-                one, other = each.tcp.endpoints
-                why = _REASONS.get(each.why, "its records cannot be read")
-                self._warn(f"{one} and {other}: TLS that is not decrypted: {why}")
+                first, second = connection.tcp.endpoints
+                reason = _REASONS.get(connection.reason, "its records cannot be read")
+                self._warn(f"{first} and {second}: TLS that is not decrypted: {reason}")
 
     def end(self) -> None:
         """Say how many more there were."""

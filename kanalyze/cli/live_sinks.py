@@ -92,7 +92,7 @@ class ShownRows(NamedTuple):
 
 
 def make_sinks(
-    arguments: argparse.Namespace, options: SinkOptions, shown: ShownRows, stack: ExitStack
+    arguments: argparse.Namespace, options: SinkOptions, shown_rows: ShownRows, stack: ExitStack
 ) -> Iterator[Sink]:
     """Yield the sinks, the one that shows rows last.
 
@@ -100,14 +100,14 @@ def make_sinks(
     """
     files: list[FileSink] = []
     if arguments.write is not None:
-        files.append(_rows_files(arguments, shown.warn))
+        files.append(_rows_files(arguments, shown_rows.warn))
         yield files[-1]
     if arguments.save is not None:
-        files.append(_packets_files(arguments, options.save_filters, shown))
+        files.append(_packets_files(arguments, options.save_filters, shown_rows))
         yield files[-1]
     if options.listen is not None:
         yield _metrics(options.listen, options.metrics_hosts, files, stack)
-    yield _output(shown, options.interval_ns, files, stack)
+    yield _output(shown_rows, options.interval_ns, files, stack)
 
 
 def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
@@ -142,7 +142,7 @@ def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> F
 
 
 def _packets_files(
-    arguments: argparse.Namespace, filters: Sequence[RowFilter], shown: ShownRows
+    arguments: argparse.Namespace, filters: Sequence[RowFilter], shown_rows: ShownRows
 ) -> FileSink:
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.recorder.pcapng_writer import PcapngWriter
@@ -151,10 +151,10 @@ def _packets_files(
     writer = PcapngWriter(
         arguments.save,
         interface=arguments.interface or "-",
-        key_log=shown.key_log if arguments.with_secrets else None,
+        key_log=shown_rows.key_log if arguments.with_secrets else None,
         **_set_limits(max_bytes=arguments.save_size, max_files=arguments.save_files),
     )
-    return PacketRecorderSink(PacketRecorder(writer, filters), writer, shown.warn)
+    return PacketRecorderSink(PacketRecorder(writer, filters), writer, shown_rows.warn)
 
 
 def _set_limits(**limits: int | None) -> dict[str, Any]:
@@ -180,21 +180,21 @@ def _metrics(
 
 
 def _output(
-    shown: ShownRows, interval_ns: int, files: Sequence[FileSink], stack: ExitStack
+    shown_rows: ShownRows, interval_ns: int, files: Sequence[FileSink], stack: ExitStack
 ) -> Sink:
     from kanalyze.live.sinks import RatesSink, RowsSink, ViewSink
 
-    if shown.output_format == "view":
+    if shown_rows.output_format == "view":
         from kanalyze.live.findings_watch import FindingsWatch
         from kanalyze.live.view.controller import ViewController
         from kanalyze.live.view.terminal import Terminal
 
         windows = Windows(keeps_rows=True)
-        watch = None if shown.kept is None else FindingsWatch(shown.kept)
-        terminal = stack.enter_context(Terminal(shown.console))
-        view = ViewController(windows, terminal, filters=shown.filters)
+        watch = None if shown_rows.kept is None else FindingsWatch(shown_rows.kept)
+        terminal = stack.enter_context(Terminal(shown_rows.console))
+        view = ViewController(windows, terminal, filters=shown_rows.filters)
         return ViewSink(windows, view, files, watch)
-    if shown.output_format == "jsonl":
+    if shown_rows.output_format == "jsonl":
         from kanalyze.live.rate_jsonl import RatesWriter
 
         windows = Windows()

@@ -116,10 +116,11 @@ def _list_interfaces() -> None:
     from kanalyze.capture.live.interfaces import interfaces
     from kanalyze.common.escaping import escape
 
-    for each in interfaces():
-        state = "up" if each.is_up else "down"
+    for interface in interfaces():
+        state = "up" if interface.is_up else "down"
         # The name of an interface may have control characters.
-        text = f"{escape(each.name):16} {state:5} {each.description}  {' '.join(each.addresses)}"
+        addresses = " ".join(interface.addresses)
+        text = f"{escape(interface.name):16} {state:5} {interface.description}  {addresses}"
         sys.stdout.write(text.rstrip() + "\n")
 
 

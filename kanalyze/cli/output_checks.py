@@ -69,15 +69,15 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 def _check_files(arguments: argparse.Namespace) -> None:
     written = [path for option in OUTPUTS for path in _written(option, arguments)]
     _check_apart(written)
-    outputs = {found: path for _, path in written if (found := _file(path)) is not None}
+    outputs = {file: path for _, path in written if (file := _file(path)) is not None}
     standard = _descriptor(_STANDARD_OUTPUT)
     if standard is not None:
         outputs.setdefault(standard, "standard output")
     if not outputs:
         return
-    for found in _inputs(arguments):
-        if found in outputs:
-            raise UsageError(f"{outputs[found]}: is also an input: use another output file")
+    for file in _inputs(arguments):
+        if file in outputs:
+            raise UsageError(f"{outputs[file]}: is also an input: use another output file")
 
 
 def _check_kind(arguments: argparse.Namespace) -> None:
@@ -113,11 +113,11 @@ def _written(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]
 
 
 def _check_apart(written: Sequence[tuple[str, str]]) -> None:
-    seen: dict[tuple[str, str], str] = {}
+    option_of_path: dict[tuple[str, str], str] = {}
     for option, path in written:
         folder, name = os.path.split(path)
         place = (os.path.realpath(folder), name)
-        before = seen.setdefault(place, option)
+        before = option_of_path.setdefault(place, option)
         if before != option and _is_replaced(path):
             raise UsageError(f"{before} and {option} would both write {path}: use different files")
 
@@ -127,18 +127,18 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
         value = getattr(arguments, option, None)
         if option == "key" and value is not None:  # a text, or the name of a file behind "@"
             value = value[1:] if value.startswith("@") else None
-        for each in value if isinstance(value, list) else [value]:
-            if each == _STANDARD and option in ("captures", "pipe"):
-                found = _descriptor(_STANDARD_INPUT)
-                yield from () if found is None else (found,)
-            elif each is not None:
+        for name in value if isinstance(value, list) else [value]:
+            if name == _STANDARD and option in ("captures", "pipe"):
+                file = _descriptor(_STANDARD_INPUT)
+                yield from () if file is None else (file,)
+            elif name is not None:
                 from kanalyze.capture.listing import local_files  # imported late: slow
 
                 with suppress(
                     OSError
                 ):  # a folder that cannot be listed is reported when it is read
-                    files = map(_file, local_files(each))
-                    yield from (found for found in files if found is not None)
+                    files = map(_file, local_files(name))
+                    yield from (file for file in files if file is not None)
 
 
 def _file(path: str) -> _File | None:

@@ -149,10 +149,10 @@ class _Phase:
     def state(self, now_s: float) -> ProgressState:
         """Return what is so now."""
         state = ProgressState(self._name, now_s - self._begin_s, unit=self._unit)
-        found = None if self._amounts is None else self._amounts()
-        if found is None:
+        amounts = None if self._amounts is None else self._amounts()
+        if amounts is None:
             return state
-        done, total = found
+        done, total = amounts
         rate = self._rate.add(now_s, done, total)
         return state._replace(done=done, total=total, per_second=rate)
 

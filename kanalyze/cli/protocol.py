@@ -59,12 +59,12 @@ def _find(text: str, catalog: Catalog) -> Api:
             raise UsageError(f"no API has the key {text}; keys are 0 to {last}")
         return found
     names = {api.name.lower(): api for api in catalog.apis}
-    plain = text.lower().replace("_", "")
-    if plain in names:
-        return names[plain]
+    normalized = text.lower().replace("_", "")
+    if normalized in names:
+        return names[normalized]
     import difflib  # imported late: only for unknown names
 
-    near = difflib.get_close_matches(plain, [*names, _ERRORS], n=3)
+    near = difflib.get_close_matches(normalized, [*names, _ERRORS], n=3)
     known = [names[name].name if name in names else name for name in near]
     hint = f"; did you mean {', '.join(known)}?" if known else ""
     raise UsageError(f"unknown API: {text!r}{hint}")

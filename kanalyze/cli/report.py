@@ -88,13 +88,13 @@ def report(arguments: argparse.Namespace) -> None:
 
 def _format(arguments: argparse.Namespace) -> str:
     """Return the format of the report; raises UsageError for contradicting arguments."""
-    found = arguments.format or _default_format(arguments.output)
-    check_order(arguments, found)
+    output_format = arguments.format or _default_format(arguments.output)
+    check_order(arguments, output_format)
     if arguments.format and not _is_shown(arguments):
         raise UsageError(
-            f"--json - and --format {found} would both use standard output: use -o FILE"
+            f"--json - and --format {output_format} would both use standard output: use -o FILE"
         )
-    return found
+    return output_format
 
 
 def check_order(arguments: argparse.Namespace, report_format: str) -> None:
@@ -116,13 +116,13 @@ def most_slowest(arguments: argparse.Namespace) -> int:
 def _default_format(destination: str) -> str:
     if destination == STANDARD_OUTPUT:
         return "text"
-    found = _ENDINGS.get(paths.ending(destination))
-    if found is None:
+    output_format = _ENDINGS.get(paths.ending(destination))
+    if output_format is None:
         raise UsageError(
             f"cannot tell the format of {destination!r} from its ending; "
             f"give --format, or one of {' '.join(_ENDINGS)}"
         )
-    return found
+    return output_format
 
 
 def _is_shown(arguments: argparse.Namespace) -> bool:

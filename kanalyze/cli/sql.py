@@ -39,14 +39,14 @@ _NARROW_INDENT = 4
 def split_query(arguments: argparse.Namespace) -> None:
     """Separate the query from the end of the captures; raises UsageError if there is none."""
     arguments.sql = None
-    if arguments.query is None and not _tells(arguments):
+    if arguments.query is None and not _only_lists(arguments):
         if not arguments.captures:
             raise UsageError(
                 'no query given: add one, such as "SELECT api_name, count(*) FROM requests ..."'
             )
         arguments.sql = arguments.captures.pop()
         _check_order(arguments.captures, arguments.sql)
-    if not arguments.captures and not _tells(arguments):
+    if not arguments.captures and not _only_lists(arguments):
         raise UsageError("no capture given")
 
 
@@ -60,7 +60,7 @@ def _check_order(captures: list[str], query: str) -> None:
     raise UsageError(f'{query} is no query: add one, such as "FROM requests LIMIT 10"')
 
 
-def _tells(arguments: argparse.Namespace) -> bool:
+def _only_lists(arguments: argparse.Namespace) -> bool:
     """Return whether only the queries or tables are to be listed."""
     return bool(arguments.list or arguments.tables)
 

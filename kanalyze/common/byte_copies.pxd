@@ -3,7 +3,7 @@ cimport cython
 
 
 @cython.locals(first="const unsigned char *")
-cpdef bytes taken(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)
+cpdef bytes copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)
 @cython.locals(first="const char *")
-cpdef bytes taken_from_array(bytearray array, Py_ssize_t begin, Py_ssize_t end)
+cpdef bytes copy_from_array(bytearray array, Py_ssize_t begin, Py_ssize_t end)
 cpdef append(bytearray array, const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)

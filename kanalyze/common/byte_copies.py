@@ -15,10 +15,10 @@ try:
 except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
-__all__ = ["append", "taken", "taken_from_array"]
+__all__ = ["append", "copy_bytes", "copy_from_array"]
 
 
-def taken(data: memoryview, begin: int, end: int) -> bytes:
+def copy_bytes(data: memoryview, begin: int, end: int) -> bytes:
     """Return a copy of bytes; raises IndexError where they are not all there."""
     if begin < 0 or end > len(data):
         raise IndexError("bytes that are not in the buffer")
@@ -31,7 +31,7 @@ def taken(data: memoryview, begin: int, end: int) -> bytes:
     return bytes(data[begin:end])
 
 
-def taken_from_array(array: bytearray, begin: int, end: int) -> bytes:
+def copy_from_array(array: bytearray, begin: int, end: int) -> bytes:
     """Return a copy of bytes of an array, likewise."""
     if begin < 0 or end > len(array):
         raise IndexError("bytes that are not in the array")
@@ -46,4 +46,4 @@ def taken_from_array(array: bytearray, begin: int, end: int) -> bytes:
 
 def append(array: bytearray, data: memoryview, begin: int, end: int) -> None:
     """Add bytes of a buffer to an array; raises IndexError where they are not all there."""
-    array += taken(data, begin, end)
+    array += copy_bytes(data, begin, end)

@@ -42,10 +42,10 @@ cpdef tuple bounds(object column)
 cpdef object earliest_from(object times)
 
 @cython.locals(
-    values="const long long[::1]", places="long long[::1]", heads="long long[::1]",
+    values="const long long[::1]", positions="long long[::1]", heads="long long[::1]",
     limits="long long[::1]", run_starts="long long[::1]", run_owners="long long[::1]",
     runs=cython.Py_ssize_t, parts=cython.Py_ssize_t, part=cython.Py_ssize_t,
     first=cython.Py_ssize_t, second=cython.Py_ssize_t, done=cython.Py_ssize_t,
-    here=cython.longlong, end=cython.longlong, limit=cython.longlong,
+    position=cython.longlong, end=cython.longlong, limit=cython.longlong,
 )
 cpdef tuple take_turns(object keys, object begins)

@@ -128,10 +128,10 @@ def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
     at = array("q", begins[: len(begins) - 1])
     order = array("q", bytes(8 * len(values)))
     starts, owners = order[:], order[:]
-    places, heads, limits, run_starts, run_owners = order, at, ends, starts, owners
+    positions, heads, limits, run_starts, run_owners = order, at, ends, starts, owners
     parts = len(heads)
     done = runs = 0
-    while done < len(places):
+    while done < len(positions):
         # The sequence that comes next, and the one after it, up to which the run goes.
         first = second = -1
         for part in range(parts):
@@ -143,16 +143,16 @@ def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
                 second = part
         run_starts[runs], run_owners[runs] = done, first
         runs += 1
-        here, end = heads[first], limits[first]
+        position, end = heads[first], limits[first]
         if second < 0:
             limit = values[end - 1]
         else:
             limit = values[heads[second]]
             if second < first:
                 limit -= 1
-        while here < end and values[here] <= limit:
-            places[done] = here
+        while position < end and values[position] <= limit:
+            positions[done] = position
             done += 1
-            here += 1
-        heads[first] = here
+            position += 1
+        heads[first] = position
     return order, starts[:runs], owners[:runs]

@@ -31,10 +31,10 @@ def stat_of(path: str | os.PathLike[str]) -> os.stat_result | None:
         return None
 
 
-def identity_of(found: os.stat_result) -> tuple[int, int] | None:
+def identity_of(status: os.stat_result) -> tuple[int, int] | None:
     """Return device and inode of a file; None if writing to it loses nothing, as to a device."""
-    can_be_lost = stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode)
-    return (found.st_dev, found.st_ino) if can_be_lost else None
+    can_be_lost = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
+    return (status.st_dev, status.st_ino) if can_be_lost else None
 
 
 def exists(path: str | os.PathLike[str]) -> bool:

@@ -38,7 +38,7 @@ cdef class StateReader:
     cdef long long _number(self) except -1
     @cython.locals(size=cython.longlong, begin=cython.Py_ssize_t)
     cdef bytes _bytes(self)
-    @cython.locals(found=list, _i=cython.longlong)
+    @cython.locals(values=list, _i=cython.longlong)
     cdef tuple _tuple(self, long long count, int depth)
 
 

@@ -35,8 +35,8 @@ __all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "w
 State: TypeAlias = tuple[Any, ...]
 """What a class says of itself in plain values. Its method ``state`` writes it, its ``from_state``
 reads it: raises ValueError, TypeError or OverflowError for what the first did not write. What a
-class leaves out, it names in ``_LEFT_OUT``: what others share, what follows from the rest, and what
-is empty between two batches."""
+class leaves out, it names in ``_NOT_SAVED``: what others share, what follows from the rest, and
+what is empty between two batches."""
 
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
 _LONGEST_WIDE_BYTES = 32
@@ -164,9 +164,9 @@ class StateReader:
     def _byte(self) -> int:
         if self.at >= self.end:
             raise ValueError("the bytes end within a value")
-        found = self.data[self.at]
+        byte = self.data[self.at]
         self.at += 1
-        return found
+        return byte
 
     def _number(self) -> int:
         number = shift = 0
@@ -193,10 +193,10 @@ class StateReader:
             raise ValueError("the bytes end within a value")
         if depth == MOST_DEEP:
             raise ValueError(f"tuples within tuples, more than {MOST_DEEP} deep")
-        found = []
+        values = []
         for _i in range(count):
-            found.append(self.read(depth + 1))  # noqa: PERF401 - compiled, this is faster
-        return tuple(found)
+            values.append(self.read(depth + 1))  # noqa: PERF401 - compiled, this is faster
+        return tuple(values)
 
 
 # -- checks ---------------------------------------------------------------------------------------

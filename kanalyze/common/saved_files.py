@@ -32,19 +32,19 @@ def saved_files(inputs: Sequence[object]) -> list[str]:
     Raises:
         UsageError: there are captures too.
     """
-    files = [each for each in inputs if isinstance(each, str | os.PathLike) and _is_saved(each)]
+    files = [file for file in inputs if isinstance(file, str | os.PathLike) and _is_saved(file)]
     if not files:
         return []
     if len(files) < len(inputs):
-        other = next(each for each in inputs if each not in files)
+        other = next(file for file in inputs if file not in files)
         raise UsageError(
             f"{os.fspath(files[0])}: is a saved file, which is not read together with a capture "
             f"({other}): save that too"
         )
-    known: dict[str, str] = {}
-    for each in files:
-        known.setdefault(os.path.realpath(each), os.fspath(each))
-    return list(known.values())
+    name_of_path: dict[str, str] = {}
+    for file in files:
+        name_of_path.setdefault(os.path.realpath(file), os.fspath(file))
+    return list(name_of_path.values())
 
 
 def _is_saved(path: str | os.PathLike[str]) -> bool:

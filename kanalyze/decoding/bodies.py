@@ -236,11 +236,11 @@ class BodyReader:
 
     def redactor(self, api_key: int, kind: Kind) -> Redactor:
         """Return what hides secrets in an API's messages; raises KeyError for an unknown API."""
-        found = self._redactors.get((api_key, kind))
-        if found is None:
-            found = Redactor(self.catalog.message(api_key, kind))
-            self._redactors[api_key, kind] = found
-        return found
+        redactor = self._redactors.get((api_key, kind))
+        if redactor is None:
+            redactor = Redactor(self.catalog.message(api_key, kind))
+            self._redactors[api_key, kind] = redactor
+        return redactor
 
     # -- one message ------------------------------------------------------------------------------
 
@@ -262,9 +262,9 @@ class BodyReader:
 
     def message(self, data: bytes, api_key: int, api_version: int, kind: Kind) -> DecodedMessage:
         """Decode a frame, size prefix included; raises nothing, whatever the bytes are."""
-        found = self._decode_planned(data, api_key, api_version, kind)
-        if found is not None:
-            return found
+        planned = self._decode_planned(data, api_key, api_version, kind)
+        if planned is not None:
+            return planned
         try:
             located = self.locate_body(data, api_key, api_version, kind)
         except WireError as error:
@@ -300,9 +300,9 @@ class BodyReader:
 
     def _drain(self, decode: BodyDecoder) -> Taped:
         """Copy the values decoded last to the tape that is being written."""
-        taken = decode.take(self._tape)
-        self._tape = taken.tape
-        return taken
+        drained = decode.take(self._tape)
+        self._tape = drained.tape
+        return drained
 
     # -- the usual case ---------------------------------------------------------------------------
 
@@ -377,10 +377,10 @@ class BodyReader:
         # Nearly every tag section is empty and takes one byte.
         if located.header_version < (2 if kind == "request" else 1):
             return []
-        plain_end = 4 + 4
+        end_without_tags = 4 + 4
         if kind == "request":
-            plain_end = 4 + 10 + max(_INT16(data, 12)[0], 0)
-        if located.body == plain_end + 1:
+            end_without_tags = 4 + 10 + max(_INT16(data, 12)[0], 0)
+        if located.body == end_without_tags + 1:
             return []
         header = self.catalog.header(kind)
         values, _ = read_message(header, located.header_version, data[: located.body], PREFIX_BYTES)

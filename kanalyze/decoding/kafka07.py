@@ -135,11 +135,11 @@ def _response(data: bytes, response: Response07, kind: RequestType) -> list[Trac
 
 def _several(cursor: _Cursor, parts: tuple[FetchPart07, ...]) -> list[TraceNode]:
     nodes = []
-    alone = len(cursor.data) == cursor.at + 2
+    is_only = len(cursor.data) == cursor.at + 2
     # A part has a size and an error code of its own before its messages.
-    if alone or parts[0].messages.start == cursor.at + 2 + 4 + 2:
+    if is_only or parts[0].messages.start == cursor.at + 2 + 4 + 2:
         nodes.append(cursor.number("errorCode", 2))
-    if alone:
+    if is_only:
         return nodes
     start = cursor.at
     items = []

@@ -240,13 +240,13 @@ def _redact_node(node: TraceNode, plan: RedactionPlan, *, force: bool) -> None:
 
 
 def _fields_of(node: TraceNode) -> dict[str, TraceNode]:
-    found = {}
+    fields = {}
     for child in node.children:
         if child.name == "_taggedFields":
-            found.update({inner.name: inner for inner in child.children})
+            fields.update({inner.name: inner for inner in child.children})
         else:
-            found[child.name] = child
-    return found
+            fields[child.name] = child
+    return fields
 
 
 def _value(fields: dict[str, TraceNode], name: str) -> Any:

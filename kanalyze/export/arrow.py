@@ -203,19 +203,19 @@ def _coded_texts(texts: Words) -> Any:
 def _dictionary(codes: array[int], words: Sequence[str]) -> Any:
     import pyarrow as pa
 
-    known = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
+    dictionary = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
     # Arrow ignores the value under a null.
     indices = _from_buffers(pa.int32(), len(codes), bits_of_codes(codes), codes)
-    return pa.DictionaryArray.from_arrays(indices, known)
+    return pa.DictionaryArray.from_arrays(indices, dictionary)
 
 
 def _one_text(kind: Any, texts: Words) -> Any:
     """Return texts that are all the same, or all null. Half of the columns of most blocks are."""
     codes, words = texts
-    is_known = len(codes) > 0 and codes[0] >= 0
-    word = utf8(words[codes[0]]) if is_known else b""
+    is_valid = len(codes) > 0 and codes[0] >= 0
+    word = utf8(words[codes[0]]) if is_valid else b""
     ends = narrowed_ints(sums_up_to(array("q", [len(word)]) * len(codes)))
-    nulls = None if is_known else bits_of_codes(codes)
+    nulls = None if is_valid else bits_of_codes(codes)
     return _from_buffers(kind, len(codes), nulls, ends, word * len(codes))
 
 

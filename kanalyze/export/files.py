@@ -155,10 +155,10 @@ def _standard_output() -> BinaryIO:
 
 def _own_descriptor(name: str) -> int | None:
     """Return the open descriptor that a name such as ``/dev/fd/3`` means; None if it is no such."""
-    own = (os.path.realpath("/proc/self/fd"), "/dev/fd")
+    descriptor_folders = (os.path.realpath("/proc/self/fd"), "/dev/fd")
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
-        if last.isascii() and last.isdigit() and os.path.realpath(folder) in own:
+        if last.isascii() and last.isdigit() and os.path.realpath(folder) in descriptor_folders:
             return int(last)
         try:
             name = os.path.join(folder, os.readlink(name))  # noqa: PTH115, PTH118 - Path normalizes
@@ -167,10 +167,10 @@ def _own_descriptor(name: str) -> int | None:
     return None
 
 
-def _duplicate(descriptor: int, shown: str) -> BinaryIO:
+def _duplicate(descriptor: int, name: str) -> BinaryIO:
     """Duplicate a descriptor: the two share a position and are closed separately."""
-    with _errors_name(shown):
-        return _buffered(os.dup(descriptor), shown)
+    with _errors_name(name):
+        return _buffered(os.dup(descriptor), name)
 
 
 def _is_stream(path: Path) -> bool:
@@ -181,14 +181,14 @@ def _is_stream(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
 
 
-def _check_no_capture(path: Path, shown: str) -> None:
+def _check_no_capture(path: Path, name: str) -> None:
     """Raise UsageError if the path is a capture, also through links; OSError as opening does."""
     if not path.is_file():
         return
     from kanalyze.capture.reader import is_capture  # imported late: most outputs are new
 
     if is_capture(path):
-        raise UsageError(f"{shown}: is a capture and is not overwritten: use another name")
+        raise UsageError(f"{name}: is a capture and is not overwritten: use another name")
 
 
 def _mode_of(path: Path) -> int:
@@ -196,20 +196,20 @@ def _mode_of(path: Path) -> int:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return _NEW_MODE
-    return _NEW_MODE if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
+    return _NEW_MODE if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
-def _open(shown: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
-    """Open a file for writing: ``path``, or else ``shown``, which is the name in errors."""
-    with _errors_name(shown):
-        return _buffered(os.open(path or shown, flags | os.O_CLOEXEC, mode), shown)
+def _open(name: str, flags: int, path: Path | None = None, mode: int = _NEW_MODE) -> BinaryIO:
+    """Open a file for writing: ``path``, or else ``name``, which is the name in errors."""
+    with _errors_name(name):
+        return _buffered(os.open(path or name, flags | os.O_CLOEXEC, mode), name)
 
 
-def _buffered(descriptor: int, shown: str) -> BinaryIO:
-    return io.BufferedWriter(_NamedFile(descriptor, shown), _BUFFER_BYTES)
+def _buffered(descriptor: int, name: str) -> BinaryIO:
+    return io.BufferedWriter(_NamedFile(descriptor, name), _BUFFER_BYTES)
 
 
 class _NamedFile(io.FileIO):

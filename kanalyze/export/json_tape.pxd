@@ -88,7 +88,7 @@ cdef class TapeJson(TapeCursor):
     @cython.locals(taped=Taped, reader=TapeReader, part=Taped)
     cdef object _python(self, Shape shape)
     @cython.locals(
-        high=cython.longlong, low=cython.longlong, place=cython.longlong, known=_UuidText
+        high=cython.longlong, low=cython.longlong, slot=cython.longlong, entry=_UuidText
     )
     cdef int _uuid(self) except -1
 

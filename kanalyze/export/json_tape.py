@@ -209,11 +209,11 @@ class TapeJson(TapeCursor):
         if form.tags is not None:
             for _ in range(self.number()):
                 tag = self.number()
-                known = form.tags.get(tag)
-                if known is None:
+                field_form = form.tags.get(tag)
+                if field_form is None:
                     unknown.append(self._unknown(tag, form))
-                elif not self._passes_default(known, hidden):
-                    pieces.append((known.place, self._piece(known, hidden)))
+                elif not self._passes_default(field_form, hidden):
+                    pieces.append((field_form.place, self._piece(field_form, hidden)))
         self._hides = hid
         texts = [text for _, text in sorted(pieces)]
         if unknown:
@@ -276,11 +276,11 @@ class TapeJson(TapeCursor):
     def _uuid(self) -> None:
         high = self.number()
         low = self.number()
-        place = (high ^ low) & (_MOST_KNOWN - 1)
-        known = self._uuids[place]
-        if known is None or known.high != high or known.low != low:
-            known = self._uuids[place] = _UuidText(high, low)
-        self._text.put(known.text)
+        slot = (high ^ low) & (_MOST_KNOWN - 1)
+        entry = self._uuids[slot]
+        if entry is None or entry.high != high or entry.low != low:
+            entry = self._uuids[slot] = _UuidText(high, low)
+        self._text.put(entry.text)
 
     # -- texts ------------------------------------------------------------------------------------
 

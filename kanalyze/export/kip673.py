@@ -105,12 +105,12 @@ class LogLines:
         names = block.columns["api_name"]
         assert isinstance(names, Words)
         wire_fields = self._wire_fields.of(block)
-        for exchange, code, fact, found in zip(
+        for exchange, code, fact, bodies in zip(
             exchanges, names.codes, wire_fields, decoded, strict=True
         ):
             # Kafka 0.7 has API keys of its own.
             name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
-            yield f"{{{self._exchange(exchange, name, found)},{fact}}}"
+            yield f"{{{self._exchange(exchange, name, bodies)},{fact}}}"
 
     def _exchange(self, exchange: Exchange, name: str | None, decoded: DecodedExchange) -> str:
         """Return the members that the broker's log has too."""
@@ -166,20 +166,20 @@ class LogLines:
                 client = "%.0s"  # formats any value as an empty text
             api = self._catalog.api(api_key)
             name = name or (None if api is None else api.name)
-        known = json_line(None if name is None else api_key_name(name)).replace("%", "%%")
+        name_text = json_line(None if name is None else api_key_name(name)).replace("%", "%%")
         return (
             f'"requestHeader":{{"requestApiKey":{json_line(api_key)},'
             f'"requestApiVersion":{json_line(api_version)},"correlationId":%s{client},'
-            f'"requestApiKeyName":{known}%s}}'
+            f'"requestApiKeyName":{name_text}%s}}'
         )
 
     def _text(self, text: str) -> str:
         """Return a text that is likely to be repeated, as JSON."""
-        known = self._texts.get(text)
-        if known is None:
+        line = self._texts.get(text)
+        if line is None:
             _make_room(self._texts)
-            known = self._texts[text] = json_line(text)
-        return known
+            line = self._texts[text] = json_line(text)
+        return line
 
     def _body(self, message: DecodedMessage | None) -> str:
         if message is None:
@@ -206,9 +206,9 @@ class LogLines:
         return f'{head},"request":{request},"response":{response}{problems}'
 
 
-def _make_room(known: dict[Any, str]) -> None:
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
+def _make_room(texts: dict[Any, str]) -> None:
+    if len(texts) >= _MOST_KNOWN:
+        texts.clear()
 
 
 # -- what surrounds the messages ------------------------------------------------------------------
@@ -326,16 +326,16 @@ def _form_of(message: DecodedMessage) -> Form:
 def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
     """Return the form of a struct with the given shape on the tape."""
     made = Form(shape, secrets)
-    places = {field.json_name: place for place, field in enumerate(struct.fields)}
+    indices = {field.json_name: index for index, field in enumerate(struct.fields)}
 
     def form_of(name: str, inner: Shape) -> Form:
-        field = struct.fields[places[name]]
+        field = struct.fields[indices[name]]
         form = _field_form(field, version, inner, secrets)
         written = f"{name}SizeInBytes" if field.type == "records" else name
-        form.become_field(name, written, places[name])
+        form.become_field(name, written, indices[name])
         return form
 
-    made.fields = [form_of(*of) for of in zip(shape.places, shape.shapes, strict=True)]
+    made.fields = [form_of(*of) for of in zip(shape.keys, shape.shapes, strict=True)]
     if shape.tags is not None:
         made.tags = {tag: form_of(*of) for tag, of in shape.tags.items()}
         for form in made.tags.values():

@@ -106,16 +106,16 @@ class PerfettoWriter(FileWriter):
         for part, part_ns, part_end_ns in _parts(row):
             yield self._slice(part, part_ns, part_end_ns, track)
         for number, start, end in self._arrows.of(row, pid, tid):
-            for phase, each in (("s", start), ("f", end)):
+            for phase, event in (("s", start), ("f", end)):
                 yield {
                     "ph": phase,
                     "id": number,
                     "name": "offsets",
                     "cat": "records",
                     "bp": "e",
-                    "pid": each.pid,
-                    "tid": each.tid,
-                    "ts": self._us(each.time_ns),
+                    "pid": event.pid,
+                    "tid": event.tid,
+                    "ts": self._us(event.time_ns),
                 }
 
     def _slice(
@@ -255,7 +255,7 @@ def _arguments(row: Row) -> dict[str, Any]:
     """Return what is shown of a request besides its times, without unknown values."""
     topics = list(dict.fromkeys(part.topic or part.topic_id for part in row.partitions))
     errors = list(dict.fromkeys(error.name for error in row.errors))
-    shown = {
+    arguments = {
         "status": row.status,
         "errors": errors[:_MOST_ITEMS] or None,
         "client_id": row.client_id,
@@ -271,4 +271,4 @@ def _arguments(row: Row) -> dict[str, Any]:
         "request_packet": row.request_packet,
         "response_packet": row.response_packet,
     }
-    return {name: value for name, value in shown.items() if value is not None}
+    return {name: value for name, value in arguments.items() if value is not None}

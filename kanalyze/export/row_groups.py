@@ -86,19 +86,19 @@ def _sizes(count: int, values: Mapping[str, ColumnValues], columns: Sequence[Col
     fixed = sum(_WIDTHS.get(column.type, 0) for column in columns)
     sizes = array("q", [fixed]) * count
     for column in columns:
-        each = values[column.name]
-        if isinstance(each, Words):
-            _add_text_sizes(sizes, each)
-        elif isinstance(each, Lists):
-            items = each.offsets[-1]
+        column_values = values[column.name]
+        if isinstance(column_values, Words):
+            _add_text_sizes(sizes, column_values)
+        elif isinstance(column_values, Lists):
+            items = column_values.offsets[-1]
             if column.fields:
-                inner = _sizes(items, each.fields, column.fields)
+                inner = _sizes(items, column_values.fields, column.fields)
             else:
-                texts = each.fields[""]
+                texts = column_values.fields[""]
                 assert isinstance(texts, Words)
                 inner = array("q", bytes(8 * items))
                 _add_text_sizes(inner, texts)
-            add_list_sizes(sizes, each.offsets, sums_up_to(inner), _OFFSET_BYTES)
+            add_list_sizes(sizes, column_values.offsets, sums_up_to(inner), _OFFSET_BYTES)
     return sizes
 
 

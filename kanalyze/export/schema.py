@@ -28,14 +28,14 @@ def choose_columns(
     """
     if names is None:
         return table
-    known = {column.name: column for column in table}
+    columns = {column.name: column for column in table}
     selected = tuple(names)
     for name in selected:
-        if name not in known:
-            raise UsageError(f"unknown column: {name!r}{known_or_similar(name, known)}")
+        if name not in columns:
+            raise UsageError(f"unknown column: {name!r}{known_or_similar(name, columns)}")
     if not selected or len(set(selected)) < len(selected):
         raise UsageError("columns: name at least one column, and each only once")
-    return tuple(known[name] for name in selected)
+    return tuple(columns[name] for name in selected)
 
 
 def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:
@@ -75,11 +75,11 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
 
 def integer_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
     """Return columns, each once; timestamps are replaced by the integers that they are made of."""
-    found = (
+    integers = (
         column._replace(name=column.source, type="int64", source="") if column.source else column
         for column in columns
     )
-    return tuple({column.name: column for column in found}.values())
+    return tuple({column.name: column for column in integers}.values())
 
 
 def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:

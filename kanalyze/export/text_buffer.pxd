@@ -27,6 +27,6 @@ cdef class TextBuffer:
         view="const unsigned char[::1]",
     )
     cdef int put_bytes(self, bytes text) except -1
-    @cython.locals(at=cython.Py_ssize_t, rest=cython.longlong)
+    @cython.locals(at=cython.Py_ssize_t, quotient=cython.longlong)
     cdef put_number(self, long long value)
     cdef _put_text(self, value)

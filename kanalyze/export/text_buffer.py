@@ -93,18 +93,18 @@ class TextBuffer:
             self.used += 1
             value = -value
         at = self.used + 1
-        rest = value // 10
-        while rest > 0:
+        quotient = value // 10
+        while quotient > 0:
             at += 1
-            rest //= 10
+            quotient //= 10
         self.used = at
         while True:
             at -= 1
-            rest = value // 10
-            self.data[at] = ZERO + (value - rest * 10)
-            if rest == 0:
+            quotient = value // 10
+            self.data[at] = ZERO + (value - quotient * 10)
+            if quotient == 0:
                 return
-            value = rest
+            value = quotient
 
     def _put_text(self, value: object) -> None:
         self.put_bytes(str(value).encode("ascii"))

@@ -232,14 +232,14 @@ def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO)
     own_comments = _OwnComments(captures)
     writer = _PacketWriter(file, captures.description)
     for batch in captures.batches():
-        found = selection.find(reader.read(batch), len(batch.buffer))
-        rows = np.searchsorted(np.asarray(batch.number), found.numbers)
-        if found.fragmented:
-            rows = np.union1d(rows, _fragments(batch, found.fragmented))
+        matches = selection.find(reader.read(batch), len(batch.buffer))
+        rows = np.searchsorted(np.asarray(batch.number), matches.numbers)
+        if matches.fragmented:
+            rows = np.union1d(rows, _fragments(batch, matches.fragmented))
         if len(rows):
-            chosen = batch.taken(to_column(rows))
-            own_comments.add_to(found.comments, chosen)
-            writer.write(chosen, found.comments)
+            chosen = batch.select(to_column(rows))
+            own_comments.add_to(matches.comments, chosen)
+            writer.write(chosen, matches.comments)
     return writer.packets
 
 
@@ -250,9 +250,9 @@ def _write_with_secrets(
     folder = None if output.partial is None else output.partial.parent
     with TemporaryFile(dir=folder) as packets_file:
         packets = _write(captures, selection, packets_file)
-        for each in captures.description.decryption_secrets:
-            if each.kind == TLS_KEY_LOG:
-                key_log.feed(each.data)
+        for secrets in captures.description.decryption_secrets:
+            if secrets.kind == TLS_KEY_LOG:
+                key_log.feed(secrets.data)
                 key_log.end()
         copy_with_secrets(packets_file, output.file, key_log)
     return packets
@@ -291,9 +291,9 @@ class _OwnComments:
         self._seen = len(read)
         if self._texts:
             for number in packets.number:
-                own = self._texts.get(self._captures.place(number))
-                if own:
-                    comments[number] = [*own, *comments.get(number, [])]
+                texts = self._texts.get(self._captures.locate(number))
+                if texts:
+                    comments[number] = [*texts, *comments.get(number, [])]
 
 
 class _PacketWriter:
@@ -310,8 +310,8 @@ class _PacketWriter:
 
     def write(self, packets: PacketBatch, comments: dict[int, list[str]]) -> None:
         """Write packets in their order; comments are by number of the packet."""
-        places = {number: place for place, number in enumerate(packets.number)}
-        blocks = PacketBlocks(packets, {places[each]: comments[each] for each in comments})
+        row_of_number = {number: row for row, number in enumerate(packets.number)}
+        blocks = PacketBlocks(packets, {row_of_number[each]: comments[each] for each in comments})
         new = [each for each in blocks.link_types if each not in self._interfaces]
         for link_type in new:
             self._file.write(self._description(link_type))
@@ -321,8 +321,8 @@ class _PacketWriter:
 
     def _description(self, link_type: int) -> bytes:
         """Return the block of an interface: named if there was one alone of the link type."""
-        known = {
+        named = {
             (each.name, each.filter) for each in self._described if each.link_type == link_type
         }
-        name, packet_filter = known.pop() if len(known) == 1 else (None, None)
+        name, packet_filter = named.pop() if len(named) == 1 else (None, None)
         return interface_description(link_type, name=name or "", packet_filter=packet_filter or "")

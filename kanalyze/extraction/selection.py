@@ -144,29 +144,31 @@ class PacketSelection:
             self._keys = np.sort(np.array(list(self._connections), np.uint64))
         senders, receivers = hashes_of_ends(segments)
         keys = senders + receivers
-        places = np.minimum(self._keys.searchsorted(keys), max(len(self._keys) - 1, 0))
-        known = np.flatnonzero(self._keys[places] == keys) if len(self._keys) else np.empty(0, int)
-        found = FoundPackets(np.empty(0, np.int64), {}, [])
+        indices = np.minimum(self._keys.searchsorted(keys), max(len(self._keys) - 1, 0))
+        chosen = (
+            np.flatnonzero(self._keys[indices] == keys) if len(self._keys) else np.empty(0, int)
+        )
+        packets = FoundPackets(np.empty(0, np.int64), {}, [])
         numbers: list[NDArray[np.int64]] = []
-        for place, which in _each_value(places[known]):
-            connection = self._connections[int(self._keys[place])]
-            taken = _within(connection, np.asarray(segments.time_ns), known[which])
-            if not len(taken):
+        for index, positions in _each_value(indices[chosen]):
+            connection = self._connections[int(self._keys[index])]
+            rows = _within(connection, np.asarray(segments.time_ns), chosen[positions])
+            if not len(rows):
                 continue
-            numbers.append(np.asarray(segments.number)[taken])
-            _add_comments(found.comments, connection, segments, senders, taken)
-            if (np.asarray(segments.payload_start)[taken] > whole_bytes).any():
-                found.fragmented.extend(connection.spans)
+            numbers.append(np.asarray(segments.number)[rows])
+            _add_comments(packets.comments, connection, segments, senders, rows)
+            if (np.asarray(segments.payload_start)[rows] > whole_bytes).any():
+                packets.fragmented.extend(connection.spans)
         if not numbers:
-            return found
-        return found._replace(numbers=np.unique(np.concatenate(numbers)))
+            return packets
+        return packets._replace(numbers=np.unique(np.concatenate(numbers)))
 
     def _connection(self, client: Endpoint, broker: Endpoint) -> _SelectedConnection:
         hashes = EndpointHashes.of(client, broker)
-        known = self._connections.get(int(hashes.both))
-        if known is None:
-            known = self._connections[int(hashes.both)] = _SelectedConnection(hashes.first)
-        return known
+        connection = self._connections.get(int(hashes.both))
+        if connection is None:
+            connection = self._connections[int(hashes.both)] = _SelectedConnection(hashes.first)
+        return connection
 
 
 def span_of(row: Row) -> Span:

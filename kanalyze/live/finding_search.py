@@ -67,18 +67,18 @@ class FindingSearch:
             make_database: makes the database of the rows; called once.
             longest_s: a query that takes longer, in s, is interrupted.
         """
-        found: list[Finding] = []
+        findings: list[Finding] = []
         failed: dict[str, str] = {}
         kinds = list(self._kinds)
         try:
             with make_database() as database:
                 while kinds:
-                    found += self._ask(database, kinds.pop(0), failed, longest_s)
+                    findings += self._ask(database, kinds.pop(0), failed, longest_s)
         except (KanalyzeError, OSError) as error:  # no disk space or memory for a database
             for kind in kinds:
                 self._leave_out(failed, kind, str(error))
-        found.sort(key=lambda each: (-each.severity, each.name, -each.weight))
-        return found, {**self._never, **failed}
+        findings.sort(key=lambda finding: (-finding.severity, finding.name, -finding.weight))
+        return findings, {**self._never, **failed}
 
     def _ask(
         self, database: Database, kind: FindingKind, failed: dict[str, str], longest_s: float

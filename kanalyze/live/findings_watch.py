@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     """The result of a round, and its cost."""
 
     findings: tuple[Finding, ...]
-    left_out: dict[str, str]
+    not_searched: dict[str, str]
     """By kind of finding: why it was not searched for."""
     duration_ns: int
     """CPU time: elapsed time would include that of others."""
@@ -106,19 +106,19 @@ class FindingsWatch:
         future, batches, time_ns = self._round
         if future.done():
             self._round = None
-            found, left_out, duration_ns = future.result()
+            findings, not_searched, duration_ns = future.result()
             span_ns = batches.last_ns - batches.first_ns
-            self.latest = LatestFindings(time_ns, batches.requests, span_ns, found, left_out)
+            self.latest = LatestFindings(time_ns, batches.requests, span_ns, findings, not_searched)
             self._due_ns = clock_ns + max(_REST_NS, SHARE * duration_ns)
 
 
 def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = ()) -> Answer:
     """Return the findings in some rows, the worst first."""
     began_ns = time.thread_time_ns()
-    found, left_out = search.search(
+    findings, not_searched = search.search(
         lambda: database_of(rows.batches, facts, _MOST_MEMORY_BYTES), _LONGEST_QUERY_S
     )
-    return Answer(tuple(found), left_out, time.thread_time_ns() - began_ns)
+    return Answer(tuple(findings), not_searched, time.thread_time_ns() - began_ns)
 
 
 def _quality_fields(state: CaptureState) -> dict[str, Any]:

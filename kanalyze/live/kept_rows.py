@@ -132,21 +132,21 @@ class KeptRows:
 
         Rows of open connections are included.
         """
-        found: list[_StoredBatch] = []
+        batches: list[_StoredBatch] = []
         rows: Counter[str] = Counter()
         since_ns = None
         for stored in reversed([*self._batches, *self._pending_batches()]):
             since_ns = stored.last_ns - span_ns if since_ns is None else since_ns
             count = rows[stored.table] + stored.rows
-            if found and (stored.last_ns < since_ns or count > most_rows):
+            if batches and (stored.last_ns < since_ns or count > most_rows):
                 break
             rows[stored.table] = count
-            found.append(stored)
-        found.reverse()
-        found += self._open_batches()
-        times = [stored for stored in found if stored.table == "requests"]
+            batches.append(stored)
+        batches.reverse()
+        batches += self._open_batches()
+        times = [stored for stored in batches if stored.table == "requests"]
         return RowBatches(
-            tuple(found),
+            tuple(batches),
             rows["requests"],
             min((stored.first_ns for stored in times), default=0),
             max((stored.last_ns for stored in times), default=0),
@@ -242,9 +242,9 @@ def database_of(
             before += len(ids)
             ids = np.arange(stored.first_id, stored.first_id + stored.rows)
             if since_ns is not None and stored.first_ns < since_ns:
-                is_kept = _begun_since(batch, since_ns)
-                batch = batch.filter(is_kept)
-                ids = ids[is_kept.to_numpy(zero_copy_only=False)]
+                is_recent = _begun_since(batch, since_ns)
+                batch = batch.filter(is_recent)
+                ids = ids[is_recent.to_numpy(zero_copy_only=False)]
         elif stored.table in CLUSTER_TABLES:
             batch = _renumbered(batch, ids, before + 1)
         database.insert(stored.table, batch)
@@ -257,9 +257,9 @@ def _renumbered(batch: pa.RecordBatch, ids: NDArray[np.int64], first: int) -> pa
 
     index = batch.schema.get_field_index(REQUEST_ID.name)
     old = batch.column(index).to_numpy()
-    places = np.searchsorted(ids, old)
-    batch = batch.set_column(index, batch.schema.field(index), pa.array(places + first))
-    return batch.filter(pa.array(np.append(ids, 0)[places] == old))
+    indices = np.searchsorted(ids, old)
+    batch = batch.set_column(index, batch.schema.field(index), pa.array(indices + first))
+    return batch.filter(pa.array(np.append(ids, 0)[indices] == old))
 
 
 def _stored(

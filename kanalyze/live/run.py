@@ -141,7 +141,7 @@ class LiveSource:
         """Packets lost before they were read; None if not known."""
         return self._feed.dropped_packets
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet, and its number there."""
         return self.names[0], number
 
@@ -179,7 +179,7 @@ class LiveRun:
         *,
         clock_ns: Callable[[], int],
         is_over: Callable[[], bool],
-        wants_roll: Callable[[], bool],
+        should_roll: Callable[[], bool],
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
         kept: KeptRows | None = None,
@@ -194,7 +194,7 @@ class LiveRun:
             sinks: are called in this order.
             clock_ns: a monotonic clock.
             is_over: asked at each tick; True ends the run.
-            wants_roll: asked at each tick; True starts new files.
+            should_roll: asked at each tick; True starts new files.
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
             kept: takes the rows of every table, and makes the report; without it there is none.
@@ -209,7 +209,7 @@ class LiveRun:
         self._sinks = sinks
         self._clock_ns = clock_ns
         self._is_over = is_over
-        self._wants_roll = wants_roll
+        self._should_roll = should_roll
         self._began_ns = self._packet_clock_ns = clock_ns()
         self._packet_ns = now_ns
         self._packets = self._wire_bytes = 0
@@ -218,7 +218,7 @@ class LiveRun:
         self._doubts: dict[str, Any] | None = None
         self._tls: TlsConnections | None = None
         self._examine_ns = 0
-        self._kept = kept
+        self._kept_rows = kept
 
     def run(self, analysis: Analysis) -> dict[str, Any] | None:
         """Read to the end; return the report, if rows are kept. ``analysis`` reads :attr:`source`.
@@ -234,10 +234,10 @@ class LiveRun:
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
             self._report_given_up(analysis)
-        if self._kept is None:
+        if self._kept_rows is None:
             return None
         conditions = {**self._conditions, **analysis.row_filter.conditions}
-        return self._kept.report(analysis.quality, conditions)
+        return self._kept_rows.report(analysis.quality, conditions)
 
     def _blocks(self, analysis: Analysis) -> Iterator[RowBlock]:
         """Yield the rows of requests, and keep them with those of the other tables.
@@ -245,12 +245,12 @@ class LiveRun:
         Other tables are made only to be kept: with them a packet takes half as long again, and each
         line of ``groups`` and ``metadata`` some 20 us.
         """
-        if self._kept is None:
+        if self._kept_rows is None:
             yield from analysis.batches()
             return
-        self._kept.open_connections = analysis.open_connections
-        for rows in analysis.table_rows(self._kept.tables_of_requests):
-            self._kept.add(rows)
+        self._kept_rows.open_connections = analysis.open_connections
+        for rows in analysis.table_rows(self._kept_rows.tables_of_requests):
+            self._kept_rows.add(rows)
             yield from rows.requests
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
@@ -264,7 +264,7 @@ class LiveRun:
             self._packet_clock_ns = self._clock_ns()
             self._packets += len(packets)
             self._wire_bytes += total(packets.wire_bytes)
-        if self._wants_roll():
+        if self._should_roll():
             for sink in self._sinks:
                 sink.roll()
         state, clock_ns = self._state(), self._clock_ns()

@@ -18,7 +18,7 @@ cdef class RoundTripHistory:
     cdef long long _last_packet
     cdef long long _last_fall
 
-    @cython.locals(known_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
+    @cython.locals(before_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
     cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef long long least_at(self, long long packet) except? -2
@@ -39,13 +39,13 @@ cdef class NetworkPath:
     cdef long long _quiet_after
     cdef long long _quiet_before
 
-    cpdef long long sent_again(self, long long first, long long last, long long span_ns) except? -2
+    cpdef long long retransmissions(self, long long first, long long last, long long span_ns) except? -2
     cpdef long long zero_windows(self, long long first, long long last, long long span_ns) except? -2
     @cython.locals(
         begin=cython.Py_ssize_t,
         end=cython.Py_ssize_t,
         index=cython.Py_ssize_t,
-        found=cython.longlong,
+        count=cython.longlong,
     )
     cdef long long _count(
         self, long long first, long long last, long long span_ns, bint has_bytes

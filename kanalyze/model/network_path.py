@@ -50,7 +50,7 @@ class RoundTripHistory:
     """
 
     __slots__ = ("_last_fall", "_last_packet", "falls", "least_ns", "packets", "prompt_ns")
-    _LEFT_OUT = ("_last_fall", "_last_packet")
+    _NOT_SAVED = ("_last_fall", "_last_packet")
 
     def __init__(self) -> None:
         self.least_ns = NOT_KNOWN
@@ -88,16 +88,16 @@ class RoundTripHistory:
             self.prompt_ns = elapsed_ns
         if self.prompt_ns < 0:
             return
-        known_ns = min(self.prompt_ns, self.least_ns)
+        before_ns = min(self.prompt_ns, self.least_ns)
         count = len(self.falls)
         if count:
             last_ns = self._last_fall
             # Bounded: beyond so many falls only those to a half and less are kept.
-            if known_ns >= last_ns or (count >= MOST_FALLS and 2 * known_ns > last_ns):
+            if before_ns >= last_ns or (count >= MOST_FALLS and 2 * before_ns > last_ns):
                 return
         self.packets.append(packet)
-        self.falls.append(known_ns)
-        self._last_packet, self._last_fall = packet, known_ns
+        self.falls.append(before_ns)
+        self._last_packet, self._last_fall = packet, before_ns
 
     def least_at(self, packet: int) -> int:
         """Return the least round trip in ns up to a packet; ``NOT_KNOWN`` where there is none."""
@@ -124,7 +124,7 @@ class NetworkPath:
         *("_are_tails", "_begins", "_ends", "_first", "_forgotten", "_last", "_packets"),
         *("_quiet_after", "_quiet_before", "_senders", "_times", "has_events", "round_trips"),
     )
-    _LEFT_OUT = ("_quiet_after", "_quiet_before")
+    _NOT_SAVED = ("_quiet_after", "_quiet_before")
 
     def __init__(self) -> None:
         self.round_trips = (RoundTripHistory(), RoundTripHistory())
@@ -139,9 +139,9 @@ class NetworkPath:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        one, other = self.round_trips
+        first, second = self.round_trips
         return (
-            *(one.state(), other.state(), self.has_events),
+            *(first.state(), second.state(), self.has_events),
             *(self._first, self._last, self._forgotten),
             *(tuple(self._packets), tuple(self._times), tuple(self._senders)),
             *(tuple(self._begins), tuple(self._ends), tuple(self._are_tails)),
@@ -150,10 +150,12 @@ class NetworkPath:
     @classmethod
     def from_state(cls, state: object) -> NetworkPath:
         """Make one from a state; raises ValueError for any other value."""
-        one, other, has_events, first, last, forgotten, *events = fields(state, "ttbiiitttttt")
+        trips, other_trips, has_events, first, last, forgotten, *events = fields(
+            state, "ttbiiitttttt"
+        )
         made = cls()
-        made.round_trips[0].load_state(one)
-        made.round_trips[1].load_state(other)
+        made.round_trips[0].load_state(trips)
+        made.round_trips[1].load_state(other_trips)
         made.has_events = has_events
         made._first, made._last, made._forgotten = first, last, forgotten
         columns = [array("q", items(column, "i")) for column in events]
@@ -168,7 +170,7 @@ class NetworkPath:
         """How many are remembered."""
         return len(self._packets)
 
-    def add_sent_again(
+    def add_retransmission(
         self, sender: int, begin: int, end: int, is_tail: bool, time_ns: int, packet: int
     ) -> None:
         """Take a packet of which bytes were sent before.
@@ -238,7 +240,7 @@ class NetworkPath:
         del self._packets[:count], self._times[:count], self._senders[:count]
         del self._begins[:count], self._ends[:count], self._are_tails[:count]
 
-    def sent_again(self, first: int, last: int, span_ns: int) -> int:
+    def retransmissions(self, first: int, last: int, span_ns: int) -> int:
         """Return how many packets were sent again, from a packet to another, these two among them.
 
         ``NOT_KNOWN`` where that is forgotten: by the time between the two alone, as far as that
@@ -247,7 +249,7 @@ class NetworkPath:
         return self._count(first, last, span_ns, True)
 
     def zero_windows(self, first: int, last: int, span_ns: int) -> int:
-        """Return how many packets announced a window of 0; as :meth:`sent_again`."""
+        """Return how many packets announced a window of 0; as :meth:`retransmissions`."""
         return self._count(first, last, span_ns, False)
 
     def _count(self, first: int, last: int, span_ns: int, has_bytes: bool) -> int:
@@ -265,10 +267,10 @@ class NetworkPath:
             self._quiet_after = self._packets[begin - 1] if begin else self._forgotten
             self._quiet_before = self._packets[end] if end < len(self._packets) else _NEVER
             return 0
-        found = 0
+        count = 0
         for index in range(begin, end):
-            found += (self._ends[index] > self._begins[index]) == has_bytes
-        return found
+            count += (self._ends[index] > self._begins[index]) == has_bytes
+        return count
 
     def last_resent_ns(
         self,

@@ -71,7 +71,7 @@ class PacketArrays:
     def __len__(self) -> int:
         return len(self.number)
 
-    def taken(self, rows: NDArray[np.int64]) -> PacketArrays:
+    def select(self, rows: NDArray[np.int64]) -> PacketArrays:
         """Return the packets at some indices, over the same buffer."""
         return PacketArrays(
             self.buffer,
@@ -103,12 +103,12 @@ def overlapping(buffer: memoryview | NDArray[np.uint8], dtype: DTypeLike) -> NDA
 
 
 def gather(
-    buffer: memoryview, layout: np.dtype[np.void], places: NDArray[np.int64]
+    buffer: memoryview, layout: np.dtype[np.void], positions: NDArray[np.int64]
 ) -> NDArray[np.void]:
-    """Copy out the structs of ``layout`` at ``places``, which must lie within ``buffer``.
+    """Copy out the structs of ``layout`` at ``positions``, which must lie within ``buffer``.
 
     Through an opaque type: NumPy copies that as bytes, but a struct field by field.
     """
-    if not len(places):
+    if not len(positions):
         return np.empty(0, layout)
-    return overlapping(buffer, f"V{layout.itemsize}")[places].view(layout)
+    return overlapping(buffer, f"V{layout.itemsize}")[positions].view(layout)

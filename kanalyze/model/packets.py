@@ -69,7 +69,7 @@ class PacketBatch:
     def __len__(self) -> int:
         return len(self.number)
 
-    def taken(self, rows: Sequence[int]) -> PacketBatch:
+    def select(self, rows: Sequence[int]) -> PacketBatch:
         """Return the packets at some indices, over the same buffer.
 
         ``rows`` is an array of 64-bit integers.

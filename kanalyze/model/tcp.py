@@ -133,7 +133,7 @@ class TcpMeasures:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        one, other = self.round_trips
+        first, second = self.round_trips
         return (
             *self.duplicate_packets,
             *self.retransmitted_packets,
@@ -147,8 +147,8 @@ class TcpMeasures:
             self.syn_ack_time_ns,
             self.handshake_ack_time_ns,
             self.closed_time_ns,
-            one.state(),
-            other.state(),
+            first.state(),
+            second.state(),
         )
 
     @classmethod
@@ -320,9 +320,9 @@ class TcpConnection:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        (one_ip, one_port), (other_ip, other_port) = self.endpoints
+        (first_ip, first_port), (second_ip, second_port) = self.endpoints
         return (
-            *(self.serial, one_ip, one_port, other_ip, other_port, self.connection_number),
+            *(self.serial, first_ip, first_port, second_ip, second_port, self.connection_number),
             *(self.opened_by, self.first_time_ns, self.last_time_ns, self.first_packet),
             *(self.reset, self.closed_by, self.end),
             None if self.measures is None else self.measures.state(),
@@ -344,26 +344,26 @@ class TcpConnection:
     def from_state(cls, state: object) -> TcpConnection:
         """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "nsnsnnNiiNbNSTtTbb" + 18 * "n")
-        serial, one_ip, one_port, other_ip, other_port, number, opened_by = values[:7]
+        serial, first_ip, first_port, second_ip, second_port, number, opened_by = values[:7]
         first_time_ns, last_time_ns, first_packet, reset, closed_by, end, measures = values[7:14]
-        path, tls, *rest = values[14:]
-        if max(one_port, other_port) > _MOST_PORT or end not in _ENDS:
+        path, tls, *measures_state = values[14:]
+        if max(first_port, second_port) > _MOST_PORT or end not in _ENDS:
             raise ValueError("no port, or no end of a connection")
         made = cls(
             serial,
-            (Endpoint(one_ip, one_port), Endpoint(other_ip, other_port)),
+            (Endpoint(first_ip, first_port), Endpoint(second_ip, second_port)),
             number,
             end_of_two(opened_by),
             first_time_ns,
             last_time_ns,
             first_packet,
-            rest[:2],
+            measures_state[:2],
             None if measures is None else TcpMeasures.from_state(measures),
         )
         made.reset, made.closed_by, made.end = reset, end_of_two(closed_by), end
         made.path = NetworkPath.from_state(path)
         made.tls = None if tls is None else TlsConnection.from_state(tls)
-        pairs = iter(rest[2:])
+        pairs = iter(measures_state[2:])
         made.first_sequence = [next(pairs), next(pairs)]
         made.packets = [next(pairs), next(pairs)]
         made.payload_bytes = [next(pairs), next(pairs)]

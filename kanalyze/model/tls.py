@@ -47,7 +47,7 @@ class CertificateFacts(NamedTuple):
 class SentAlert(NamedTuple):
     """An alert, and who sent it."""
 
-    side: int
+    direction: int
     """Index in ``TcpConnection.endpoints``."""
     level: str | None
     """``warning`` or ``fatal``; None where it is encrypted."""
@@ -59,7 +59,7 @@ class TlsConnection:
     """The TLS of one connection. Pairs are by direction, as in ``TcpConnection``.
 
     Attributes:
-        client_side: which end sent the ClientHello.
+        client_index: which end sent the ClientHello.
         version, suite, alpn: what the server chose, by name.
         offered_versions, offered_alpn, server_name: of the ClientHello.
         resumed: whether a session was resumed.
@@ -76,7 +76,7 @@ class TlsConnection:
     """
 
     __slots__ = (
-        *("alerts", "alpn", "bytes", "certificate_requested", "client_certificate", "client_side"),
+        *("alerts", "alpn", "bytes", "certificate_requested", "client_certificate", "client_index"),
         *("estimated_median_ns", "estimated_p99_ns", "estimated_requests", "handshake_ns"),
         *("is_complete", "is_decrypted", "is_clear_client", "mutual", "offered_alpn"),
         *("offered_versions", "records", "resumed", "server_certificate", "server_name", "suite"),
@@ -84,7 +84,7 @@ class TlsConnection:
     )
 
     def __init__(self) -> None:
-        self.client_side: int | None = None
+        self.client_index: int | None = None
         self.version: str | None = None
         self.suite: str | None = None
         self.alpn: str | None = None
@@ -111,7 +111,7 @@ class TlsConnection:
         """Return what :meth:`from_state` takes."""
         server, client = self.server_certificate, self.client_certificate
         return (
-            *(self.client_side, self.version, self.suite, self.alpn, self.server_name),
+            *(self.client_index, self.version, self.suite, self.alpn, self.server_name),
             *(self.offered_versions, self.offered_alpn, self.resumed, self.certificate_requested),
             *(self.mutual, None if server is None else server.state()),
             *(None if client is None else client.state(), self.handshake_ns, self.is_complete),
@@ -125,7 +125,7 @@ class TlsConnection:
         """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "NSSSSTTBBBTTIbtnnnnbbNII")
         made = cls()
-        made.client_side = None if values[0] is None else _end(values[0])
+        made.client_index = None if values[0] is None else _end(values[0])
         made.version, made.suite, made.alpn, made.server_name = values[1:5]
         made.offered_versions = None if values[5] is None else items(values[5], "s")
         made.offered_alpn = None if values[6] is None else items(values[6], "s")
@@ -144,11 +144,11 @@ def _certificate(state: object) -> CertificateFacts | None:
 
 
 def _alert(state: object) -> SentAlert:
-    side, level, name = fields(state, "nSs")
-    return SentAlert(_end(side), level, name)
+    direction, level, name = fields(state, "nSs")
+    return SentAlert(_end(direction), level, name)
 
 
-def _end(side: int) -> int:
-    if side > 1:
-        raise ValueError(f"end {side} of a connection")
-    return side
+def _end(direction: int) -> int:
+    if direction > 1:
+        raise ValueError(f"end {direction} of a connection")
+    return direction

@@ -188,10 +188,10 @@ class HeaderCursor:
     @property
     def buffer(self) -> memoryview:
         """The batch's, or a copy with the reassembled datagrams behind."""
-        whole = self.batch.buffer
+        batch_buffer = self.batch.buffer
         if not self._joined:
-            return whole
-        return memoryview(b"".join([whole[: self._used_bytes], *self._joined]))
+            return batch_buffer
+        return memoryview(b"".join([batch_buffer[: self._used_bytes], *self._joined]))
 
     def _find_used_bytes(self) -> int:
         """Return where the last packet ends; the buffer may be longer than that."""

@@ -159,9 +159,9 @@ def kind_name(kind: int) -> str:
 
     Where a number has no name here, it is shown with its registry: ``ethertype 0x88b5``.
     """
-    whole = _WHOLE.get(kind)
-    if whole is not None:
-        return whole
+    name = _WHOLE.get(kind)
+    if name is not None:
+        return name
     number = kind & _NUMBER
     names, otherwise = _REGISTRIES.get(kind - number, (_ETHERTYPES, "ethertype 0x{:04x}"))
     return names.get(number) or otherwise.format(number)

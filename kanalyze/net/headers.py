@@ -49,7 +49,7 @@ class HeaderReader:
     that completed it.
     """
 
-    _LEFT_OUT = ("_limits", "_return_incomplete", "_stats")
+    _NOT_SAVED = ("_limits", "_return_incomplete", "_stats")
 
     def __init__(
         self,

@@ -78,10 +78,10 @@ class NetCounters:
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes: each counter, in the order of their names."""
-        found: list[int | State] = []
+        values: list[int | State] = []
         for _, count in sorted(vars(self).items()):
-            found.append(_counts_state(count) if isinstance(count, dict) else count)
-        return tuple(found)
+            values.append(_counts_state(count) if isinstance(count, dict) else count)
+        return tuple(values)
 
     @classmethod
     def from_state(cls, state: object) -> NetCounters:
@@ -137,7 +137,7 @@ def _counts_from_state(counter: str, state: State) -> dict[object, int]:
 class LayerStats:
     """Collects counters, and a bounded number of the anomalies of a batch."""
 
-    _LEFT_OUT = ("_anomalies", "_count_by_kind", "_most")
+    _NOT_SAVED = ("_anomalies", "_count_by_kind", "_most")
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
         """With ``every_anomaly`` it keeps all of them, not only the first of each kind."""
@@ -165,9 +165,9 @@ class LayerStats:
 
     def drain_anomalies(self) -> list[Anomaly]:
         """Return the anomalies since the last call: whoever feeds a batch returns them with it."""
-        taken, self._anomalies = self._anomalies, []
+        anomalies, self._anomalies = self._anomalies, []
         self._count_by_kind.clear()
-        return taken
+        return anomalies
 
     def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
         """Count ``count`` anomalies of ``kind``; return for how many more there is room."""

@@ -73,10 +73,10 @@ def read_pbb(cursor: HeaderCursor) -> int:
     if not can_read():
         note_missing(cursor, _PBB)
         return _count(cursor, _PBB)
-    found = find_inside(cursor, "read_pbb")
-    if not isinstance(found, str):
+    inside = find_inside(cursor, "read_pbb")
+    if not isinstance(inside, str):
         cursor.enter(tunnel_bit(_PBB))
-    return _after(cursor, found)
+    return _after(cursor, inside)
 
 
 def _after(cursor: HeaderCursor, inner: tuple[int, int] | str) -> int:

@@ -160,8 +160,8 @@ def _header(layer: type[Packet], data: bytes) -> tuple[Any, int] | None:
     """Let scapy read one header; return it and its size, None if it is incomplete."""
     header = layer()
     try:
-        left = header.do_dissect(data)
+        rest = header.do_dissect(data)
     except _ERRORS:
         return None
     # Fields behind the end are left at their defaults, without a word.
-    return (header, len(data) - len(left)) if left else None
+    return (header, len(data) - len(rest)) if rest else None

@@ -285,19 +285,19 @@ class Database:
 
         Only the first ``most`` of them, if that is given.
         """
-        taken = {name: parameters[name] for name in query.parameters}
+        values = {name: parameters[name] for name in query.parameters}
         while True:
             try:
                 self._prepare(query.sql)
                 # Not by a DuckDB relation, which is planned twice.
-                found = self._connection.execute(query.sql, taken)
+                result = self._connection.execute(query.sql, values)
                 break
             except self._error as error:
                 has_no_room = isinstance(error, self._out_of_memory)
                 if not (has_no_room and self._memory.allow_more(self._connection)):
                     raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
-        names = [column[0] for column in found.description]
-        lines = found.fetchall() if most is None else found.fetchmany(most)
+        names = [column[0] for column in result.description]
+        lines = result.fetchall() if most is None else result.fetchmany(most)
         return [dict(zip(names, line, strict=True)) for line in lines]
 
     def interrupt(self) -> None:

@@ -63,18 +63,18 @@ def built_in(kind: str) -> dict[str, Query]:
 
 def questions(*folders: Path) -> dict[str, Query]:
     """Return the built-in questions and those in a user's folders; later ones replace earlier."""
-    known = dict(built_in("questions"))
+    queries = dict(built_in("questions"))
     for folder in folders:
-        known.update(read_queries(folder))
-    return known
+        queries.update(read_queries(folder))
+    return queries
 
 
 def find_query(name: str, *folders: Path) -> Query:
     """Return one of the :func:`questions` by name; raises UsageError if there is none."""
-    known = questions(*folders)
-    if name not in known:
-        raise UsageError(f"unknown query: {name!r}{known_or_similar(name, sorted(known))}")
-    return known[name]
+    queries = questions(*folders)
+    if name not in queries:
+        raise UsageError(f"unknown query: {name!r}{known_or_similar(name, sorted(queries))}")
+    return queries[name]
 
 
 @lru_cache(maxsize=256)  # a report asks twice of each text: 20 ms

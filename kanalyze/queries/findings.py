@@ -68,7 +68,7 @@ _OPTIONS = {
     "topic": "--topic",
     "group_id": "--group",
 }
-_TAKEN = {
+_CONCERNS_WITH_OPTIONS = {
     "requests": frozenset({*_OPTIONS, "broker", "error_name"}),
     "connections": frozenset({"client_id", "client_ip", "broker"}),
     "anomalies": frozenset({"client_ip", "broker"}),
@@ -154,12 +154,12 @@ def findings_of(
         UsageError: a threshold is unknown, or the columns of an answer are not those of a
             finding.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for kind in with_thresholds(kinds, thresholds or {}):
         if kind.tables <= database.tables:
             lines = database.answer(kind.query, kind.thresholds, MOST_OF_A_KIND)
-            found += [_finding(kind, line) for line in lines]
-    return sorted(found, key=lambda each: (-each.severity, each.name, -each.weight))
+            findings += [_finding(kind, line) for line in lines]
+    return sorted(findings, key=lambda finding: (-finding.severity, finding.name, -finding.weight))
 
 
 def with_thresholds(
@@ -169,18 +169,18 @@ def with_thresholds(
 
     For ``thresholds`` see :func:`findings_of`. Raises UsageError for one that no kind has.
     """
-    given, known = dict(thresholds), []
+    unused, valid_names = dict(thresholds), []
     made = []
     for kind in kinds:
         values = {
-            name: float(given.pop(f"{kind.query.name}.{name}", value))
+            name: float(unused.pop(f"{kind.query.name}.{name}", value))
             for name, value in kind.thresholds.items()
         }
         made.append(kind._replace(thresholds=values))
-        known += [f"{kind.query.name}.{name}" for name in values]
-    if given:
-        name = next(iter(given))
-        raise UsageError(f"unknown threshold: {name!r}{similar(name, known)}")
+        valid_names += [f"{kind.query.name}.{name}" for name in values]
+    if unused:
+        name = next(iter(unused))
+        raise UsageError(f"unknown threshold: {name!r}{similar(name, valid_names)}")
     return made
 
 
@@ -216,7 +216,7 @@ def kind_of_finding(query: Query) -> FindingKind:
     if set(values) != set(query.parameters):
         raise UsageError(f"query {query.name!r}: its comment does not have all parameters")
     command = fields.get("show", "requests")
-    if command not in _TAKEN:
+    if command not in _CONCERNS_WITH_OPTIONS:
         raise UsageError(f"query {query.name!r}: there is no command {command!r} to show")
     return FindingKind(
         query,
@@ -254,7 +254,7 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
         last_time_ns=line.get("last_time_ns"),
         first_packet=line.get("first_packet"),
         command=kind.command,
-        options=_options(concerns, _TAKEN[kind.command]),
+        options=_options(concerns, _CONCERNS_WITH_OPTIONS[kind.command]),
     )
 
 
@@ -267,15 +267,15 @@ def _check_types(name: str, line: Mapping[str, Any]) -> None:
             raise UsageError(f"query {name!r}: {value!r} is not a valid {column} of a finding")
 
 
-def _options(concerns: Mapping[str, Any], taken: Collection[str]) -> tuple[str, ...]:
+def _options(concerns: Mapping[str, Any], accepted: Collection[str]) -> tuple[str, ...]:
     """Return the options of the command that shows the rows."""
     words: list[str] = []
     for name, option in _OPTIONS.items():
-        if name in concerns and name in taken:
+        if name in concerns and name in accepted:
             value = str(concerns[name])
             words += [option, _GLOB.sub(r"[\g<0>]", value) if name in _IS_GLOB else value]
     if "broker" in concerns:
         words += ["--broker", concerns["broker"]]
-    if "error_name" in concerns and "error_name" in taken:
+    if "error_name" in concerns and "error_name" in accepted:
         words.append("--errors")
     return tuple(words)

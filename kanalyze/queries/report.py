@@ -69,11 +69,11 @@ def report_with_findings(
     """
     report = report_of(database, quality, conditions, most_slowest=most_slowest)
     chosen = with_thresholds(kinds, thresholds or {})
-    left_out = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
-    found = findings_of(database, [kind for kind in chosen if kind not in left_out])
-    report["findings"] = [each.to_dict() for each in found]
-    if left_out:
-        report["findings_left_out"] = sorted(kind.query.name for kind in left_out)
+    not_searched = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
+    findings = findings_of(database, [kind for kind in chosen if kind not in not_searched])
+    report["findings"] = [each.to_dict() for each in findings]
+    if not_searched:
+        report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
     return report
 
 
@@ -134,10 +134,10 @@ def _nested(line: Mapping[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for name, value in line.items():
         *outer, last = name.split(".")
-        place = nested
+        group = nested
         for part in outer:
-            place = place.setdefault(part, {})
-        place[last] = value
+            group = group.setdefault(part, {})
+        group[last] = value
     return nested
 
 
@@ -167,14 +167,14 @@ def _api(line: dict[str, Any], versions: list[dict[str, Any]]) -> dict[str, Any]
         "unknown" if each["api_version"] is None else str(each["api_version"]): each["requests"]
         for each in versions
     }
-    kept = dict(list(counts.items())[:MOST_VERSIONS])
-    if len(counts) > len(kept):
-        kept["other"] = sum(counts.values()) - sum(kept.values())
+    listed = dict(list(counts.items())[:MOST_VERSIONS])
+    if len(counts) > len(listed):
+        listed["other"] = sum(counts.values()) - sum(listed.values())
     return {
         **{name: line.pop(name) for name in ("wire", "api_key", "api_name")},
         "other": False,
         **{name: line.pop(name) for name in ("requests", "responses")},
-        "versions": kept,
+        "versions": listed,
         "statuses": statuses,
         "errors": statuses.get("error", 0),
         **{name: value for name, value in line.items() if name != "statuses"},
@@ -183,15 +183,17 @@ def _api(line: dict[str, Any], versions: list[dict[str, Any]]) -> dict[str, Any]
 
 def _clients(lines: list[dict[str, Any]], identities: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the clients, each with its addresses, its software and its principals."""
-    known = {line["client_id"] for line in lines if not line["other"]}
+    listed = {line["client_id"] for line in lines if not line["other"]}
     of_client: dict[str | None, list[dict[str, Any]]] = {}
-    of_others: list[dict[str, Any]] = []
+    identities_of_others: list[dict[str, Any]] = []
     for identity in identities:
         client_id = identity["client_id"]
-        is_other = client_id not in known
-        (of_others if is_other else of_client.setdefault(client_id, [])).append(identity)
+        is_other = client_id not in listed
+        (identities_of_others if is_other else of_client.setdefault(client_id, [])).append(identity)
     return [
-        _client(line, of_others if line["other"] else of_client.get(line["client_id"], []))
+        _client(
+            line, identities_of_others if line["other"] else of_client.get(line["client_id"], [])
+        )
         for line in lines
     ]
 
@@ -223,14 +225,14 @@ def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:
 def _topics(lines: list[dict[str, Any]], most_keys: int) -> list[dict[str, Any]]:
     """Return the topics; those after ``most_keys`` are summed up."""
     topics = [bounded_line({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
-    kept, others = topics[:most_keys], topics[most_keys:]
-    if others:
+    listed, remaining = topics[:most_keys], topics[most_keys:]
+    if remaining:
         added: dict[str, Any] = {"topic": None, "topic_id": None, "other": True}
-        for name in list(others[0])[3:]:
-            values = [other[name] for other in others]
+        for name in list(remaining[0])[3:]:
+            values = [other[name] for other in remaining]
             added[name] = all(values) if name.endswith("_known") else sum(values)
-        kept.append(added)
-    return kept
+        listed.append(added)
+    return listed
 
 
 def _broker(line: dict[str, Any]) -> dict[str, Any]:

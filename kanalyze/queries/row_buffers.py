@@ -105,9 +105,9 @@ class _RowBuffer:
     def take_all(self) -> pa.Table:
         import pyarrow as pa
 
-        taken = pa.Table.from_batches(self._batches)
+        rows = pa.Table.from_batches(self._batches)
         self.rows, self._bytes, self._batches = 0, 0, []
-        return taken
+        return rows
 
     def _buffer(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
@@ -117,7 +117,7 @@ class _RowBuffer:
     def _take_groups(self) -> pa.Table:
         """Take as many rows as fill row groups; the others stay buffered."""
         rows = self.take_all()
-        whole = rows.num_rows // ROW_GROUP * ROW_GROUP
-        for batch in rows.slice(whole).to_batches():
+        full_groups_rows = rows.num_rows // ROW_GROUP * ROW_GROUP
+        for batch in rows.slice(full_groups_rows).to_batches():
             self._buffer(batch)
-        return rows.slice(0, whole)
+        return rows.slice(0, full_groups_rows)

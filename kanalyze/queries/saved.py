@@ -77,14 +77,14 @@ def view_of(table: str, columns: Iterable[tuple[str, str | None]]) -> str:
         table: name of the table.
         columns: name of each column, and of its timestamp column (in UTC) or None.
     """
-    shown = []
+    expressions = []
     for name, time in columns:
-        shown.append(quoted(name))
+        expressions.append(quoted(name))
         if time is not None:
             # DuckDB's timestamps use the largest number for infinity.
             ns = f"nullif({quoted(name)}, 9223372036854775807)"
-            shown.append(f"make_timestamp_ns({ns}) AS {quoted(time)}")
-    return f"CREATE VIEW main.{table} AS SELECT {', '.join(shown)} FROM {ROWS}.{table}"
+            expressions.append(f"make_timestamp_ns({ns}) AS {quoted(time)}")
+    return f"CREATE VIEW main.{table} AS SELECT {', '.join(expressions)} FROM {ROWS}.{table}"
 
 
 def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -114,15 +114,15 @@ def attach_saved(
         connection.execute("SET allowed_directories = [$folder]", {"folder": folder})
         for setting in ("enable_external_access = false", "lock_configuration = true"):
             connection.execute(f"SET {setting}")
-        found = []
+        attached = []
         for name, path in zip(names, files, strict=True):
-            found.append(_Attached(connection, name, path))
-        tables = _union(connection, found)
+            attached.append(_Attached(connection, name, path))
+        tables = _union(connection, attached)
     except duckdb.Error as error:
         raise SavedFileError(
             f"{path}: cannot be read: {str(error).partition(chr(10))[0]}"
         ) from None
-    return [each.header for each in found], tables
+    return [each.header for each in attached], tables
 
 
 class _Attached:
@@ -145,12 +145,12 @@ class _Attached:
         spec = TABLES[table].columns
         columns = (ID_COLUMN, *spec) if table == "requests" else spec
         kinds = _types_of(self._connection, columns)
-        shown = []
+        expressions = []
         for column, kind in zip(columns, kinds, strict=True):
             name = quoted(column.name)
             stored = self._columns.get((table, column.name))
             if stored is None and column.nullable:
-                shown.append(f"CAST(NULL AS {kind}) AS {name}")
+                expressions.append(f"CAST(NULL AS {kind}) AS {name}")
             elif stored is None:
                 raise SavedFileError(
                     f"{self._path}: has no column {column.name} of {table}: "
@@ -159,10 +159,10 @@ class _Attached:
             elif stored != (kind, False):
                 raise SavedFileError(f"{self._path}: column {column.name} of {table} is invalid")
             elif column.name in shift:
-                shown.append(f"{name} + {shift[column.name]} AS {name}")
+                expressions.append(f"{name} + {shift[column.name]} AS {name}")
             else:
-                shown.append(name)
-        return f"SELECT {', '.join(shown)} FROM {self.name}.{ROWS}.{table}"
+                expressions.append(name)
+        return f"SELECT {', '.join(expressions)} FROM {self.name}.{ROWS}.{table}"
 
     def last(self, column: str) -> int:
         """Return the largest number in a column, over all tables; 0 if there is none."""
@@ -229,14 +229,14 @@ def shown_columns(table: str, names: Container[str] | None = None) -> list[tuple
     """Return the columns of a table for :func:`view_of`; only those with ``names``, if given."""
     spec = TABLES[table].columns
     columns = (ID_COLUMN, *spec) if table == "requests" else spec
-    shown: list[tuple[str, str | None]] = []
-    for each in columns:
-        time = time_name(each.name) if each.is_time else None
+    names_and_times: list[tuple[str, str | None]] = []
+    for column in columns:
+        time = time_name(column.name) if column.is_time else None
         if names is None:
-            shown.append((each.name, time))
-        elif each.name in names:
-            shown.append((each.name, time if time in names else None))
-    return shown
+            names_and_times.append((column.name, time))
+        elif column.name in names:
+            names_and_times.append((column.name, time if time in names else None))
+    return names_and_times
 
 
 def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> tuple[str, ...]:

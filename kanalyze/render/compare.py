@@ -67,9 +67,9 @@ def _lines(comparison: _Item, width: int) -> Iterator[Line]:
         yield Line(table.title, style=f"bold {table.style}".strip())
         widths = fitted(table.columns, natural_widths(table.columns, table.rows), width)
         yield table_line(table.columns, widths, [(each.title, "bold") for each in table.columns])
-        for place, row in enumerate(table.rows):
+        for index, row in enumerate(table.rows):
             yield table_line(table.columns, widths, [(cell, "") for cell in row])
-            for note in table.notes.get(place, ()):
+            for note in table.notes.get(index, ()):
                 yield Line(f"  {note}", style="dim")
         if table.more:
             yield Line(f"and {count_text(table.more)} more", style="dim")
@@ -158,13 +158,13 @@ def _verdict(comparison: _Item) -> str:
         (len(_sure(comparison["new"])), "new", "new"),
         (len(_sure(comparison["gone"])), "gone", "gone"),
     ]
-    found = [f"{count} {one if count == 1 else many}" for count, many, one in words if count]
-    rest = [f"{comparison['alike']} alike"]
+    differences = [f"{count} {one if count == 1 else many}" for count, many, one in words if count]
+    others = [f"{comparison['alike']} alike"]
     if comparison["may_be_chance"]:
-        rest.append(f"{len(comparison['may_be_chance'])} may differ by chance")
+        others.append(f"{len(comparison['may_be_chance'])} may differ by chance")
     if comparison["too_few"]:
-        rest.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
-    return f"{', '.join(found) or 'no difference'}; {', '.join(rest)}"
+        others.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
+    return f"{', '.join(differences) or 'no difference'}; {', '.join(others)}"
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def _change_table(title: str, style: str, changes: list[_Item]) -> _Table:
         for place, difference in enumerate(change["measures"]):
             who = (shown(change["api"]), _whose(change)) if place == 0 else ("", "")
             rows.append((*who, *_figures(difference)))
-        found = list(_notes(change))
-        if found:
-            notes[len(rows) - 1] = found
+        texts = list(_notes(change))
+        if texts:
+            notes[len(rows) - 1] = texts
     return _Table(title, style, columns, rows, notes, max(len(changes) - _MOST_CHANGES, 0))
 
 
@@ -268,16 +268,16 @@ def _name_table(title: str, names: list[_Item]) -> _Table:
         TableColumn("in seconds", right=True, rank=1),
         TableColumn(""),
     )
-    ordered = sorted(names, key=lambda each: each["may_be_chance"])
+    ordered = sorted(names, key=lambda name: name["may_be_chance"])
     rows = [
         (
-            each["kind"],
-            shown(each["name"]),
-            count_text(each["requests"]),
-            count_text(each["seconds"]),
-            "may be chance" if each["may_be_chance"] else "",
+            name["kind"],
+            shown(name["name"]),
+            count_text(name["requests"]),
+            count_text(name["seconds"]),
+            "may be chance" if name["may_be_chance"] else "",
         )
-        for each in ordered[:_MOST_NAMES]
+        for name in ordered[:_MOST_NAMES]
     ]
     return _Table(title, "cyan", columns, rows, {}, max(len(names) - _MOST_NAMES, 0))
 
@@ -330,10 +330,10 @@ def _remarks(comparison: _Item) -> Iterator[tuple[str, str]]:
         yield "Too few requests, or too few slices of time, to judge", text
 
 
-def _short(each: _Item) -> str:
-    counts = " and ".join(map(count_text, each["requests"]))
-    who = "" if each["by"] == "api" else f" of {_whose(each)}"
-    return f"{shown(each['api'])}{who} ({counts})"
+def _short(line: _Item) -> str:
+    counts = " and ".join(map(count_text, line["requests"]))
+    who = "" if line["by"] == "api" else f" of {_whose(line)}"
+    return f"{shown(line['api'])}{who} ({counts})"
 
 
 # -- numbers --------------------------------------------------------------------------------------

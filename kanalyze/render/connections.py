@@ -36,14 +36,14 @@ def _both(client: int | None, broker: int | None) -> int | None:
 
 def _trouble(row: ConnectionRow) -> str:
     """Return what the network, a receiver or TLS did, both ends together, in the fewest words."""
-    sent_again = _both(row.client_retransmitted_packets, row.broker_retransmitted_packets)
-    found = (
-        (sent_again, "retransmitted"),
+    retransmitted = _both(row.client_retransmitted_packets, row.broker_retransmitted_packets)
+    counts = (
+        (retransmitted, "retransmitted"),
         (_both(row.client_syn_retransmissions, row.broker_syn_retransmissions), "SYN again"),
         (row.client_out_of_order_packets + row.broker_out_of_order_packets, "out of order"),
         (_both(row.client_zero_windows, row.broker_zero_windows), "zero window"),
     )
-    texts = [f"{count_text(count)} {name}" for count, name in found if count]
+    texts = [f"{count_text(count)} {name}" for count, name in counts if count]
     lost = row.client_lost_bytes + row.broker_lost_bytes
     if lost:
         texts.append(f"{bytes_text(lost)} lost")

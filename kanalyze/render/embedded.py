@@ -34,10 +34,10 @@ def embedded_lines(body: TraceNode) -> Iterator[str]:
         return
     for node in _bytes_nodes(body):
         try:
-            said = _subscription(node) if node.name == "Metadata" else _assignment(node)
+            text = _subscription(node) if node.name == "Metadata" else _assignment(node)
         except WireError:
-            said = "no consumer protocol, whatever the protocol type says"
-        yield f"{node.start}..{node.end} {said}"
+            text = "no consumer protocol, whatever the protocol type says"
+        yield f"{node.start}..{node.end} {text}"
 
 
 def _bytes_nodes(node: TraceNode) -> Iterator[TraceNode]:
@@ -50,14 +50,14 @@ def _bytes_nodes(node: TraceNode) -> Iterator[TraceNode]:
 
 
 def _subscription(node: TraceNode) -> str:
-    found = parse_subscription(node.value)
-    parts = [f"subscription v{found.version} to {_names(found.topics)}"]
-    if found.owned:
-        parts.append(f"owns {_partitions(found.owned)}")
-    if found.generation_id is not None:
-        parts.append(f"generation {found.generation_id}")
-    if found.rack_id is not None:
-        parts.append(f"rack {shown(found.rack_id)}")
+    subscription = parse_subscription(node.value)
+    parts = [f"subscription v{subscription.version} to {_names(subscription.topics)}"]
+    if subscription.owned:
+        parts.append(f"owns {_partitions(subscription.owned)}")
+    if subscription.generation_id is not None:
+        parts.append(f"generation {subscription.generation_id}")
+    if subscription.rack_id is not None:
+        parts.append(f"rack {shown(subscription.rack_id)}")
     return ", ".join(parts)
 
 

@@ -32,8 +32,8 @@ class FindingGroup(NamedTuple):
     """Findings of one kind."""
 
     title: str
-    seen: list[tuple[str, str]]
-    """For the first few findings: what was seen, and the command that shows the rows."""
+    examples: list[tuple[str, str]]
+    """For the first few findings: their figures, and the command that shows the rows."""
     more: int
     why: str
     repair: str
@@ -49,7 +49,7 @@ def finding_groups(
         first = of_kind[0]
         yield FindingGroup(
             first["title"],
-            [(_seen(each), _command(each, captures)) for each in of_kind[:_MOST_OF_A_KIND]],
+            [(_figures(each), _command(each, captures)) for each in of_kind[:_MOST_OF_A_KIND]],
             max(len(of_kind) - _MOST_OF_A_KIND, 0),
             *(first[name] for name in ("why", "repair", "sure")),
         )
@@ -64,11 +64,13 @@ def left_out_text(report: Mapping[str, Any]) -> str | None:
 
 
 def finding_lines(
-    findings: Sequence[dict[str, Any]], captures: Sequence[str] = (), left_out: str | None = None
+    findings: Sequence[dict[str, Any]],
+    captures: Sequence[str] = (),
+    not_searched: str | None = None,
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, the most severe first.
 
-    ``captures`` is where they are, ``left_out`` says which kinds were not searched for.
+    ``captures`` is where they are, ``not_searched`` says which kinds were not searched for.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
@@ -76,19 +78,19 @@ def finding_lines(
         yield Line("none", style="dim")
     for group in finding_groups(findings, captures):
         yield Line(group.title, style="bold red")
-        for seen, command in group.seen:
-            yield Line(f"  {seen}")
+        for figures, command in group.examples:
+            yield Line(f"  {figures}")
             yield Line(f"    {command}", style="dim", is_command=True)
         if group.more:
             yield Line(f"  and {count_text(group.more)} more", style="dim")
         yield Line(f"  why: {group.why}")
         yield Line(f"  repair: {group.repair}")
         yield Line(f"  sure: {group.sure}", style="dim")
-    if left_out is not None:
-        yield Line(left_out, style="dim")
+    if not_searched is not None:
+        yield Line(not_searched, style="dim")
 
 
-def _seen(finding: dict[str, Any]) -> str:
+def _figures(finding: dict[str, Any]) -> str:
     """Return the figures of a finding, whom it concerns, and when it began."""
     text = finding["what"]
     whom = [

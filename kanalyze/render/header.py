@@ -85,9 +85,9 @@ def _tls(lines: list[dict[str, Any]]) -> Iterator[Line]:
 def _some(texts: dict[str, int]) -> list[str]:
     """Return the first few texts, and how many more there are."""
     names = list(texts)
-    found = [shown(name, _LONGEST_TEXT) for name in names[:_MOST_TEXTS]]
-    rest = len(names) - len(found)
-    return [*found, f"and {count_text(rest)} more"] if rest > 0 else found
+    listed = [shown(name, _LONGEST_TEXT) for name in names[:_MOST_TEXTS]]
+    unlisted = len(names) - len(listed)
+    return [*listed, f"and {count_text(unlisted)} more"] if unlisted > 0 else listed
 
 
 _MOST_TEXTS, _LONGEST_TEXT = 3, 200
@@ -110,12 +110,14 @@ def _connections(quality: dict[str, Any]) -> Iterator[Line]:
     if quality["other_packets"]:
         others = ", ".join(_by_count(quality["other_packets"]))
         yield Line(f"packets not analysed: {others}")
-    captured_again = quality["duplicate_bytes"] - quality["network_duplicate_bytes"]
+    duplicate_capture_bytes = quality["duplicate_bytes"] - quality["network_duplicate_bytes"]
     troubles = [
         f"{bytes_text(quality['retransmitted_bytes'])} retransmitted"
         if quality["retransmitted_bytes"]
         else "",
-        f"{bytes_text(captured_again)} captured more than once" if captured_again else "",
+        f"{bytes_text(duplicate_capture_bytes)} captured more than once"
+        if duplicate_capture_bytes
+        else "",
         f"{bytes_text(quality['network_duplicate_bytes'])} duplicated by the network"
         if quality["network_duplicate_bytes"]
         else "",
@@ -227,9 +229,9 @@ def _acknowledged(totals: dict[str, Any]) -> str:
     return "; " + ", ".join(parts)
 
 
-def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
-    count, known = totals[f"{which}_records"], totals[f"{which}_records_known"]
-    size_bytes = totals[f"{which}_record_bytes"]
+def _records(totals: dict[str, Any], direction: str, more: str = "") -> str:
+    count, known = totals[f"{direction}_records"], totals[f"{direction}_records_known"]
+    size_bytes = totals[f"{direction}_record_bytes"]
     size = at_least(bytes_text(size_bytes), known=known)
     if not count and not known:
         return "an unknown number" + (f" ({size}{more})" if size_bytes else "")
@@ -238,10 +240,10 @@ def _records(totals: dict[str, Any], which: str, more: str = "") -> str:
 
 def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
     """Yield the connections that were refused, and those that no broker answered."""
-    for name, how in (("refused", "refused by"), ("unanswered", "without an answer from")):
+    for name, verb in (("refused", "refused by"), ("unanswered", "without an answer from")):
         if quality[f"{name}_connections"]:
             count = _counted(quality[f"{name}_connections"], "connection")
-            yield f"{count} {how} {_who(quality[f'{name}_by'])}"
+            yield f"{count} {verb} {_who(quality[f'{name}_by'])}"
 
 
 def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:

@@ -70,10 +70,10 @@ def fitted(
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
     """Return a cell's text in exactly ``width``; a longer text is cut and ends in an ellipsis."""
-    taken = cell_width(text)
-    if taken > width:
+    text_width = cell_width(text)
+    if text_width > width:
         return _cut_to(text, width - 1) + "\u2026" if width > 0 else ""
-    space = " " * (width - taken)
+    space = " " * (width - text_width)
     return space + text if right else text + space
 
 

@@ -71,9 +71,9 @@ class Line:
             text, margin = text[indent:], " " * indent
             words, joint = _WORD.findall(text), ""
             if self._is_command:
-                whole = _SHELL_WORD.findall(text)
-                if max(cell_width(word.rstrip()) for word in whole) <= room - len(_JOINT):
-                    words, joint = whole, _JOINT
+                all_words = _SHELL_WORD.findall(text)
+                if max(cell_width(word.rstrip()) for word in all_words) <= room - len(_JOINT):
+                    words, joint = all_words, _JOINT
             pieces = list(_broken(words, room - len(joint)))
             for number, piece in enumerate(pieces, 1):
                 yield Line(margin + piece + (joint if number < len(pieces) else ""), style)
@@ -84,9 +84,9 @@ class Line:
     def _cut(self, width: int) -> Line:
         cut, room = Line(), width
         for text, style in self.parts:
-            taken = min(cell_width(text), room)
-            cut.append(padded(text, taken), style)
-            room -= taken
+            text_width = min(cell_width(text), room)
+            cut.append(padded(text, text_width), style)
+            room -= text_width
         return cut
 
 

@@ -243,9 +243,9 @@ def _table(
     widths = fitted(columns, natural_widths(columns, rows), width)
     for row in ([column.title for column in columns], *rows):
         cells = (
-            padded(text, taken, right=column.right)
-            for text, taken, column in zip(row, widths, columns, strict=True)
-            if taken is not None
+            padded(text, text_width, right=column.right)
+            for text, text_width, column in zip(row, widths, columns, strict=True)
+            if text_width is not None
         )
         yield "  ".join(cells).rstrip()
 
@@ -298,9 +298,9 @@ def _header_version(catalog: Catalog, api: Api, kind: Kind, version: int) -> int
 
 def _header_text(catalog: Catalog, api: Api, kind: Kind) -> str:
     """Return the header version of each API version: ``1, 2 in 9+``."""
-    found = [(_header_version(catalog, api, kind, v), v) for v in api.versions.each()]
+    header_versions = [(_header_version(catalog, api, kind, v), v) for v in api.versions.each()]
     parts = []
-    for header, group in groupby(found, key=lambda pair: pair[0]):
+    for header, group in groupby(header_versions, key=lambda pair: pair[0]):
         first = next(group)[1]
         parts.append(str(header) if first == api.versions.lowest else f"{header} in {first}+")
     return ", ".join(parts)

@@ -31,7 +31,7 @@ def record_columns(*, values: bool, search: bool = False) -> tuple[ReadableColum
 
     With ``values``, also keys, values and headers; with ``search``, where the bytes were found.
     """
-    return (*_COLUMNS, *(_VALUES if values else ()), *(_FOUND if search else ()), *_LAST)
+    return (*_COLUMNS, *(_VALUES if values else ()), *(_MATCHES if search else ()), *_LAST)
 
 
 def record_status(row: RecordRow) -> str:
@@ -111,7 +111,7 @@ _VALUES: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("value", least=8), lambda row: _text(row.value, row.value_encoding)),
     ReadableColumn(TableColumn("header values", least=8, rank=1), _headers),
 )
-_FOUND: tuple[ReadableColumn, ...] = (
+_MATCHES: tuple[ReadableColumn, ...] = (
     ReadableColumn(TableColumn("found in", least=8), lambda row: shown(row.found_in, _CELL_LIMIT)),
 )
 _LAST: tuple[ReadableColumn, ...] = (

@@ -55,8 +55,8 @@ def _findings(findings: Sequence[dict[str, Any]], captures: Sequence[str]) -> It
         yield "\nnone"
     for group in finding_groups(findings, captures):
         yield f"\n### {markdown_text(group.title)}\n"
-        for seen, command in group.seen:
-            yield f"- {markdown_text(seen)}<br>{markdown_code(command)}"
+        for figures, command in group.examples:
+            yield f"- {markdown_text(figures)}<br>{markdown_code(command)}"
         if group.more:
             yield f"- and {count_text(group.more)} more"
         for name in ("why", "repair", "sure"):

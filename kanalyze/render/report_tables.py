@@ -166,11 +166,11 @@ def _has_figure(items: Iterable[_Item], sort: str) -> bool:
 def _ordered(items: Iterable[_Item], sort: str) -> list[_Item]:
     """Return lines in descending order, then those without a figure, then the sum of others."""
 
-    def place(item: _Item) -> tuple[bool, bool, int]:
+    def sort_key(item: _Item) -> tuple[bool, bool, int]:
         figure = _figure(item, sort)
         return item.get("other", False), figure is None, -(figure or 0)
 
-    return sorted(items, key=place)
+    return sorted(items, key=sort_key)
 
 
 # -- columns that several tables have -------------------------------------------------------------
@@ -184,9 +184,9 @@ def _text(title: str, name: str, least: int, style: str = "", *, rank: int = 0) 
     return _Shown(TableColumn(title, least=least, rank=rank), lambda item: shown(item[name]), style)
 
 
-def _name(title: str, name: str, others: str) -> _Shown:
+def _name(title: str, name: str, name_of_others: str) -> _Shown:
     def cell(item: _Item) -> str:
-        return others if item["other"] else shown(item[name])
+        return name_of_others if item["other"] else shown(item[name])
 
     return _Shown(TableColumn(title, least=24), cell, "bold")
 
@@ -279,11 +279,11 @@ def _api_lines(api: _Item) -> Iterator[_Item]:
         yield {**api, "label": label}
         return
     if api["requests"] > waited["requests"]:
-        rest = {
+        not_waited = {
             name: None if api[name] is None else api[name] - (waited[name] or 0)
             for name in _SEPARATE_SUMS
         }
-        yield {**api, **rest, "label": label}
+        yield {**api, **not_waited, "label": label}
     yield {**api, **waited, "label": f"{label} (waited)"}
 
 
@@ -447,8 +447,8 @@ def _topics(summary: _Item) -> _Content:
     return _Content("Busiest topics", summary["topics"], columns, sorted_title="Topics")
 
 
-def _record_cell(item: _Item, which: str) -> str:
-    return records_text(item[f"{which}_records"], known=item[f"{which}_records_known"])
+def _record_cell(item: _Item, direction: str) -> str:
+    return records_text(item[f"{direction}_records"], known=item[f"{direction}_records_known"])
 
 
 def _acknowledged_cell(item: _Item) -> str:
@@ -651,9 +651,9 @@ def _display_filters(items: Sequence[_Item]) -> list[str]:
 
 def _large_parts(item: _Item) -> list[str]:
     """Return the parts of a request's time, the largest first, without those below 1 %."""
-    whole = item["total_time_ns"]
-    parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and whole]
-    percents = [(round(100 * took / whole), title) for took, title in parts]
+    total_ns = item["total_time_ns"]
+    parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and total_ns]
+    percents = [(round(100 * took / total_ns), title) for took, title in parts]
     ordered = sorted(percents, key=lambda part: -part[0])
     return [f"{title} {percent} %" for percent, title in ordered if percent]
 

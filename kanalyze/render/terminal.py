@@ -45,10 +45,10 @@ def render_report(summary: _Item, console: Console, order: TableOrder | None = N
 def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
     """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
     before, behind = report_tables(summary, order or TableOrder(), width)
-    left_out = left_out_text(summary)
+    not_searched = left_out_text(summary)
     lines = chain(
         header_lines(summary),
-        finding_lines(summary["findings"], summary["capture"]["captures"], left_out)
+        finding_lines(summary["findings"], summary["capture"]["captures"], not_searched)
         if "findings" in summary
         else (),
         *(_table(table, width) for table in before),

@@ -83,15 +83,15 @@ class TreeText:
             ("request", exchange.request, decoded.request, row.request_packet),
             ("response", exchange.response, decoded.response, row.response_packet),
         )
-        for kind, message, found, packet in parts:
-            if message is None or found is None:
+        for kind, message, decoded_message, packet in parts:
+            if message is None or decoded_message is None:
                 continue
             yield f"{_STEP}{kind} {_when(message, packet)}"
             if exchange.wire != "kafka":
-                yield from self._old_frame(exchange, message, found, kind)
+                yield from self._old_frame(exchange, message, decoded_message, kind)
             elif message.data is not None and exchange.api_key is not None:
                 yield from self._frame(message.data, exchange.api_key, exchange.api_version, kind)
-            yield from _problem_lines(found)
+            yield from _problem_lines(decoded_message)
         if decoded.forwarded is not None:
             yield from self._forwarded(decoded.forwarded)
 
@@ -130,10 +130,10 @@ class TreeText:
             yield f"{_STEP * 2}inside {line}"
 
     def _old_frame(
-        self, exchange: Exchange, message: Message, found: DecodedMessage, kind: Kind
+        self, exchange: Exchange, message: Message, decoded: DecodedMessage, kind: Kind
     ) -> Iterator[str]:
         """Yield the lines of a frame of Kafka 0.7, if it could be decoded."""
-        if found.values is None or message.data is None:
+        if decoded.values is None or message.data is None:
             return
         for node in trace_07(exchange, kind):
             node.children = node.children[: self._limits.elements]
@@ -150,13 +150,13 @@ class TreeText:
             ("request", forwarded.request_data, forwarded.request),
             ("response", forwarded.response_data, forwarded.response),
         )
-        for kind, data, found in parts:
-            if data is None or found is None:
+        for kind, data, decoded in parts:
+            if data is None or decoded is None:
                 continue
             size = _size(len(data) - PREFIX_BYTES)
             yield f"{_STEP}forwarded {kind} {size}, as if a size prefix stood before them"
             yield from self._frame(data, header.api_key, header.api_version, kind)
-            yield from _problem_lines(found)
+            yield from _problem_lines(decoded)
 
     # -- nodes ------------------------------------------------------------------------------------
 
@@ -169,9 +169,9 @@ class TreeText:
         offsets = f"{node.start}..{end}".rjust(_OFFSETS_WIDTH)
         yield f"{offsets}{_STEP * depth}{json_path(node.name)}{self._described(node)}"
         yield from self._children(node, depth + 1)
-        left_out = _left_out(node)
-        if left_out:
-            yield f"{' ' * _OFFSETS_WIDTH}{_STEP * (depth + 1)}... {left_out} more"
+        hidden_children = _hidden_children(node)
+        if hidden_children:
+            yield f"{' ' * _OFFSETS_WIDTH}{_STEP * (depth + 1)}... {hidden_children} more"
 
     def _described(self, node: TraceNode) -> str:
         if not node.type:
@@ -235,17 +235,17 @@ def _when(message: Message, packet: int | None) -> str:
     return f"{format_time(message.start_ns)}{locate_body}, {_size(message.length)}"
 
 
-def _problem_lines(found: DecodedMessage) -> Iterator[str]:
-    if found.problem is not None:
-        yield f"{_STEP * 2}!! {_problem(found.problem)}"
+def _problem_lines(decoded: DecodedMessage) -> Iterator[str]:
+    if decoded.problem is not None:
+        yield f"{_STEP * 2}!! {_problem(decoded.problem)}"
 
 
 def _problem(problem: Problem) -> str:
     where = "" if problem.field_path is None else f" at {problem.field_path}"
-    left = f"{_size(problem.size_in_bytes)} not decoded"
+    undecoded_size = f"{_size(problem.size_in_bytes)} not decoded"
     if problem.kind is AnomalyKind.MISSING_BYTES:
-        return f"{problem.kind}: {problem.reason}; {left}"
-    return f"{problem.kind}{where}, byte {problem.frame_offset}: {problem.reason}; {left}"
+        return f"{problem.kind}: {problem.reason}; {undecoded_size}"
+    return f"{problem.kind}{where}, byte {problem.frame_offset}: {problem.reason}; {undecoded_size}"
 
 
 def _size(count: int) -> str:
@@ -256,7 +256,7 @@ def _is_struct(node: TraceNode) -> bool:
     return node.field is not None and node.field.struct is not None and node.type[:2] != "[]"
 
 
-def _left_out(node: TraceNode) -> int:
+def _hidden_children(node: TraceNode) -> int:
     """Return the number of array elements that the trace left out."""
     value: Any = node.value
     if not node.type.startswith("[]") or not isinstance(value, int):

@@ -39,16 +39,16 @@ class AnomalyRun:
         stages = context.settings.stages(every_anomaly=True)
         if is_first:
             yield from self._selected(context.inputs.left_out, stages, captures)
-        seen = 0
+        reported = 0
         for step in context.steps(stages, captures):
-            of_captures = captures.anomalies[seen:] if is_first else []
-            seen = len(captures.anomalies)
+            of_captures = captures.anomalies[reported:] if is_first else []
+            reported = len(captures.anomalies)
             yield from self._selected([*of_captures, *step.anomalies], stages, captures)
 
     def _selected(
         self, anomalies: Iterable[Anomaly], stages: Stages, captures: Captures
     ) -> Iterator[list[AnomalyRow]]:
-        rows = anomaly_rows(anomalies, self._context.settings, captures, stages.client_side)
+        rows = anomaly_rows(anomalies, self._context.settings, captures, stages.client_index)
         if selected := [row for row in rows if self._context.row_filter.matches_anomaly(row)]:
             yield selected
 
@@ -57,30 +57,30 @@ def anomaly_rows(
     anomalies: Iterable[Anomaly],
     settings: AnalysisSettings,
     captures: Captures,
-    client_side: Callable[[TcpConnection], int | None],
+    client_index: Callable[[TcpConnection], int | None],
 ) -> list[AnomalyRow]:
     """Return the rows of anomalies, without filtering.
 
-    ``client_side`` returns which end of a connection is the client; None if unknown.
+    ``client_index`` returns which end of a connection is the client; None if unknown.
     """
-    return [_row(anomaly, settings, captures, client_side) for anomaly in anomalies]
+    return [_row(anomaly, settings, captures, client_index) for anomaly in anomalies]
 
 
 def _row(
     anomaly: Anomaly,
     settings: AnalysisSettings,
     captures: Captures,
-    client_side: Callable[[TcpConnection], int | None],
+    client_index: Callable[[TcpConnection], int | None],
 ) -> AnomalyRow:
     tcp = anomaly.connection
-    side = None
+    index = None
     if tcp is not None:
-        side = client_side(tcp)
-        side = tcp.opened_by if side is None else side
+        index = client_index(tcp)
+        index = tcp.opened_by if index is None else index
     api = None if anomaly.api_key is None else settings.catalog.api(anomaly.api_key)
     return anomaly_row(
         anomaly,
-        place=captures.place,
-        client_side=side,
+        locate=captures.locate,
+        client_index=index,
         api_name=None if api is None else api.name,
     )

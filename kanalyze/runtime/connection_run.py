@@ -40,13 +40,13 @@ class ConnectionRun:
 def row_of_connection(summary: ConnectionSummary, captures: Captures) -> ConnectionRow:
     """Return the row of a closed connection."""
     tcp = summary.tcp
-    capture, packet = captures.place(tcp.first_packet or 0)
+    capture, packet = captures.locate(tcp.first_packet or 0)
     is_kafka = summary.protocol.startswith("kafka")
     return connection_row(
         tcp,
         capture=capture,
         first_packet=packet,
-        client_side=tcp.opened_by if summary.client_side is None else summary.client_side,
+        client_index=tcp.opened_by if summary.client_index is None else summary.client_index,
         protocol=summary.protocol,
         client_id=summary.client_id,
         client_software_name=summary.software_name,

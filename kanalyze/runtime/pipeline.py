@@ -240,10 +240,10 @@ class Analysis:
         context = self._context
         selected = SelectedRows(context, tables)
         if others:
-            left_out = anomaly_rows(
+            unreadable = anomaly_rows(
                 context.inputs.left_out, context.settings, context.inputs.opened, lambda _: None
             )
-            yield selected.of(TableRows([], [], left_out))
+            yield selected.of(TableRows([], [], unreadable))
         for rows in run.rows():
             yield selected.of(rows)
 

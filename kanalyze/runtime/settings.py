@@ -102,18 +102,18 @@ class AnalysisSettings(NamedTuple):
         )
 
     def row_assembler(
-        self, place: Callable[[int], tuple[str, int | None]], names: TopicNames
+        self, locate: Callable[[int], tuple[str, int | None]], names: TopicNames
     ) -> RowAssembler:
         """Return a new row assembler.
 
         Args:
-            place: maps a packet number over the whole input to the capture and the number there.
+            locate: maps a packet number over the whole input to the capture and the number there.
             names: names of topics; the assembler adds those that it learns.
         """
         return RowAssembler(
             self.catalog,
             self.extractors,
-            place,
+            locate,
             names,
             are_all_numbered=self.has_packet_numbers,
         )

@@ -118,7 +118,7 @@ class Captures(Protocol):
         """Yield all packets, once, in batches that are not empty."""
         ...
 
-    def place(self, number: int) -> tuple[str, int | None]:
+    def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet, and the packet's number in it."""
         ...
 
@@ -235,9 +235,9 @@ class Stages:
         """Counts of connections and of decoded data so far."""
         return self._tracker.counts
 
-    def client_side(self, tcp: TcpConnection) -> int | None:
+    def client_index(self, tcp: TcpConnection) -> int | None:
         """Return the index of the end of a connection that is the client; None if unknown."""
-        return self._tracker.client_side(tcp)
+        return self._tracker.client_index(tcp)
 
     def feed(self, batch: PacketBatch | SegmentColumns) -> BatchEvents:
         """Process the next packets, or segments whose headers were parsed elsewhere."""
@@ -309,10 +309,10 @@ class Stages:
         if ends:
             yield None, self.finish()
 
-    def _events(self, found: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
-        updates = self.tls.feed(found.updates, is_last=is_last)
-        events = BatchEvents(found.anomalies, self._tracker.feed(updates))
+    def _events(self, reassembled: ReassembledBatch, *, is_last: bool = False) -> BatchEvents:
+        updates = self.tls.feed(reassembled.updates, is_last=is_last)
+        events = BatchEvents(reassembled.anomalies, self._tracker.feed(updates))
         events.anomalies += self.tls.take_anomalies()
         events.token_bytes = self.tls.plaintext_tokens(events.token_bytes)
-        events.closed_connections = [u.connection for u in found.updates if u.closed]
+        events.closed_connections = [u.connection for u in reassembled.updates if u.closed]
         return events

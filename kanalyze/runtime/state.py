@@ -83,9 +83,9 @@ def _names_of(connections: Iterable[TcpConnection]) -> set[tuple[str, int]]:
     """Return the connections as rows name them, for either end as the client."""
     names = set()
     for tcp in connections:
-        one, other = tcp.endpoints
-        names |= {(f"{one}>{other}", tcp.connection_number)}
-        names |= {(f"{other}>{one}", tcp.connection_number)}
+        first, second = tcp.endpoints
+        names |= {(f"{first}>{second}", tcp.connection_number)}
+        names |= {(f"{second}>{first}", tcp.connection_number)}
     return names
 
 
@@ -118,15 +118,15 @@ def load_state(
             if (assembler is None, lines is None) != (of_rows is None, of_lines is None):
                 raise StateError("the state is of a run with other tables: run without it")
             parts = stages.parts_from_state(state)
-            known = None if assembler is None else assembler.known_from_state(of_rows)
-            seen = None if lines is None else lines.seen_from_state(of_lines)
+            detectors = None if assembler is None else assembler.known_from_state(of_rows)
+            metadata = None if lines is None else lines.seen_from_state(of_lines)
     except _NO_STATE as error:
         raise _damaged() from error
     stages.load_state(parts)
-    if assembler is not None and known is not None:
-        assembler.load_state(known)
-    if lines is not None and seen is not None:
-        lines.load_state(seen)
+    if assembler is not None and detectors is not None:
+        assembler.load_state(detectors)
+    if lines is not None and metadata is not None:
+        lines.load_state(metadata)
 
 
 def _settings(stages: Stages) -> State:

@@ -181,7 +181,7 @@ class OtherRows:
         anomalies = [*of_captures, *step.anomalies]
         return (
             [row_of_connection(summary, captures) for summary in step.summaries],
-            anomaly_rows(anomalies, self._settings, captures, self._stages.client_side),
+            anomaly_rows(anomalies, self._settings, captures, self._stages.client_index),
         )
 
 

@@ -30,7 +30,7 @@ __all__ = ["TlsStage"]
 class TlsStage:
     """Watches the TLS of connections, and decrypts it."""
 
-    _LEFT_OUT = ("_keylog", "_most_bytes", "_secrets_taken")
+    _NOT_SAVED = ("_keylog", "_most_bytes", "_secrets_taken")
 
     def __init__(self, most_bytes: int, *, watches: bool, keylog: KeyLog | None) -> None:
         """Make the stage.

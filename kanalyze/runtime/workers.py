@@ -302,9 +302,9 @@ def _enlarge(descriptor: int) -> None:
 class _LearnedNames(TopicNames):
     """Names of topics that lists those it learned, for the merging process; it never searches."""
 
-    def __init__(self, known: Mapping[bytes, str]) -> None:
+    def __init__(self, names_before: Mapping[bytes, str]) -> None:
         super().__init__()
-        for topic_id, name in known.items():
+        for topic_id, name in names_before.items():
             self.learn(topic_id, name)
         self._learned: list[tuple[bytes, str]] = []
 
@@ -319,14 +319,14 @@ class _LearnedNames(TopicNames):
         return learned
 
 
-def _work(task: WorkerTask, shard: Shard, pipe: Connection, others: list[Connection]) -> None:
+def _work(task: WorkerTask, shard: Shard, pipe: Connection, other_pipes: list[Connection]) -> None:
     """Run a worker: read everything, send the rows of one shard."""
     import signal  # imported late: only needed for workers
 
     # The parent process handles an interrupt, and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for other in others:
-        other.close()
+    for other_pipe in other_pipes:
+        other_pipe.close()
     try:
         _send_rows(task, shard, pipe)
     except BrokenPipeError:
@@ -340,11 +340,11 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
     names, quality = _LearnedNames(settings.topic_ids), CaptureQuality()
     # Batches must end where they end in one process: the order of some rows depends on it.
     captures = MergedCaptures(task.inputs, stores=task.stores)
-    assembler = settings.row_assembler(captures.place, names)
+    assembler = settings.row_assembler(captures.locate, names)
     tables = task.tables
-    has_others = tables is not None and tables.others
-    stages = settings.stages(shard, connections=has_others, every_anomaly=has_others)
-    others = _other_rows(settings, stages, captures, shard) if has_others else None
+    has_other_rows = tables is not None and tables.others
+    stages = settings.stages(shard, connections=has_other_rows, every_anomaly=has_other_rows)
+    other_rows = _other_rows(settings, stages, captures, shard) if has_other_rows else None
     reader = settings.cluster_reader(tables.more) if tables is not None and tables.more else None
     for step in read_steps(stages, captures, quality, shard):
         first = 0
@@ -355,7 +355,7 @@ def _send_rows(task: WorkerTask, shard: Shard, pipe: Connection) -> None:
             facts = [] if reader is None else reader.read(step.exchanges[first:last], block)
             _send(pipe, _RowsSent(block, latest, names.drain(), facts))
             first = last
-        rows = ([], []) if others is None else others.of(step)
+        rows = ([], []) if other_rows is None else other_rows.of(step)
         _send(pipe, _BatchEnd(captures.progress, *rows))
     _send(pipe, quality)
 

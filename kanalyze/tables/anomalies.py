@@ -103,11 +103,13 @@ _CAPTURE_KINDS = frozenset(
 
 def parse_kinds(names: "Iterable[str]") -> frozenset[str]:
     """Return the kinds of anomalies with these names; raises UsageError for an unknown one."""
-    known = [kind.value for kind in AnomalyKind]
+    kind_names = [kind.value for kind in AnomalyKind]
     kinds = tuple(names)
     for name in kinds:
-        if name not in known:
-            raise UsageError(f"unknown kind of anomaly: {name!r}{known_or_similar(name, known)}")
+        if name not in kind_names:
+            raise UsageError(
+                f"unknown kind of anomaly: {name!r}{known_or_similar(name, kind_names)}"
+            )
     return frozenset(kinds)
 
 
@@ -121,27 +123,27 @@ def stage_of(kind: AnomalyKind) -> Stage:
 def anomaly_row(
     anomaly: "Anomaly",
     *,
-    place: "Callable[[int], tuple[str, int | None]] | None" = None,
-    client_side: int | None = None,
+    locate: "Callable[[int], tuple[str, int | None]] | None" = None,
+    client_index: int | None = None,
     api_name: str | None = None,
 ) -> AnomalyRow:
     """Make the row of an anomaly. Raises nothing.
 
     Args:
         anomaly: the anomaly.
-        place: maps a packet number over the whole input to the capture and the number there.
+        locate: maps a packet number over the whole input to the capture and the number there.
             None only for an anomaly without a packet.
-        client_side: index of the client among the connection's ends; None if not known (yet).
+        client_index: index of the client among the connection's ends; None if not known (yet).
         api_name: name of ``anomaly.api_key``; None without a key.
     """
     capture, packet = None, None
     if anomaly.packet is not None:
-        assert place is not None, "an anomaly of a packet needs the place of the packet"
-        capture, packet = place(anomaly.packet)
+        assert locate is not None, "an anomaly of a packet needs to locate the packet"
+        capture, packet = locate(anomaly.packet)
     tcp = anomaly.connection
     client = broker = sender = None
     if tcp is not None:
-        index = 0 if client_side is None else client_side
+        index = 0 if client_index is None else client_index
         client, broker = tcp.endpoints[index], tcp.endpoints[1 - index]
         if anomaly.direction is not None:
             sender = str(tcp.endpoints[anomaly.direction])

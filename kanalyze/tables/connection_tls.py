@@ -30,7 +30,7 @@ class _Failure(NamedTuple):
     """Why TLS failed."""
 
     reason: str
-    side: int | None
+    direction: int | None
     """Who sent the alert, or closed."""
 
 
@@ -42,7 +42,7 @@ def tls_columns(tcp: TcpConnection, client_index: int, protocol: str) -> dict[st
     has_tls = tls is not None or protocol == "tls"
     if tls is None:
         tls = _UNKNOWN
-    is_counted = tls.client_side is not None or any(tls.records)
+    is_counted = tls.client_index is not None or any(tls.records)
     failure = _failure(tcp, tls)
     return {
         "tls_decrypted": tls.is_decrypted if has_tls and not tls.is_clear_client else None,
@@ -60,7 +60,7 @@ def tls_columns(tcp: TcpConnection, client_index: int, protocol: str) -> dict[st
         **_certificate("tls_client_certificate", tls.client_certificate),
         "tls_alerts": [_alert(each, client_index) for each in tls.alerts],
         "tls_failure": None if failure is None else failure.reason,
-        "tls_failed_by": None if failure is None else _end(failure.side, client_index),
+        "tls_failed_by": None if failure is None else _end(failure.direction, client_index),
         "client_tls_records": tls.records[client_index] if is_counted else None,
         "broker_tls_records": tls.records[1 - client_index] if is_counted else None,
         "client_tls_bytes": tls.bytes[client_index] if is_counted else None,
@@ -81,25 +81,25 @@ def _certificate(name: str, facts: CertificateFacts | None) -> dict[str, Any]:
 
 
 def _alert(alert: SentAlert, client_index: int) -> str:
-    words = (_end(alert.side, client_index), alert.level, alert.name)
+    words = (_end(alert.direction, client_index), alert.level, alert.name)
     return " ".join([word for word in words if word])
 
 
-def _end(side: int | None, client_index: int) -> str | None:
-    return None if side is None else _ENDS[side != client_index]
+def _end(direction: int | None, client_index: int) -> str | None:
+    return None if direction is None else _ENDS[direction != client_index]
 
 
 def _failure(tcp: TcpConnection, tls: TlsConnection) -> _Failure | None:
     """Return why TLS failed; None where nothing shows that it did."""
     if tls.is_clear_client:
-        return _Failure("plaintext_on_tls_port", 1 - (tls.client_side or 0))
+        return _Failure("plaintext_on_tls_port", 1 - (tls.client_index or 0))
     for alert in tls.alerts:
         if _is_failure(alert, tls):
-            return _Failure(alert.name, alert.side)
-    if tls.is_complete or tls.offered_versions is None or tls.client_side is None:
+            return _Failure(alert.name, alert.direction)
+    if tls.is_complete or tls.offered_versions is None or tls.client_index is None:
         return None
-    server_side = 1 - tls.client_side
-    if tls.version is None and tcp.packets[server_side] and not tcp.payload_bytes[server_side]:
+    server_index = 1 - tls.client_index
+    if tls.version is None and tcp.packets[server_index] and not tcp.payload_bytes[server_index]:
         return None if tcp.end == "open" else _Failure("tls_on_plaintext_port", tcp.closed_by)
     if tcp.closed_by is None or any(tcp.lost_bytes) or any(tcp.snapped_bytes):
         return None
@@ -114,5 +114,5 @@ def _is_failure(alert: SentAlert, tls: TlsConnection) -> bool:
     if tls.offered_versions is None:
         return False
     # A session that is over is closed by such an alert too.
-    is_of_server = alert is tls.alerts[0] and alert.side != tls.client_side
+    is_of_server = alert is tls.alerts[0] and alert.direction != tls.client_index
     return not tls.is_complete or (is_of_server and not tls.estimated_requests)

@@ -406,7 +406,7 @@ def connection_row(
     *,
     capture: str,
     first_packet: int | None,
-    client_side: int | None,
+    client_index: int | None,
     protocol: str,
     client_id: str | None = None,
     client_software_name: str | None = None,
@@ -422,7 +422,7 @@ def connection_row(
         tcp: the closed connection; without ``measures`` the columns made from them are null.
         capture: the input with its first packet.
         first_packet: number of the first packet in that input, from 1; None if unknown.
-        client_side: index of the client in ``tcp.endpoints``; None if unknown.
+        client_index: index of the client in ``tcp.endpoints``; None if unknown.
         protocol: the protocol, as in the column.
         client_id: this and the following are as in their columns.
         client_software_name: None unless it was in a Kafka request.
@@ -432,14 +432,14 @@ def connection_row(
         decoded_bytes: None if the connection is not read as Kafka.
         skipped_bytes: None if the connection is not read as Kafka.
     """
-    client_index = 0 if client_side is None else client_side
-    client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]
+    index = 0 if client_index is None else client_index
+    client, broker = tcp.endpoints[index], tcp.endpoints[1 - index]
     figures: dict[str, Any] = {
-        **_handshake(tcp, client_index),
-        **_round_trips(tcp, client_index),
-        "capture_point": _capture_point(tcp, client_index),
-        **_counters(tcp, client_index),
-        **tls_columns(tcp, client_index, protocol),
+        **_handshake(tcp, index),
+        **_round_trips(tcp, index),
+        "capture_point": _capture_point(tcp, index),
+        **_counters(tcp, index),
+        **tls_columns(tcp, index, protocol),
     }
     return ConnectionRow(
         capture=capture,
@@ -449,7 +449,7 @@ def connection_row(
         client_port=client.port,
         broker_ip=broker.ip,
         broker_port=broker.port,
-        client_known=client_side is not None,
+        client_known=client_index is not None,
         protocol=protocol,
         client_id=client_id,
         client_software_name=client_software_name,
@@ -460,8 +460,8 @@ def connection_row(
         start_ns=tcp.first_time_ns,
         end_ns=tcp.last_time_ns,
         duration_ns=tcp.last_time_ns - tcp.first_time_ns,
-        opened_by=_end_name(tcp.opened_by, client_index),
-        closed_by=_end_name(tcp.closed_by, client_index),
+        opened_by=_end_name(tcp.opened_by, index),
+        closed_by=_end_name(tcp.closed_by, index),
         closed_ns=None if tcp.measures is None else tcp.measures.closed_time_ns,
         end=tcp.end or "open",
         **figures,

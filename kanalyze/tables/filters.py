@@ -81,9 +81,9 @@ def parse_broker(text: str) -> BrokerAddress:
     """
     host, port = text, None
     if text.startswith("["):
-        host, bracket, rest = text[1:].partition("]")
+        host, bracket, port_text = text[1:].partition("]")
         host = host if bracket else text
-        port = rest.removeprefix(":") if rest else None
+        port = port_text.removeprefix(":") if port_text else None
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     import ipaddress  # imported late: it is slow, and most filters have no address
@@ -169,11 +169,11 @@ def parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None = None)
     ``api_names`` maps the known names to keys; None accepts any name. Raises UsageError for an
     unknown name.
     """
-    given = tuple(texts)
-    names = [text for text in given if not _is_number(text)]
+    names_or_keys = tuple(texts)
+    names = [text for text in names_or_keys if not _is_number(text)]
     return NamedApis(
         frozenset(_known_api(name, api_names) for name in names),
-        frozenset(int(text) for text in given if _is_number(text)),
+        frozenset(int(text) for text in names_or_keys if _is_number(text)),
     )
 
 
@@ -370,26 +370,26 @@ class RowFilter:
         """
         if not self.needs_day:
             return self
-        found = copy(self)
+        dated = copy(self)
         if self.since_of_day_ns is not None:
-            found.since_ns = _on_day(self.since_of_day_ns, first_ns)
+            dated.since_ns = _on_day(self.since_of_day_ns, first_ns)
         if self.until_of_day_ns is not None:
-            found.until_ns = _on_day(self.until_of_day_ns, first_ns)
-            if found.since_ns is not None and found.until_ns <= found.since_ns:
-                found.until_ns += NS_PER_DAY
-        found.since_of_day_ns = found.until_of_day_ns = None
-        found._checks = found._chosen_checks()
-        return found
+            dated.until_ns = _on_day(self.until_of_day_ns, first_ns)
+            if dated.since_ns is not None and dated.until_ns <= dated.since_ns:
+                dated.until_ns += NS_PER_DAY
+        dated.since_of_day_ns = dated.until_of_day_ns = None
+        dated._checks = dated._chosen_checks()
+        return dated
 
     def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
         """Return this filter for rows from one time to another, both included; None is no limit."""
-        found = copy(self)
+        narrowed = copy(self)
         if first_ns is not None:
-            found.since_ns = max(first_ns, found.since_ns or first_ns)
+            narrowed.since_ns = max(first_ns, narrowed.since_ns or first_ns)
         if last_ns is not None:
-            found.until_ns = min(last_ns + 1, found.until_ns or last_ns + 1)
-        found._checks = found._chosen_checks()
-        return found
+            narrowed.until_ns = min(last_ns + 1, narrowed.until_ns or last_ns + 1)
+        narrowed._checks = narrowed._chosen_checks()
+        return narrowed
 
     @property
     def conditions(self) -> dict[str, Any]:

@@ -219,7 +219,7 @@ class CaptureQuality:
             self.unanswered_connections += 1
             _add_bounded(self.unanswered_by, {str(tcp.endpoints[acceptor]): 1})
 
-    def count_stages(self, net: NetCounters, seen: ConnectionCounts) -> None:
+    def count_stages(self, net: NetCounters, connections: ConnectionCounts) -> None:
         """Add the counters of the stages; call it once, at the end."""
         self.tcp_packets += net.tcp_segments
         self.not_tcp_packets += net.not_ip + net.not_tcp
@@ -232,25 +232,25 @@ class CaptureQuality:
         _add_to(self.tunnels, net.tunnels)
         for kind, count in net.anomalies.items():
             self.count_anomaly(kind, net.anomaly_bytes.get(kind, 0), count)
-        self.kafka_connections += seen.kafka
-        self.tls_connections += seen.tls
-        self.other_connections += seen.other
-        _add_to(self.other_protocols, seen.by_protocol)
-        self.count_ports(seen)
-        self.kafka_bytes += seen.kafka_bytes
-        self.decoded_bytes += seen.decoded_bytes
-        self.undecoded_bytes += seen.undecoded_bytes
-        self.skipped_bytes += seen.skipped_bytes
+        self.kafka_connections += connections.kafka
+        self.tls_connections += connections.tls
+        self.other_connections += connections.other
+        _add_to(self.other_protocols, connections.by_protocol)
+        self.count_ports(connections)
+        self.kafka_bytes += connections.kafka_bytes
+        self.decoded_bytes += connections.decoded_bytes
+        self.undecoded_bytes += connections.undecoded_bytes
+        self.skipped_bytes += connections.skipped_bytes
 
     def count_discarded(self, net: NetCounters) -> None:
         """Add the TCP data that was discarded."""
         for name in DISCARDED:
             setattr(self, name, getattr(self, name) + getattr(net, name))
 
-    def count_ports(self, seen: ConnectionCounts) -> None:
+    def count_ports(self, connections: ConnectionCounts) -> None:
         """Add the ports of Kafka connections and of unknown connections."""
-        _add_to(self.kafka_ports, {str(port): n for port, n in seen.kafka_ports.items()})
-        self._add_unknown({str(port): total for port, total in seen.unknown_ports.items()})
+        _add_to(self.kafka_ports, {str(port): n for port, n in connections.kafka_ports.items()})
+        self._add_unknown({str(port): total for port, total in connections.unknown_ports.items()})
 
     def _add_unknown(self, ports: dict[str, UnknownTotal]) -> None:
         for port, total in ports.items():
@@ -356,11 +356,11 @@ class CaptureQuality:
         any other value.
         """
         made = cls()
-        given = _object_of(values)
+        fields_given = _object_of(values)
         for name, fresh in vars(made).items():
-            if name not in given:
+            if name not in fields_given:
                 continue
-            value = given[name]
+            value = fields_given[name]
             if name == "captures":
                 made.captures = _texts_of(value)
             elif name == "anomalies":
@@ -462,11 +462,11 @@ def _add_bounded(mine: dict[str, int], theirs: dict[str, int], most: int = MOST_
         mine[key] = mine.get(key, 0) + count
 
 
-def _add(one: int, two: int) -> int:
-    return one + two
+def _add(a: int, b: int) -> int:
+    return a + b
 
 
-def _of_known(combine: Callable[[int, int], int], one: int | None, two: int | None) -> int | None:
-    if one is None:
-        return two
-    return one if two is None else combine(one, two)
+def _of_known(combine: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    if a is None:
+        return b
+    return a if b is None else combine(a, b)

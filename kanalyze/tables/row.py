@@ -392,16 +392,16 @@ def time_name(name: str) -> str:
 
 def with_times(columns: "typing.Iterable[Column]") -> tuple[Column, ...]:
     """Return columns with a timestamp column after each column of Unix times."""
-    found = []
+    all_columns = []
     for column in columns:
-        found.append(column)
+        all_columns.append(column)
         if column.is_time:
             meaning = f"{column.name} as a timestamp, in UTC"
             name = time_name(column.name)
-            found.append(
+            all_columns.append(
                 Column(name, "timestamp", "", column.nullable, meaning, source=column.name)
             )
-    return tuple(found)
+    return tuple(all_columns)
 
 
 COLUMNS: tuple[Column, ...] = columns_of(Row)

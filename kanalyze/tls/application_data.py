@@ -42,7 +42,7 @@ class ApplicationData:
         *("_early", "_from_start", "_has_data", "_missing_bytes", "_negotiation", "_writer"),
         *("early_bytes", "plaintext_bytes"),
     )
-    _LEFT_OUT = ("_negotiation", "early_bytes")
+    _NOT_SAVED = ("_negotiation", "early_bytes")
 
     def __init__(self, negotiation: Negotiation, *, from_start: bool) -> None:
         self._negotiation = negotiation

@@ -24,7 +24,7 @@ class BufferBudget:
         total: of all together.
     """
 
-    _LEFT_OUT = ("_by_serial", "_most", "total")
+    _NOT_SAVED = ("_by_serial", "_most", "total")
 
     def __init__(self, most: int) -> None:
         """Begin with nothing, and so many bytes at most."""

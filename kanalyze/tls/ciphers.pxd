@@ -1,7 +1,7 @@
 # The C types of ciphers.py.
 cimport cython
 
-from kanalyze.common.byte_copies cimport taken_from_array
+from kanalyze.common.byte_copies cimport copy_from_array
 from kanalyze.tls.records cimport TlsRecord
 
 cdef enum:
@@ -89,7 +89,7 @@ cdef class _CbcCipher(RecordCipher):
     cdef tuple _parts(self, TlsRecord record)
     cdef Opened _opened(self, TlsRecord record, tuple parts)
     @cython.locals(
-        plain=bytes,
+        plaintext=bytes,
         last=cython.int,
         end=cython.Py_ssize_t,
         at=cython.Py_ssize_t,

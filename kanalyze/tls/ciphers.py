@@ -32,7 +32,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.byte_copies import taken_from_array
+    from kanalyze.common.byte_copies import copy_from_array
 
     APPLICATION = 23  # APPLICATION_DATA
     FEW_BYTES = 1024  # up to here copying is faster than making a view
@@ -146,7 +146,7 @@ class _Aead13Cipher(RecordCipher):
         if record.kind != APPLICATION or len(record.body) < self.least_bytes:
             return None
         _write_number(self._nonce, 4, self._iv_number ^ number)
-        nonce = taken_from_array(self._nonce, 0, _NONCE_BYTES)
+        nonce = copy_from_array(self._nonce, 0, _NONCE_BYTES)
         try:
             inner = self._decrypt(nonce, record.body, record.header)
         except InvalidTag:
@@ -191,10 +191,10 @@ class _Gcm13Cipher(_Aead13Cipher):
         own_mask = blocks.encryptor().update(nonce + b"\0\0\0\1")
         mask = _xor(_xor(own_tag, own_mask), tag)
         first = blocks.decryptor().update(mask)
-        found = int.from_bytes(first[:12], "big") ^ self._iv
-        if first[12:] != b"\0\0\0\1" or not within.lowest <= found <= within.highest:
+        number = int.from_bytes(first[:12], "big") ^ self._iv
+        if first[12:] != b"\0\0\0\1" or not within.lowest <= number <= within.highest:
             return None
-        return found
+        return number
 
 
 class _Aead12Cipher(RecordCipher):
@@ -222,7 +222,7 @@ class _Aead12Cipher(RecordCipher):
         _protect(self._protected, number, record.header, length)
         begin = self._explicit_bytes
         sealed = body[begin:] if length <= FEW_BYTES else memoryview(body)[begin:]
-        protected = taken_from_array(self._protected, 0, _PROTECTED_BYTES)
+        protected = copy_from_array(self._protected, 0, _PROTECTED_BYTES)
         try:
             content = self._decrypt(self.nonce(body, number), sealed, protected)
         except InvalidTag:
@@ -341,15 +341,15 @@ class _CbcCipher(RecordCipher):
 
     def _content(self, body: bytes) -> bytes | None:
         """Decrypt; take the padding off. None where it is no padding."""
-        plain = self._decrypt(body)
-        last = plain[len(plain) - 1]
-        end = len(plain) - last - 1
+        plaintext = self._decrypt(body)
+        last = plaintext[len(plaintext) - 1]
+        end = len(plaintext) - last - 1
         if end < _BLOCK_BYTES:
             return None
-        for at in range(end, len(plain)):
-            if plain[at] != last:
+        for at in range(end, len(plaintext)):
+            if plaintext[at] != last:
                 return None
-        return plain[_BLOCK_BYTES:end]
+        return plaintext[_BLOCK_BYTES:end]
 
     def _is_proven(self, record: TlsRecord, parts: tuple[bytes, bytes], number: int) -> bool:
         data, mac = parts
@@ -386,6 +386,6 @@ def _write_number(target: bytearray, at: int, number: int) -> None:
         number >>= 8
 
 
-def _xor(one: bytes, other: bytes) -> bytes:
-    mixed = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
-    return mixed.to_bytes(len(one), "big")
+def _xor(a: bytes, b: bytes) -> bytes:
+    mixed = int.from_bytes(a, "big") ^ int.from_bytes(b, "big")
+    return mixed.to_bytes(len(a), "big")

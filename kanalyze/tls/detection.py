@@ -35,31 +35,31 @@ _SMALL_SIZE: Final = bytes(2)
 class TlsDetector:
     """Decides on one connection."""
 
-    __slots__ = ("_first_side", "_searched_bytes", "_starts_seen")
-    _LEFT_OUT = ("_starts_seen",)
+    __slots__ = ("_first_direction", "_searched_bytes", "_starts_seen")
+    _NOT_SAVED = ("_starts_seen",)
 
-    def __init__(self, first_side: int, starts_seen: tuple[bool, bool]) -> None:
+    def __init__(self, first_direction: int, starts_seen: tuple[bool, bool]) -> None:
         """Begin.
 
         Args:
-            first_side: the direction of the first packet.
+            first_direction: the direction of the first packet.
             starts_seen: by direction, whether the first item begins with the first byte sent.
         """
-        self._first_side = first_side
+        self._first_direction = first_direction
         self._starts_seen = starts_seen
         self._searched_bytes = 0
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        return self._first_side, self._searched_bytes
+        return self._first_direction, self._searched_bytes
 
     @classmethod
     def from_state(cls, state: object, starts_seen: tuple[bool, bool]) -> TlsDetector:
         """Make one from a state; raises ValueError for any other value."""
-        first_side, searched_bytes = fields(state, "nn")
-        if first_side > 1:
+        first_direction, searched_bytes = fields(state, "nn")
+        if first_direction > 1:
             raise ValueError("no direction")
-        made = cls(first_side, starts_seen)
+        made = cls(first_direction, starts_seen)
         made._searched_bytes = searched_bytes
         return made
 
@@ -70,12 +70,12 @@ class TlsDetector:
 
         ``items`` are all so far.
         """
-        first = items[self._first_side]
+        first = items[self._first_direction]
         head = _head(first)
-        if self._starts_seen[self._first_side] and not isinstance(first[0], Gap):
+        if self._starts_seen[self._first_direction] and not isinstance(first[0], Gap):
             is_tls = looks_like_record(head) if len(head) == HEADER_BYTES else None
         else:
-            is_tls = self._find((first, items[1 - self._first_side]), is_last=is_last)
+            is_tls = self._find((first, items[1 - self._first_direction]), is_last=is_last)
         return False if is_last and is_tls is None else is_tls
 
     def _find(
@@ -104,13 +104,13 @@ def _head(items: Sequence[StreamItem]) -> bytes:
 
 def _joined(items: Sequence[StreamItem], most: int = _SEARCHED_BYTES) -> bytes:
     """Return the first bytes that are there, at most so many."""
-    found = bytearray()
+    joined = bytearray()
     for item in items:
         if isinstance(item, Chunk):
             segments = item.segments
             for index in range(item.first, item.last):
                 start = segments.start[index]
-                found += segments.view(start, start + segments.captured[index])
-                if len(found) >= most:
-                    return bytes(found[:most])
-    return bytes(found)
+                joined += segments.view(start, start + segments.captured[index])
+                if len(joined) >= most:
+                    return bytes(joined[:most])
+    return bytes(joined)

@@ -28,13 +28,13 @@ cdef class TlsDirection:
     cdef public Protection _protection
     cdef public RecordQueue _queue
     cdef public long long _records
-    cdef public int _side
+    cdef public int _direction
     cdef public bint _owes_gap
     cdef public long long _unopened
     cdef public bint has_lost_keys
 
     cpdef bint _must_wait(self, TlsRecord record) except -1
-    cpdef _take(self, each)
+    cpdef _take(self, item)
     cdef _read(self, TlsRecord record)
     @cython.locals(opened=Opened, opener=RecordOpener)
     cdef _read_sealed(self, TlsRecord record)

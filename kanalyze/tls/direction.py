@@ -58,25 +58,25 @@ class TlsDirection:
 
     __slots__ = (
         *("_alerts", "_bytes", "_cutter", "_data", "_from_start", "_lost_bytes"),
-        *("_messages", "_negotiation", "_opened", "_protection", "_queue", "_records", "_side"),
-        *("_owes_gap", "_unopened", "has_lost_keys"),
+        *("_messages", "_negotiation", "_opened", "_protection", "_queue", "_records"),
+        *("_direction", "_owes_gap", "_unopened", "has_lost_keys"),
     )
-    _LEFT_OUT = ("_alerts", "_negotiation", "_side")
+    _NOT_SAVED = ("_alerts", "_negotiation", "_direction")
 
     def __init__(
         self,
-        side: int,
+        direction: int,
         negotiation: Negotiation,
         late_starts: LateStarts,
         *,
         from_start: bool,
     ) -> None:
-        self._side = side
+        self._direction = direction
         self._negotiation = negotiation
         self._from_start = from_start
         self._cutter: RecordCutter | None = None
         self._queue = RecordQueue()
-        self._protection = Protection(side, negotiation, late_starts, from_start=from_start)
+        self._protection = Protection(direction, negotiation, late_starts, from_start=from_start)
         self._messages = MessageAssembler()
         self._data = ApplicationData(negotiation, from_start=from_start)
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
@@ -101,7 +101,7 @@ class TlsDirection:
 
     def load_state(self, state: object) -> None:
         """Continue from a state, with that of the negotiation; raises ValueError for any other."""
-        self._from_start, cutter, *parts, opened, unopened, lost, had_keys, gone, owes = fields(
+        self._from_start, cutter, *parts, opened, unopened, lost, had_keys, lost_keys, gap = fields(
             state, "bTttttnnnnnbbb"
         )
         *parts, self._records, self._bytes = parts
@@ -115,10 +115,10 @@ class TlsDirection:
         for load, known in zip(of_parts, parts, strict=True):
             load(known)
         self._opened, self._unopened = opened, unopened
-        self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, gone, owes
+        self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, lost_keys, gap
         opener = self._protection.opener
         # Not where the next epoch never had a key: then nothing is lost.
-        if opened and had_keys and not gone and (opener is None or not opener.has_keys):
+        if opened and had_keys and not lost_keys and (opener is None or not opener.has_keys):
             self.has_lost_keys = self._owes_gap = True
 
     # -- what comes in ----------------------------------------------------------------------------
@@ -208,18 +208,18 @@ class TlsDirection:
     def _must_wait(self, record: TlsRecord) -> bool:
         """Tell whether the other direction may still say how to read a record."""
         if not self._protection.is_sealed and record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC):
-            note_begun(self._negotiation, self._side, record.kind)
-            return waits(self._negotiation, self._side)
+            note_begun(self._negotiation, self._direction, record.kind)
+            return waits(self._negotiation, self._direction)
         return False
 
-    def _take(self, each: TlsRecord | LostRecords) -> None:
-        if not isinstance(each, LostRecords):
-            self._read(each)
+    def _take(self, item: TlsRecord | LostRecords) -> None:
+        if not isinstance(item, LostRecords):
+            self._read(item)
             return
-        self._lost_bytes += each.length
-        self._data.miss(each.length)
+        self._lost_bytes += item.length
+        self._data.miss(item.length)
         self._messages.lose()
-        self._protection.lose(each)
+        self._protection.lose(item)
 
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection
@@ -241,7 +241,7 @@ class TlsDirection:
     def _read_sealed(self, record: TlsRecord) -> None:
         if not self._opened and not self._unopened:
             is_gapless = not self._lost_bytes
-            self._negotiation.note_sealed(self._side, record, is_gapless=is_gapless)
+            self._negotiation.note_sealed(self._direction, record, is_gapless=is_gapless)
         opened = self._protection.open(record)
         if opened is None:
             self._unopened += 1
@@ -267,7 +267,7 @@ class TlsDirection:
         elif kind == HANDSHAKE_RECORD:
             self._read_messages(content, record, is_sealed=is_sealed)
         elif kind == ALERT:
-            alert = read_alert(content, self._side, record.time_ns, record.packet)
+            alert = read_alert(content, self._direction, record.time_ns, record.packet)
             if alert is not None:
                 self._negotiation.facts.add_alert(alert)
                 self._alerts.append(alert)
@@ -281,7 +281,7 @@ class TlsDirection:
     ) -> None:
         negotiation, opener = self._negotiation, self._protection.opener
         for message in self._messages.feed(content):
-            origin = MessageOrigin(self._side, is_sealed, not self._lost_bytes, record)
+            origin = MessageOrigin(self._direction, is_sealed, not self._lost_bytes, record)
             epoch = negotiation.read(message, origin)
             if is_sealed and opener is not None and negotiation.is_13:
                 if message.kind == KEY_UPDATE and opener.epoch >= APPLICATION:

@@ -83,7 +83,7 @@ def suites_13(secret: bytes) -> list[CipherSuite]:
 class Epochs13:
     """TLS 1.3."""
 
-    _LEFT_OUT = ("_log",)
+    _NOT_SAVED = ("_log",)
 
     def __init__(self, log: KeyLog, client_random: bytes, end: int, suite: CipherSuite | None):
         """Begin.
@@ -166,7 +166,7 @@ class Handshake12(NamedTuple):
 class Epochs12:
     """TLS 1.2: one handshake, and those that renegotiate."""
 
-    _LEFT_OUT = ("_end", "_log")
+    _NOT_SAVED = ("_end", "_log")
 
     def __init__(self, log: KeyLog, end: int):
         """Begin; arguments as those of :class:`Epochs13`."""

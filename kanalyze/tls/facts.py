@@ -72,7 +72,7 @@ class TlsFacts:
     """What is known of a session.
 
     Attributes:
-        client_side: which end sent the ClientHello, or has the client's keys.
+        client_index: which end sent the ClientHello, or has the client's keys.
         offered_versions, offered_alpn, offered_suites, server_name: of the ClientHello.
         version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
         resumed: whether a session was resumed, by ticket, session id or pre-shared key.
@@ -90,18 +90,18 @@ class TlsFacts:
         alert_count: all.
     """
 
-    _LEFT_OUT = ("counts", "decryption")
+    _NOT_SAVED = ("counts", "decryption")
     __slots__ = (
         *("accepted_early_data", "alert_count", "alerts", "alpn", "certificate_requested"),
         "client_certificate",
-        *("client_side", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
+        *("client_index", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
         *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
         *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
         *("suite", "tickets", "version"),
     )
 
     def __init__(self) -> None:
-        self.client_side: int | None = None
+        self.client_index: int | None = None
         self.offered_versions: tuple[int, ...] | None = None
         self.offered_suites: tuple[int, ...] | None = None
         self.offered_alpn: tuple[str, ...] | None = None
@@ -130,7 +130,7 @@ class TlsFacts:
         """Return what :meth:`from_state` takes; counts and decryption follow from the session."""
         server, client = self.server_certificate, self.client_certificate
         return (
-            *(self.client_side, self.offered_versions, self.offered_suites, self.offered_alpn),
+            *(self.client_index, self.offered_versions, self.offered_suites, self.offered_alpn),
             *(self.server_name, self.version, self.suite, self.alpn, self.resumed, self.retried),
             *(self.mutual, None if server is None else server.state()),
             *(None if client is None else client.state(), self.handshake_ns),
@@ -143,8 +143,8 @@ class TlsFacts:
     def from_state(cls, state: object) -> TlsFacts:
         """Make them from a state; raises ValueError for any other value."""
         made, kinds = cls(), "NTTTSNNSBbBTTIBBnnntnB"
-        side, versions, suites, protocols, *others = fields(state, kinds)
-        made.client_side = end_of_two(side)
+        direction, versions, suites, protocols, *others = fields(state, kinds)
+        made.client_index = end_of_two(direction)
         for values, kind in ((versions, "n"), (suites, "n"), (protocols, "s")):
             items(() if values is None else values, kind)
         made.offered_versions, made.offered_suites, made.offered_alpn = versions, suites, protocols

@@ -165,10 +165,10 @@ class MessageAssembler:
         at = 0
         while len(buffer) - at >= _HEADER_BYTES:
             size = _HEADER_BYTES + int.from_bytes(buffer[at + 1 : at + 4], "big")
-            left = size - (len(buffer) - at)
-            if left > 0:
+            missing_bytes = size - (len(buffer) - at)
+            if missing_bytes > 0:
                 if size > MOST_MESSAGE_BYTES:
-                    self._skip, self._skipped_kind = left, buffer[at]
+                    self._skip, self._skipped_kind = missing_bytes, buffer[at]
                     at = len(buffer)
                 break
             yield HandshakeMessage(buffer[at], bytes(buffer[at + _HEADER_BYTES : at + size]))
@@ -187,13 +187,13 @@ class _Fields:
 
     def take(self, count: int) -> bytes:
         """Return so many bytes."""
-        taken = self._data[self._at : self._at + count]
+        field = self._data[self._at : self._at + count]
         self._at += count
-        if len(taken) < count:
+        if len(field) < count:
             self.is_cut = True
             self._at = len(self._data)
             return b""
-        return taken
+        return field
 
     def number(self, count: int) -> int:
         """Return a number of so many bytes."""
@@ -282,14 +282,14 @@ def certificates_in(body: bytes, *, is_13: bool) -> list[bytes]:
     if is_13:
         fields.vector(1)
     entries = _Fields(fields.vector(3))
-    found: list[bytes] = []
-    while not entries.is_at_end and len(found) < _MOST_CERTIFICATES:
+    certificates: list[bytes] = []
+    while not entries.is_at_end and len(certificates) < _MOST_CERTIFICATES:
         certificate = entries.vector(3)
         if is_13:
             entries.vector(2)  # extensions
         if certificate:
-            found.append(certificate)
-    return found
+            certificates.append(certificate)
+    return certificates
 
 
 def decompressed_certificate(body: bytes) -> bytes | None:
@@ -312,14 +312,14 @@ def decompressed_certificate(body: bytes) -> bytes | None:
 
 def _extensions(fields: _Fields) -> dict[int, bytes]:
     inner = _Fields(fields.vector(2))
-    found: dict[int, bytes] = {}
+    extensions: dict[int, bytes] = {}
     while not inner.is_at_end:
         kind = inner.number(2)
         data = inner.vector(2)
         if inner.is_cut:
             break
-        found.setdefault(kind, data)
-    return found
+        extensions.setdefault(kind, data)
+    return extensions
 
 
 def _numbers(data: bytes) -> tuple[int, ...]:
@@ -338,12 +338,12 @@ def _server_name(data: bytes) -> str | None:
 
 def _protocols(data: bytes) -> tuple[str, ...]:
     names = _Fields(_Fields(data).vector(2))
-    found: list[str] = []
-    while not names.is_at_end and len(found) < _MOST_VALUES:
+    protocols: list[str] = []
+    while not names.is_at_end and len(protocols) < _MOST_VALUES:
         name = names.vector(1)
         if name:
-            found.append(_text(name))
-    return tuple(found)
+            protocols.append(_text(name))
+    return tuple(protocols)
 
 
 def _text(data: bytes) -> str:

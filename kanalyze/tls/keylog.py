@@ -108,19 +108,19 @@ class KeyLog:
 
     def feed(self, data: bytes | memoryview) -> None:
         """Read more of a log; what follows the last line end waits for the next call."""
-        *lines, rest = (self._rest + bytes(data)).split(b"\n")
+        *lines, last_line = (self._rest + bytes(data)).split(b"\n")
         for line in lines:
             if self._is_too_long:  # what is left of it
                 self._is_too_long = False
             else:
                 self._read(line)
         if self._is_too_long:
-            rest = b""
-        elif len(rest) > LONGEST_LINE_BYTES:
+            last_line = b""
+        elif len(last_line) > LONGEST_LINE_BYTES:
             self._is_too_long = True
             self._count_wrong()
-            rest = b""
-        self._rest = rest
+            last_line = b""
+        self._rest = last_line
 
     def end(self) -> None:
         """Take what is left for a line: the end of a log, or of a block of a capture."""
@@ -178,10 +178,10 @@ class KeyLog:
         except (ValueError, KeyError):
             self.wrong_lines += 1
             return
-        is_sound = len(name) == _RANDOM_BYTES
+        is_valid_length = len(name) == _RANDOM_BYTES
         if kind is SecretKind.SESSION:
-            is_sound = 0 < len(name) <= _MOST_SESSION_ID_BYTES
-        if is_sound and len(value) in sizes:
+            is_valid_length = 0 < len(name) <= _MOST_SESSION_ID_BYTES
+        if is_valid_length and len(value) in sizes:
             self._keep((name, kind), value)
         else:
             self.wrong_lines += 1

@@ -58,7 +58,7 @@ class FittingSession(NamedTuple):
 class LateStarts:
     """Finds sessions for all connections that began before the capture."""
 
-    _LEFT_OUT = ("_log",)
+    _NOT_SAVED = ("_log",)
 
     def __init__(self, log: KeyLog, most_trials: int = MOST_TRIALS) -> None:
         self._log = log
@@ -96,9 +96,9 @@ class LateStarts:
         for end in ends:
             for client_random in self._log.randoms(_KINDS[end]):
                 secret = self._log.find(client_random, _KINDS[end]) or b""
-                for each in suites_13(secret) if suite is None else (suite,):
-                    epochs = Epochs13(self._log, client_random, end, each)
-                    yield FittingSession(client_random, end, each), epochs.ciphers(APPLICATION)
+                for tried in suites_13(secret) if suite is None else (suite,):
+                    epochs = Epochs13(self._log, client_random, end, tried)
+                    yield FittingSession(client_random, end, tried), epochs.ciphers(APPLICATION)
 
     def _of_12(
         self, end: int, handshake: Handshake12

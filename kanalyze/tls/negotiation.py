@@ -37,7 +37,7 @@ __all__ = ["MessageOrigin", "Negotiation"]
 class MessageOrigin(NamedTuple):
     """Where a handshake message was."""
 
-    side: int
+    direction: int
     """Direction, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
     is_sealed: bool
     """In an encrypted record that could be decrypted."""
@@ -57,7 +57,7 @@ class Negotiation:
         both_epochs_12: the keys of TLS 1.2, by end: of the client, of the server.
     """
 
-    _LEFT_OUT = ("log",)
+    _NOT_SAVED = ("log",)
 
     def __init__(self, log: KeyLog) -> None:
         self.log = log
@@ -131,20 +131,20 @@ class Negotiation:
             client_random, hello.random, hello.session_id, suite, hello.encrypt_then_mac
         )
 
-    def end_of(self, side: int) -> int | None:
+    def end_of(self, direction: int) -> int | None:
         """Return 0 for the client's side, 1 for the server's; None where that is not known."""
-        client_side = self.facts.client_side
-        return None if client_side is None else int(side != client_side)
+        client_index = self.facts.client_index
+        return None if client_index is None else int(direction != client_index)
 
-    def epochs_12(self, side: int) -> Epochs12 | None:
+    def epochs_12(self, direction: int) -> Epochs12 | None:
         """Return the keys of TLS 1.2 to what a side sends; None where they cannot be known."""
-        end, suite = self.end_of(side), self.suite
+        end, suite = self.end_of(direction), self.suite
         is_12 = suite is not None and suite.version == TLS_1_2 and self.client_random is not None
         return self.both_epochs_12[end] if is_12 and end is not None else None
 
-    def epochs_13(self, side: int) -> Epochs13 | None:
+    def epochs_13(self, direction: int) -> Epochs13 | None:
         """Return the keys of TLS 1.3 to what a side sends; None where they cannot be known."""
-        end = self.end_of(side)
+        end = self.end_of(direction)
         if end is None or self.client_random is None:
             return None
         if self.server_hello is not None and self.suite is None:
@@ -166,15 +166,16 @@ class Negotiation:
         """
         if self.server_hello is None or self.client_random is None or self.suite is None:
             return False
-        epochs = [self.epochs_13(side) if self.is_13 else self.epochs_12(side) for side in (0, 1)]
+        epochs_of = self.epochs_13 if self.is_13 else self.epochs_12
+        epochs = [epochs_of(direction) for direction in (0, 1)]
         first = APPLICATION if self.is_13 else 0
         return any(each is not None and not each.ciphers(first) for each in epochs)
 
-    def adopt(self, client_random: bytes, client_side: int, suite: CipherSuite) -> None:
+    def adopt(self, client_random: bytes, client_index: int, suite: CipherSuite) -> None:
         """Take a session of the key log for this one: its secrets fit, a hello is missing."""
         self._adopted_suite = suite
         self.client_random = client_random
-        self.facts.client_side = client_side
+        self.facts.client_index = client_index
         if self.server_hello is None:
             self.facts.version = TLS_1_3
         else:
@@ -208,7 +209,7 @@ class Negotiation:
             return self._sealed_13(kind, body, origin)
         return None
 
-    def note_sealed(self, side: int, record: TlsRecord, *, is_gapless: bool) -> None:
+    def note_sealed(self, direction: int, record: TlsRecord, *, is_gapless: bool) -> None:
         """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
 
         A server that sends it right behind its hello resumes a session: by a ticket, where it gives
@@ -219,22 +220,22 @@ class Negotiation:
         """
         if self.is_13:
             is_alert = len(record.body) in SEALED_ALERT_BYTES
-            is_client = self.end_of(side) == 0
+            is_client = self.end_of(direction) == 0
             if is_alert or not is_client or self.may_have_early_data:
                 return
-        elif self.facts.resumed is None and is_gapless and self.end_of(side) == 1:
+        elif self.facts.resumed is None and is_gapless and self.end_of(direction) == 1:
             self.facts.resumed = _offers_ticket(self) or None
-        self._finish(side, record)
+        self._finish(direction, record)
 
     def _client_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_client_hello(body)
         facts = self.facts
-        if hello is None or facts.client_side not in (None, origin.side):
+        if hello is None or facts.client_index not in (None, origin.direction):
             return
         is_retry = facts.retried and self.server_hello is None
         self.handshakes += not is_retry
         self.client_hello, self.client_random = hello, hello.random
-        facts.client_side = origin.side
+        facts.client_index = origin.direction
         if self.handshakes > 1:
             self.server_hello = None
             facts.renegotiations = self.handshakes - 1
@@ -248,17 +249,17 @@ class Negotiation:
         facts.offered_early_data = hello.has_early_data
         if self.server_hello is not None:  # captured before the ClientHello
             self._agree(self.server_hello)
-            facts.handshake_ns = self._times.took_ns(facts.client_side if self.is_13 else None)
+            facts.handshake_ns = self._times.took_ns(facts.client_index if self.is_13 else None)
 
     def _server_hello(self, body: bytes, origin: MessageOrigin) -> None:
         hello = handshake.read_server_hello(body)
         facts = self.facts
-        if hello is None or facts.client_side == origin.side:
+        if hello is None or facts.client_index == origin.direction:
             return
         if hello.is_retry:
             facts.retried = True
         elif self.server_hello is None:
-            facts.client_side = 1 - origin.side
+            facts.client_index = 1 - origin.direction
             self.server_hello = hello
             self._agree(hello)
 
@@ -285,7 +286,7 @@ class Negotiation:
 
     def _certificate(self, body: bytes | None, origin: MessageOrigin) -> None:
         """Note who showed a certificate; ``body`` is None for one that cannot be decompressed."""
-        end = self.end_of(origin.side)
+        end = self.end_of(origin.direction)
         facts = self.facts
         chain = [] if body is None else handshake.certificates_in(body, is_13=self.is_13)
         if body is None and end == 0:
@@ -309,17 +310,17 @@ class Negotiation:
             return HANDSHAKE
         elif kind == handshake.FINISHED:
             if origin.is_gapless and not facts.resumed:
-                _note_no_certificates(facts, self.end_of(origin.side))
-            self._finish(origin.side, origin.record)
+                _note_no_certificates(facts, self.end_of(origin.direction))
+            self._finish(origin.direction, origin.record)
             return APPLICATION
         return None
 
-    def _finish(self, side: int, record: TlsRecord) -> None:
+    def _finish(self, direction: int, record: TlsRecord) -> None:
         """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
         if self.handshakes <= 1:
-            self._times.finished_ns[side] = record.time_ns
+            self._times.finished_ns[direction] = record.time_ns
             facts = self.facts
-            facts.handshake_ns = self._times.took_ns(facts.client_side if self.is_13 else None)
+            facts.handshake_ns = self._times.took_ns(facts.client_index if self.is_13 else None)
 
 
 class _HandshakeTimes:
@@ -329,13 +330,13 @@ class _HandshakeTimes:
         self.begin_ns: int | None = None
         self.finished_ns: list[int | None] = [None, None]
 
-    def took_ns(self, last_side: int | None) -> int | None:
+    def took_ns(self, last_direction: int | None) -> int | None:
         """Return how long it took, once that is known.
 
-        ``last_side`` is the side that finishes last; None if it may be either.
+        ``last_direction`` is the side that finishes last; None if it may be either.
         """
-        sides = (0, 1) if last_side is None else (last_side,)
-        if self.begin_ns is None or any(self.finished_ns[side] is None for side in sides):
+        directions = (0, 1) if last_direction is None else (last_direction,)
+        if self.begin_ns is None or any(self.finished_ns[i] is None for i in directions):
             return None
         return max(each for each in self.finished_ns if each is not None) - self.begin_ns
 

@@ -64,7 +64,7 @@ class RecordOpener:
         left_epoch: the epoch that ended with missing records before that one; None where none did.
     """
 
-    _LEFT_OUT = ("_ciphers", "_epochs", "_found", "_found_offset")
+    _NOT_SAVED = ("_ciphers", "_epochs", "_found", "_found_offset")
 
     def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
         self._epochs = epochs
@@ -156,15 +156,16 @@ class RecordOpener:
             self.uncertain += 1
             return None
         assert self._found is not None
-        place, self._found = self._found, None
-        is_same = place.epoch == self.epoch
+        matched, self._found = self._found, None
+        is_same = matched.epoch == self.epoch
         self.first_missing = self._number if is_same else 0
-        self.missing = place.number - self.first_missing
+        self.missing = matched.number - self.first_missing
         self.left_epoch = None if is_same else self.epoch
-        self.epoch, self._ciphers, self._number = place.epoch, [place.cipher], place.number + 1
+        self.epoch, self._number = matched.epoch, matched.number + 1
+        self._ciphers = [matched.cipher]
         self.uncertain = 0
         self._work_left = _MOST_WORK_BYTES
-        return place.cipher.open(record, place.number)
+        return matched.cipher.open(record, matched.number)
 
     def find(self, record: TlsRecord, more_missing: int = 0) -> bool:
         """Tell whether a record is one that may come next, and remember where it is.

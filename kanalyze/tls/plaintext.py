@@ -41,7 +41,7 @@ class PlaintextWriter:
         starts, lengths, times, packets: of the segments since the last chunk, with free space.
     """
 
-    _LEFT_OUT = (
+    _NOT_SAVED = (
         *("_chunk_offset", "_columns", "_count", "_data", "_items", "_room", "lengths", "packets"),
         *("starts", "times"),
     )

@@ -9,7 +9,7 @@ cdef int APPLICATION_DATA
 
 
 cdef class Protection:
-    cdef public int _side
+    cdef public int _direction
     cdef public bint _from_start
     cdef public object _negotiation
     cdef public object _late_starts

@@ -41,17 +41,17 @@ class Protection:
 
     __slots__ = (
         *("_from_start", "_late_records", "_late_starts", "_may_be_missing", "_negotiation"),
-        "_side",
+        "_direction",
         *("_prospect", "_prospect_of", "is_sealed", "opener"),
     )
-    _LEFT_OUT = (
-        *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_side"),
+    _NOT_SAVED = (
+        *("_from_start", "_late_starts", "_negotiation", "_prospect", "_prospect_of", "_direction"),
     )
 
     def __init__(
-        self, side: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
+        self, direction: int, negotiation: Negotiation, late_starts: LateStarts, *, from_start: bool
     ) -> None:
-        self._side = side
+        self._direction = direction
         self._from_start = from_start
         self._negotiation = negotiation
         self._late_starts = late_starts
@@ -81,13 +81,13 @@ class Protection:
         late, self._may_be_missing, self.is_sealed, epochs, opener = fields(state, "nnbTT")
         self._late_records = min(late, LATE_RECORDS)
         if opener is not None:
-            negotiation, end = self._negotiation, self._negotiation.end_of(self._side)
+            negotiation, end = self._negotiation, self._negotiation.end_of(self._direction)
             if end is None:
                 raise ValueError("keys of nobody knows which end")
-            known: Epochs = negotiation.both_epochs_12[end]
+            keys: Epochs = negotiation.both_epochs_12[end]
             if epochs is not None:
-                known = Epochs13.from_state(epochs, negotiation.log)
-            self.opener = RecordOpener.from_state(opener, known)
+                keys = Epochs13.from_state(epochs, negotiation.log)
+            self.opener = RecordOpener.from_state(opener, keys)
 
     def keys_came(self) -> None:
         """Try again: the key log has grown."""
@@ -160,37 +160,37 @@ class Protection:
         return self._prospect
 
     def _new_opener(self) -> RecordOpener | None:
-        negotiation, side = self._negotiation, self._side
+        negotiation, direction = self._negotiation, self._direction
         if negotiation.is_13:
-            epochs = negotiation.epochs_13(side)
-            is_early = negotiation.end_of(side) == 0 and negotiation.may_have_early_data
+            epochs = negotiation.epochs_13(direction)
+            is_early = negotiation.end_of(direction) == 0 and negotiation.may_have_early_data
             begin = EARLY if is_early else HANDSHAKE
             if negotiation.client_hello is None and negotiation.server_hello is None:
                 begin = APPLICATION
             return None if epochs is None else RecordOpener(epochs, begin, self._uncertain())
-        epochs_12 = negotiation.epochs_12(side)
+        epochs_12 = negotiation.epochs_12(direction)
         return None if epochs_12 is None else RecordOpener(epochs_12, 0, self._uncertain())
 
     def _uncertain(self) -> int:
         """Return how many records may be missing before the next one."""
-        is_begin_known = self._from_start or has_hello_of(self._negotiation, self._side)
+        is_begin_known = self._from_start or has_hello_of(self._negotiation, self._direction)
         return self._may_be_missing if is_begin_known else ANY_NUMBER
 
     def _find_keys(self, record: TlsRecord) -> None:
         """Look for keys again; by trial of the key log where the ClientHello is not known."""
         negotiation = self._negotiation
         if negotiation.client_random is None:
-            found = self._find_session(record)
-            if found is None:
+            session = self._find_session(record)
+            if session is None:
                 return
-            negotiation.adopt(found.client_random, self._side ^ found.end, found.suite)
+            negotiation.adopt(session.client_random, self._direction ^ session.end, session.suite)
         self.opener = self._new_opener()
 
     def _find_session(self, record: TlsRecord) -> FittingSession | None:
         negotiation = self._negotiation
         if not self._late_records:
             return None
-        end, handshake = negotiation.end_of(self._side), negotiation.handshake_12(b"")
+        end, handshake = negotiation.end_of(self._direction), negotiation.handshake_12(b"")
         if handshake is not None and end is not None:
             self._late_records -= 1
             return self._late_starts.find_12(record, end, handshake)

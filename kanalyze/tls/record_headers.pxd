@@ -26,9 +26,9 @@ cdef class RecordHeaders:
         start=cython.longlong,
         index=cython.longlong,
     )
-    cdef _feed_segments(self, Segments segments, long long first, long long last, list found)
+    cdef _feed_segments(self, Segments segments, long long first, long long last, list records)
     @cython.locals(at=cython.longlong, size=cython.longlong)
-    cdef _step(self, data, long long time_ns, list found)
+    cdef _step(self, data, long long time_ns, list records)
     @cython.locals(kind=cython.int)
-    cdef _end(self, long long time_ns, list found)
-    cdef _miss(self, long long length, long long time_ns, list found)
+    cdef _end(self, long long time_ns, list records)
+    cdef _miss(self, long long length, long long time_ns, list records)

@@ -63,17 +63,17 @@ class RecordHeaders:
 
     def feed(self, items: list[StreamItem]) -> list[SealedData]:
         """Take what was added to the stream; return what was completed."""
-        found: list[SealedData] = []
+        records: list[SealedData] = []
         for item in items:
             if isinstance(item, Gap):
                 self._packet = max(self._packet, item.packet)
-                self._miss(item.length, item.time_ns, found)
+                self._miss(item.length, item.time_ns, records)
             else:
-                self._feed_segments(item.segments, item.first, item.last, found)
-        return found
+                self._feed_segments(item.segments, item.first, item.last, records)
+        return records
 
     def _feed_segments(
-        self, segments: Segments, first: int, last: int, found: list[SealedData]
+        self, segments: Segments, first: int, last: int, records: list[SealedData]
     ) -> None:
         lengths, captureds, times = segments.lengths, segments.captureds, segments.times
         starts, packets = segments.starts, segments.packets
@@ -84,25 +84,25 @@ class RecordHeaders:
                 self._left -= captured
             else:
                 start = starts[index]
-                self._step(segments.view(start, start + captured), times[index], found)
+                self._step(segments.view(start, start + captured), times[index], records)
             if captured < lengths[index]:
-                self._miss(lengths[index] - captured, times[index], found)
+                self._miss(lengths[index] - captured, times[index], records)
 
-    def _step(self, data: memoryview, time_ns: int, found: list[SealedData]) -> None:
+    def _step(self, data: memoryview, time_ns: int, records: list[SealedData]) -> None:
         """Step over the records that end in a segment."""
         at = 0
         if self._left:
             at = self._left
-            self._end(time_ns, found)
+            self._end(time_ns, records)
         elif self._head is None:
             self._head = b""
         while at < len(data):
             assert self._head is not None
             if not self._head:
                 self._begin_ns = time_ns
-            taken = data[at : at + HEADER_BYTES - len(self._head)]
-            self._head += bytes(taken)
-            at += len(taken)
+            head_part = data[at : at + HEADER_BYTES - len(self._head)]
+            self._head += bytes(head_part)
+            at += len(head_part)
             if len(self._head) < HEADER_BYTES:
                 return
             if not looks_like_record(self._head):
@@ -116,22 +116,22 @@ class RecordHeaders:
                 self._left -= len(data) - at
                 return
             at += self._left
-            self._end(time_ns, found)
+            self._end(time_ns, records)
 
-    def _end(self, time_ns: int, found: list[SealedData]) -> None:
+    def _end(self, time_ns: int, records: list[SealedData]) -> None:
         """End the record."""
         assert self._head is not None
         kind = self._head[0]
         if kind == APPLICATION_DATA or (kind == ALERT and self._size > _ALERT_BYTES):
-            found.append(SealedData(self._packet, kind, self._size, self._begin_ns, time_ns))
+            records.append(SealedData(self._packet, kind, self._size, self._begin_ns, time_ns))
         self._head, self._left = b"", 0
 
-    def _miss(self, length: int, time_ns: int, found: list[SealedData]) -> None:
+    def _miss(self, length: int, time_ns: int, records: list[SealedData]) -> None:
         """Note missing bytes."""
         if length < self._left:
             self._left -= length
         elif length == self._left:
-            self._end(time_ns, found)
+            self._end(time_ns, records)
         else:
             self._head, self._left = None, 0
 

@@ -40,7 +40,7 @@ class RecordQueue:
     """
 
     __slots__ = ("_incoming", "_next", "_waiting", "is_patient", "waiting_bytes")
-    _LEFT_OUT = ("_incoming", "_next", "waiting_bytes")
+    _NOT_SAVED = ("_incoming", "_next", "waiting_bytes")
 
     def __init__(self) -> None:
         self._incoming: Iterator[TlsRecord | LostRecords | None] = iter(())
@@ -58,11 +58,11 @@ class RecordQueue:
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         self.is_patient, waiting = fields(state, "bt")
-        for known in items(waiting, "t"):
-            kind = LostRecords if len(known) == len(LostRecords._fields) else TlsRecord
-            each = kind.from_state(known)
-            self._waiting.append(each)
-            self.waiting_bytes += _waiting_bytes(each)
+        for item_state in items(waiting, "t"):
+            kind = LostRecords if len(item_state) == len(LostRecords._fields) else TlsRecord
+            item = kind.from_state(item_state)
+            self._waiting.append(item)
+            self.waiting_bytes += _waiting_bytes(item)
 
     def add(self, records: Iterator[TlsRecord | LostRecords | None]) -> None:
         """Add what follows, which is cut while it is read."""
@@ -76,40 +76,40 @@ class RecordQueue:
                 return False
             take(self._next)
             self._next, has_read = None, True
-        for each in self._incoming:
-            if each is None:
+        for item in self._incoming:
+            if item is None:
                 return True
-            if isinstance(each, TlsRecord) and self.is_patient and must_wait(each):
-                self._next = each
+            if isinstance(item, TlsRecord) and self.is_patient and must_wait(item):
+                self._next = item
                 return has_read
-            take(each)
+            take(item)
             has_read = True
         return has_read
 
     def end_step(self, take: _Take) -> None:
         """Keep what waits."""
-        rest = self._incoming if self._next is None else chain((self._next,), self._incoming)
-        kept: deque[TlsRecord | LostRecords] = deque()
+        remaining = self._incoming if self._next is None else chain((self._next,), self._incoming)
+        waiting: deque[TlsRecord | LostRecords] = deque()
         self.waiting_bytes = 0
-        for each in rest:
-            if each is None:
+        for item in remaining:
+            if item is None:
                 continue
             if not self.is_patient:
-                take(each)
+                take(item)
                 continue
-            kept.append(each)
-            self.waiting_bytes += _waiting_bytes(each)
+            waiting.append(item)
+            self.waiting_bytes += _waiting_bytes(item)
             if self.waiting_bytes > MOST_WAITING_BYTES:
                 self.is_patient = False
                 self.waiting_bytes = 0
-                while kept:
-                    take(kept.popleft())
-        self._waiting, self._incoming, self._next = kept, iter(()), None
+                while waiting:
+                    take(waiting.popleft())
+        self._waiting, self._incoming, self._next = waiting, iter(()), None
 
     def _popped(self) -> Iterator[TlsRecord | LostRecords | None]:
         while self._waiting:
             yield self._waiting.popleft()
 
 
-def _waiting_bytes(each: TlsRecord | LostRecords) -> int:
-    return _RECORD_BYTES + (len(each.body) if isinstance(each, TlsRecord) else 0)
+def _waiting_bytes(item: TlsRecord | LostRecords) -> int:
+    return _RECORD_BYTES + (len(item.body) if isinstance(item, TlsRecord) else 0)

@@ -1,7 +1,7 @@
 # The C types of records.py.
 cimport cython
 
-from kanalyze.common.byte_copies cimport append, taken, taken_from_array
+from kanalyze.common.byte_copies cimport append, copy_bytes, copy_from_array
 from kanalyze.model.segments cimport Segments
 from kanalyze.model.tls_record cimport size_by_header
 
@@ -44,7 +44,7 @@ cdef class RecordCutter:
 
     @cython.locals(captured=cython.longlong, begin=cython.longlong, most=cython.longlong)
     cdef long long _cut_segments(
-        self, Segments segments, long long index, long long last, list found
+        self, Segments segments, long long index, long long last, list records
     ) except -1
     @cython.locals(
         data="const unsigned char[::1]",
@@ -55,16 +55,16 @@ cdef class RecordCutter:
         record=TlsRecord,
     )
     cdef _cut_segment(
-        self, Segments segments, long long index, long long at, long long end, list found
+        self, Segments segments, long long index, long long at, long long end, list records
     )
     @cython.locals(
         buffer=bytearray,
         at=cython.longlong,
-        left=cython.longlong,
+        available=cython.longlong,
         size=cython.longlong,
         body_bytes=cython.int,
     )
-    cdef _cut_buffer(self, list found)
+    cdef _cut_buffer(self, list records)
     cdef _lose_sync(self)
     @cython.locals(made=TlsRecord, offset=cython.longlong)
     cdef TlsRecord _record(self, long long at, long long size)

@@ -30,7 +30,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.byte_copies import append, taken, taken_from_array
+    from kanalyze.common.byte_copies import append, copy_bytes, copy_from_array
     from kanalyze.model.tls_record import size_by_header
 
     HEADER = 5  # HEADER_BYTES
@@ -153,7 +153,7 @@ one; None where nobody can tell."""
 class RecordCutter:
     """Cuts one direction into records."""
 
-    _LEFT_OUT = ("_prove",)
+    _NOT_SAVED = ("_prove",)
 
     def __init__(self, prove: Proof, stream_offset: int, *, from_start: bool) -> None:
         """Begin.
@@ -195,7 +195,7 @@ class RecordCutter:
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         buffer, self._offset, self._need, self._is_in_sync, *others = fields(state, "ynnbnNninint")
-        self._search_from, self._lost_from, self._skip, *places, arrivals = others
+        self._search_from, self._lost_from, self._skip, *arrival, arrivals = others
         is_lost = self._skip or not self._is_in_sync
         if not HEADER_BYTES <= self._need <= _MOST_NEEDED_BYTES or (
             is_lost and (self._lost_from is None or self._lost_from > self._offset)
@@ -203,7 +203,7 @@ class RecordCutter:
             raise ValueError("no place in a stream of records")
         self._buffer[:] = buffer
         self._arrivals = [fields(each, "nin") for each in items(arrivals, "t")]
-        self._first_ns, self._first_packet, self._latest_ns, self._latest_packet = places
+        self._first_ns, self._first_packet, self._latest_ns, self._latest_packet = arrival
 
     @property
     def buffered_bytes(self) -> int:
@@ -233,9 +233,9 @@ class RecordCutter:
                 continue
             segments, index = item.segments, item.first
             while index < item.last:
-                found: list[TlsRecord] = []
-                first, index = index, self._cut_segments(segments, index, item.last, found)
-                yield from found
+                records: list[TlsRecord] = []
+                first, index = index, self._cut_segments(segments, index, item.last, records)
+                yield from records
                 yield from self._resume()
                 if index == first:
                     yield from self._feed_segment(segments, index)
@@ -244,7 +244,7 @@ class RecordCutter:
     # -- in sync ----------------------------------------------------------------------------------
 
     def _cut_segments(
-        self, segments: Segments, index: int, last: int, found: list[TlsRecord]
+        self, segments: Segments, index: int, last: int, records: list[TlsRecord]
     ) -> int:
         """Cut segments as long as records follow each other; return the first that is left.
 
@@ -256,12 +256,12 @@ class RecordCutter:
             if captured < segments.lengths[index]:
                 break
             begin = segments.starts[index]
-            self._cut_segment(segments, index, begin, begin + captured, found)
+            self._cut_segment(segments, index, begin, begin + captured, records)
             index += 1
         return index
 
     def _cut_segment(
-        self, segments: Segments, index: int, at: int, end: int, found: list[TlsRecord]
+        self, segments: Segments, index: int, at: int, end: int, records: list[TlsRecord]
     ) -> None:
         """Cut bytes of a segment: where none are buffered, without a detour."""
         data, time_ns, packet = segments.data, segments.times[index], segments.packets[index]
@@ -269,7 +269,7 @@ class RecordCutter:
             append(self._buffer, data, at, end)
             if len(self._buffer) >= self._need:
                 self._latest_ns, self._latest_packet = time_ns, packet
-                self._cut_buffer(found)
+                self._cut_buffer(records)
             return
         self._latest_ns, self._latest_packet = time_ns, packet
         self._first_ns, self._first_packet = self._latest_ns, self._latest_packet
@@ -280,11 +280,11 @@ class RecordCutter:
                 size = size_by_header(data[at], data[at + 1], data[at + 2], body_bytes)
             if size <= 0 or size > end - at:
                 break
-            body = taken(data, at + HEADER, at + size)
-            record = _new_record(taken(data, at, at + HEADER), body, self._offset)
+            body = copy_bytes(data, at + HEADER, at + size)
+            record = _new_record(copy_bytes(data, at, at + HEADER), body, self._offset)
             record.first_time_ns = record.time_ns = self._latest_ns
             record.first_packet = record.packet = self._latest_packet
-            found.append(record)
+            records.append(record)
             at += size
             self._offset += size
         if at < end:
@@ -293,20 +293,20 @@ class RecordCutter:
             if size < 0:
                 self._lose_sync()
 
-    def _cut_buffer(self, found: list[TlsRecord]) -> None:
+    def _cut_buffer(self, records: list[TlsRecord]) -> None:
         """Cut what is buffered, if a record begins there; the latest packet brought its end."""
         if not self._is_in_sync:
             return
         buffer, at = self._buffer, 0
         while True:
-            left = len(buffer) - at
+            available = len(buffer) - at
             size = HEADER
-            if left >= HEADER:
+            if available >= HEADER:
                 body_bytes = buffer[at + 3] << 8 | buffer[at + 4]
                 size = size_by_header(buffer[at], buffer[at + 1], buffer[at + 2], body_bytes)
-            if size < 0 or size > left:
+            if size < 0 or size > available:
                 break
-            found.append(self._record(at, size))
+            records.append(self._record(at, size))
             at += size
             self._first_ns, self._first_packet = self._latest_ns, self._latest_packet
         del buffer[:at]
@@ -328,8 +328,8 @@ class RecordCutter:
 
     def _record(self, at: int, size: int) -> TlsRecord:
         """Return a record in the buffer."""
-        body = taken_from_array(self._buffer, at + HEADER, at + size)
-        header = taken_from_array(self._buffer, at, at + HEADER)
+        body = copy_from_array(self._buffer, at + HEADER, at + size)
+        header = copy_from_array(self._buffer, at, at + HEADER)
         made = _new_record(header, body, self._offset + at)
         made.first_time_ns, made.first_packet = self._first_ns, self._first_packet
         made.time_ns, made.packet = self._latest_ns, self._latest_packet
@@ -363,9 +363,9 @@ class RecordCutter:
             if not self._skip:
                 yield self._lost(1)
         if begin < end and self._is_in_sync:
-            found: list[TlsRecord] = []
-            self._cut_segment(segments, index, begin, end, found)
-            yield from found
+            records: list[TlsRecord] = []
+            self._cut_segment(segments, index, begin, end, records)
+            yield from records
         elif begin < end:
             buffer = self._buffer
             self._arrivals.append((self._offset + len(buffer) + captured, time_ns, packet))
@@ -381,9 +381,9 @@ class RecordCutter:
         """Look for the next record where it is not known where one begins; cut from there."""
         while not self._is_in_sync and len(self._buffer) >= self._need:
             yield from self._search()
-            found: list[TlsRecord] = []
-            self._cut_buffer(found)
-            yield from found
+            records: list[TlsRecord] = []
+            self._cut_buffer(records)
+            yield from records
 
     def _miss(self, length: int) -> Iterator[LostRecords]:
         """Note missing bytes behind what is in the buffer."""

@@ -39,7 +39,7 @@ class TlsEvents:
 class TlsSession:
     """Follows one TCP connection."""
 
-    _LEFT_OUT = ("_log", "_log_version")
+    _NOT_SAVED = ("_log", "_log_version")
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class TlsSession:
         self._negotiation = Negotiation(log)
         first, second = (
             TlsDirection(
-                side,
+                direction,
                 self._negotiation,
                 late_starts,
-                from_start=from_start[side],
+                from_start=from_start[direction],
             )
-            for side in (0, 1)
+            for direction in (0, 1)
         )
         self._directions = (first, second)
 
@@ -97,9 +97,9 @@ class TlsSession:
         return facts
 
     @property
-    def client_side(self) -> int | None:
+    def client_index(self) -> int | None:
         """Which end is the client; None where that is not known."""
-        return self._negotiation.facts.client_side
+        return self._negotiation.facts.client_index
 
     @property
     def lacks_secrets(self) -> bool:

@@ -5,7 +5,7 @@ the same; of a connection that the key log opens, the items are plaintext. Must 
 protocol the plaintext is, nor where a key log comes from.
 
 A connection is looked at if its first bytes say that it is TLS (``detection.py``).
-Until a record with data was opened, the original items are kept, as copies, and the connection
+Until a record with data was opened, the original items are buffered, as copies, and the connection
 gives no update. If that shows that no secret fits, or if it takes too many bytes, they are handed
 on, and all that follows passes unchanged.
 
@@ -53,7 +53,7 @@ MOST_WAITING_BYTES: Final = 1 << 23
 """What a connection may have sent meanwhile: some 100 ms of a fast one."""
 _MOST_GIVEN_UP: Final = 256
 """So many are told by name at once."""
-_MOST_KEPT_BYTES: Final = 1 << 18
+_MOST_ITEM_BYTES: Final = 1 << 18
 """Of one connection: a handshake with long chains of certificates takes a tenth."""
 _SESSION_BYTES: Final = 12 << 10
 """What a session takes besides its buffers, measured, with both ends' ciphers and what is known."""
@@ -65,7 +65,7 @@ class GivenUp(NamedTuple):
     """A connection with TLS that is not decrypted."""
 
     tcp: TcpConnection
-    why: Decryption
+    reason: Decryption
 
 
 class DecryptedStreams:
@@ -76,7 +76,7 @@ class DecryptedStreams:
         given_up_connections: how many were given up so far, where the key log grows.
     """
 
-    _LEFT_OUT = (
+    _NOT_SAVED = (
         *("_anomalies", "_closed_decrypted", "_given_up", "_budget", "_log", "_log_version"),
         *("_now_ns", "_waiting", "decrypted_connections"),
         "given_up_connections",
@@ -135,13 +135,13 @@ class DecryptedStreams:
         late_starts, followed = fields(state, "tt")
         self._late_starts.load_state(late_starts)
         for each in items(followed, "t"):
-            serial, known = fields(each, "nT")
+            serial, connection_state = fields(each, "nT")
             tcp = connections.get(serial)
             if tcp is None:
                 raise ValueError("a connection that is not open")
             connection = None
-            if known is not None:
-                connection = _Connection.from_state(known, tcp, self._new_session)
+            if connection_state is not None:
+                connection = _Connection.from_state(connection_state, tcp, self._new_session)
                 self._budget.note(serial, connection.buffered_bytes)
                 self.decrypted_connections += connection.is_decrypted
             self._connections[serial] = connection
@@ -187,12 +187,13 @@ class DecryptedStreams:
             times = (update.connection.last_time_ns for update in updates)
             self._now_ns = max(times, default=self._now_ns)
         read = (self._read(update) for update in updates)
-        found = [update for update in read if update is not None]
-        found += [update for serial in self._budget.excess() for update in self._dropped(serial)]
+        decrypted = [update for update in read if update is not None]
+        for serial in self._budget.excess():
+            decrypted += self._dropped(serial)
         if self._waiting:
-            found += self._settled(is_last=is_last)
+            decrypted += self._settled(is_last=is_last)
         self._log_version = self._log.version
-        return found
+        return decrypted
 
     def _read(self, update: StreamUpdate) -> StreamUpdate | None:
         serial = update.connection.serial
@@ -200,7 +201,7 @@ class DecryptedStreams:
             if not any(update.items):
                 return update
             tcp = update.connection
-            detector = TlsDetector(_first_side(update), _starts_seen(tcp))
+            detector = TlsDetector(_first_direction(update), _starts_seen(tcp))
             self._connections[serial] = _Connection(tcp, detector)
         connection = self._connections[serial]
         if update.closed:
@@ -210,7 +211,7 @@ class DecryptedStreams:
         if connection.has_lost_keys:
             self._note_lost_keys(connection, update)
         items = self._next_items(connection, update)
-        connection.own()
+        connection.copy_buffered()
         if connection.is_waiting:
             self._budget.note(serial, connection.buffered_bytes)
             connection.closing = update if update.closed else None
@@ -238,7 +239,7 @@ class DecryptedStreams:
     def _next_items(self, connection: _Connection, update: StreamUpdate) -> _BothItems | None:
         """Return what is handed on of an update; None for nothing."""
         if not connection.is_decrypted:
-            connection.keep(update.items)
+            connection.buffer_items(update.items)
         if connection.is_waiting:
             return None
         if connection.is_dropped:
@@ -256,7 +257,7 @@ class DecryptedStreams:
             return None
         if connection.is_opened():
             return self._first_plaintext(connection)
-        is_too_much = connection.kept_bytes > _MOST_KEPT_BYTES
+        is_too_much = connection.item_bytes > _MOST_ITEM_BYTES
         if update.closed or is_too_much or connection.has_no_secret:
             return self._given_up_items(connection)
         return None
@@ -273,11 +274,11 @@ class DecryptedStreams:
     def _given_up_items(self, connection: _Connection) -> _BothItems:
         """Give a connection up; return its original items."""
         assert connection.session is not None
-        why = connection.session.facts.decryption
-        if self._log.grows and why is not Decryption.NOTHING_SEALED:
+        reason = connection.session.facts.decryption
+        if self._log.grows and reason is not Decryption.NOTHING_SEALED:
             self.given_up_connections += 1
             if len(self._given_up) < _MOST_GIVEN_UP:
-                self._given_up.append(GivenUp(connection.tcp, why))
+                self._given_up.append(GivenUp(connection.tcp, reason))
         connection.note_facts()
         return connection.give_up()
 
@@ -288,14 +289,14 @@ class DecryptedStreams:
             is_over = (
                 is_last
                 or self._now_ns - connection.waits_since_ns > MOST_WAIT_NS
-                or connection.kept_bytes > MOST_WAITING_BYTES
+                or connection.item_bytes > MOST_WAITING_BYTES
             )
             if not is_over and not (has_grown and connection.has_secrets):
                 continue
             del self._waiting[serial]
             tcp, closing = connection.tcp, connection.closing
             connection.session = self._new_session(tcp)
-            connection.decrypt_kept()
+            connection.decrypt_buffered()
             items = None
             if connection.is_opened():
                 items = self._first_plaintext(connection)
@@ -339,25 +340,26 @@ class DecryptedStreams:
 
     def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
         """Note, once, that a connection cannot be decrypted on."""
-        sides = [items for items in update.items if items]
-        if not sides:
+        item_lists = [items for items in update.items if items]
+        if not item_lists:
             return
-        connection.has_lost_keys, connection.is_noted = False, True
-        packet = min(_first_packet(items[0]) for items in sides)
+        connection.has_lost_keys, connection.is_reported = False, True
+        packet = min(_first_packet(items[0]) for items in item_lists)
         place = (update.connection.last_time_ns, packet, update.connection)
         self._anomalies.append(Anomaly(AnomalyKind.KEYS_MISSING, *place))
 
 
 class _Connection:
-    """What is kept of a connection."""
+    """The state of one connection."""
 
     __slots__ = (
-        *("_detector", "_fed", "_kept", "_owned", "_plaintext", "closing", "has_lost_keys"),
-        *("is_decrypted", "is_noted", "is_waiting", "kept_bytes", "passes", "session", "tcp"),
-        "waits_since_ns",
+        *("_buffered", "_copied_items", "_detector", "_fed", "_plaintext", "closing"),
+        *("has_lost_keys", "is_decrypted", "is_reported", "is_waiting", "item_bytes", "passes"),
+        *("session", "tcp", "waits_since_ns"),
     )
-    _LEFT_OUT = (
-        *("_owned", "closing", "has_lost_keys", "kept_bytes", "passes", "tcp", "waits_since_ns"),
+    _NOT_SAVED = (
+        *("_copied_items", "closing", "has_lost_keys", "item_bytes", "passes", "tcp"),
+        "waits_since_ns",
     )
 
     def __init__(self, tcp: TcpConnection, detector: TlsDetector) -> None:
@@ -365,8 +367,8 @@ class _Connection:
         self.session: TlsSession | None = None
         self.is_decrypted = False
         self.has_lost_keys = False
-        """Whether it was decrypted, and cannot be decrypted on; False once that is noted."""
-        self.is_noted = False
+        """Whether it was decrypted, and cannot be decrypted on; False once that is reported."""
+        self.is_reported = False
         self.is_waiting = False
         """Whether nothing is read until the key log has more secrets."""
         self.waits_since_ns = 0
@@ -374,42 +376,43 @@ class _Connection:
         """The update that closed it, meanwhile."""
         self.passes = False
         """Whether all that follows passes unchanged."""
-        self.kept_bytes = 0
-        self._kept: _BothItems = ([], [])
+        self.item_bytes = 0
+        self._buffered: _BothItems = ([], [])
         """The original items so far."""
-        self._owned = [0, 0]
+        self._copied_items = [0, 0]
         """How many of them are copies, by direction."""
         self._fed = False
-        """Whether what was kept was given to the session."""
+        """Whether the buffered items were given to the session."""
         self._plaintext: _BothItems = ([], [])
         self._detector = detector
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes; those that pass have none."""
-        # One that waits begins anew with all that was kept.
+        # One that waits begins anew with all buffered items.
         session = None if self.is_waiting else self.session
-        kept, plaintext = (tuple(map(_items_state, both)) for both in (self._kept, self._plaintext))
+        buffered = tuple(map(_items_state, self._buffered))
+        plaintext = tuple(map(_items_state, self._plaintext))
         return (
             *(self._detector.state(), self._fed and session is not None, self.is_decrypted),
-            *(self.is_noted, kept, plaintext, None if session is None else session.state()),
+            *(self.is_reported, buffered, plaintext, None if session is None else session.state()),
         )
 
     @classmethod
     def from_state(cls, state: object, tcp: TcpConnection, new_session: _NewSession) -> _Connection:
         """Make one from a state; raises ValueError for any other value."""
-        detector, fed, is_decrypted, is_noted, *others = fields(state, "tbbbttT")
-        kept, plaintext, session = others
+        detector, fed, is_decrypted, is_reported, *others = fields(state, "tbbbttT")
+        buffered, plaintext, session = others
         if session is None and fed:
             raise ValueError("no connection that begins as TLS does")
         made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
-        made._fed, made.is_decrypted, made.is_noted = fed, is_decrypted, is_noted
-        made._kept, made._plaintext = _both_items(kept), _both_items(plaintext)
-        made._owned = [len(side) for side in made._kept]
-        made.kept_bytes = sum(map(_kept_bytes, chain(*made._kept)))
+        made._fed, made.is_decrypted, made.is_reported = fed, is_decrypted, is_reported
+        made._buffered, made._plaintext = _both_items(buffered), _both_items(plaintext)
+        made._copied_items = [len(items) for items in made._buffered]
+        made.item_bytes = sum(map(_memory_of, chain(*made._buffered)))
         if session is not None:
             made.session = new_session(tcp)
             made.session.load_state(session)
-            made.has_lost_keys = not made.is_noted and made.session.has_lost_keys
+            made.has_lost_keys = not made.is_reported and made.session.has_lost_keys
         return made
 
     @property
@@ -417,7 +420,7 @@ class _Connection:
         """Bytes of memory."""
         session = self.session
         of_session = 0 if session is None else _SESSION_BYTES + session.buffered_bytes
-        return self.kept_bytes + of_session
+        return self.item_bytes + of_session
 
     @property
     def is_dropped(self) -> bool:
@@ -440,38 +443,38 @@ class _Connection:
             for counts in facts.counts
         )
 
-    def keep(self, items: _BothItems) -> None:
-        """Keep original items, which are valid until :meth:`own`."""
-        for kept, added in zip(self._kept, items, strict=True):
-            kept.extend(added)
-            self.kept_bytes += sum(map(_kept_bytes, added))
+    def buffer_items(self, items: _BothItems) -> None:
+        """Buffer original items, which are valid until :meth:`copy_buffered`."""
+        for buffered, added in zip(self._buffered, items, strict=True):
+            buffered.extend(added)
+            self.item_bytes += sum(map(_memory_of, added))
 
-    def own(self) -> None:
-        """Copy what is kept since the last call: the bytes of a batch are valid no longer."""
-        for side, kept in enumerate(self._kept):
-            owned = self._owned[side]
-            kept[owned:] = map(_copied, kept[owned:])
-            self._owned[side] = len(kept)
+    def copy_buffered(self) -> None:
+        """Copy the items buffered since the last call: the batch's bytes are valid no longer."""
+        for direction, buffered in enumerate(self._buffered):
+            copied = self._copied_items[direction]
+            buffered[copied:] = map(_copied, buffered[copied:])
+            self._copied_items[direction] = len(buffered)
 
     def is_tls(self, *, is_last: bool) -> bool | None:
         """Tell whether this is TLS; None if more bytes have to say."""
-        return self._detector.decide(self._kept, is_last=is_last)
+        return self._detector.decide(self._buffered, is_last=is_last)
 
     def decrypt(self, items: _BothItems, *, is_last: bool) -> None:
-        """Give items to the session, at first all that were kept."""
+        """Give items to the session; at first all buffered ones."""
         assert self.session is not None
-        found = [self.session.feed(items if self._fed else self._kept)]
+        steps = [self.session.feed(items if self._fed else self._buffered)]
         self._fed = True
         if is_last:
-            found.append(self.session.close())
-        for side in (0, 1):
-            for events in found:
-                self._plaintext[side].extend(events.items[side])
+            steps.append(self.session.close())
+        for direction in (0, 1):
+            for events in steps:
+                self._plaintext[direction].extend(events.items[direction])
 
-    def decrypt_kept(self) -> None:
-        """Give all that was kept to a new session."""
+    def decrypt_buffered(self) -> None:
+        """Give all buffered items to a new session."""
         self.is_waiting, self._fed = False, False
-        self.decrypt(self._kept, is_last=self.closing is not None)
+        self.decrypt(self._buffered, is_last=self.closing is not None)
 
     def begins_waiting(self, *, is_closed: bool) -> bool:
         """Tell whether secrets of the session have yet to come; what was read is forgotten then."""
@@ -486,10 +489,10 @@ class _Connection:
         return True
 
     def is_opened(self) -> bool:
-        """Tell whether plaintext was found; what was kept is forgotten then."""
-        if any(isinstance(item, Chunk) for side in self._plaintext for item in side):
+        """Tell whether plaintext was found; the buffered items are dropped then."""
+        if any(isinstance(item, Chunk) for items in self._plaintext for item in items):
             self.is_decrypted = True
-            self._forget_kept()
+            self._drop_buffered()
         return self.is_decrypted
 
     def note_facts(self) -> None:
@@ -507,10 +510,10 @@ class _Connection:
 
     def give_up(self) -> _BothItems:
         """Return the original items; all that follows passes unchanged."""
-        kept = self._kept
-        self._forget_kept()
+        buffered = self._buffered
+        self._drop_buffered()
         self.passes, self.session = True, None
-        return kept
+        return buffered
 
     def drop(self) -> _BothItems:
         """Return the end of the plaintext, with gaps for all that follows."""
@@ -520,8 +523,8 @@ class _Connection:
         self.session, self._fed = None, False
         return items
 
-    def _forget_kept(self) -> None:
-        self._kept, self._owned, self.kept_bytes = ([], []), [0, 0], 0
+    def _drop_buffered(self) -> None:
+        self._buffered, self._copied_items, self.item_bytes = ([], []), [0, 0], 0
 
 
 def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
@@ -529,27 +532,27 @@ def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
     return tcp.start_seen[0], tcp.start_seen[1]
 
 
-def _first_side(update: StreamUpdate) -> int:
+def _first_direction(update: StreamUpdate) -> int:
     """Return the end that was seen first."""
-    sides = [side for side in (0, 1) if update.items[side]]
-    return min(sides, key=lambda side: _first_packet(update.items[side][0]))
+    directions = [direction for direction in (0, 1) if update.items[direction]]
+    return min(directions, key=lambda direction: _first_packet(update.items[direction][0]))
 
 
-def _kept_bytes(item: StreamItem) -> int:
-    """Return about how much memory an item takes that is kept."""
+def _memory_of(item: StreamItem) -> int:
+    """Return about how much memory a buffered item takes."""
     if not isinstance(item, Chunk):
         return _BYTES_OF_AN_ITEM
     return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
 
 
-def _items_state(kept: list[StreamItem]) -> State:
+def _items_state(stream_items: list[StreamItem]) -> State:
     """Return what :func:`_items_from_state` takes, of copies."""
     return tuple(
         [
             tuple(item)
             if not isinstance(item, Chunk)
             else (item.stream_offset, bytes(item.segments.buffer), *_columns(item.segments))
-            for item in kept
+            for item in stream_items
         ]
     )
 
@@ -568,12 +571,12 @@ def _both_items(state: object) -> _BothItems:
 
 
 def _items_from_state(state: object) -> list[StreamItem]:
-    found: list[StreamItem] = []
-    for each in items(state, "t"):
-        if len(each) == len(Gap._fields):
-            found.append(Gap(*fields(each, "nnin")))
+    stream_items: list[StreamItem] = []
+    for item in items(state, "t"):
+        if len(item) == len(Gap._fields):
+            stream_items.append(Gap(*fields(item, "nnin")))
             continue
-        offset, data, lengths, captured, times, packets = fields(each, "nytttt")
+        offset, data, lengths, captured, times, packets = fields(item, "nytttt")
         columns = (lengths, captured, times, packets)
         for column, kind in zip(columns, "nnin", strict=True):
             items(column, kind)
@@ -583,8 +586,8 @@ def _items_from_state(state: object) -> list[StreamItem]:
         if sum(captured) != len(data) or any(map(operator.gt, captured, lengths)):
             raise ValueError("more bytes than a segment had")
         starts = list(accumulate(captured, initial=0))[:-1]
-        found.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
-    return found
+        stream_items.append(Chunk(offset, Segments(memoryview(data), starts, *columns), 0, count))
+    return stream_items
 
 
 def _first_packet(item: StreamItem) -> int:

@@ -46,12 +46,12 @@ class WatchedConnection:
     """What is kept of a connection."""
 
     __slots__ = (
-        *("_client_side", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
+        *("_client_index", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
         "_is_sealed",
         *("_perhaps_alerts", "_session", "_undecided", "tls"),
     )
 
-    _LEFT_OUT = ("tls",)
+    _NOT_SAVED = ("tls",)
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tls = tcp.tls = tcp.tls or TlsConnection()
@@ -60,7 +60,7 @@ class WatchedConnection:
         self._fed_bytes = 0
         """That the session read."""
         self._headers = (RecordHeaders(), RecordHeaders())
-        self._client_side = tcp.opened_by
+        self._client_index = tcp.opened_by
         """As far as it can be seen here: keys may say it too, and when depends on the batch."""
         self._is_13 = False
         """Likewise."""
@@ -83,18 +83,18 @@ class WatchedConnection:
         """Take what was added."""
         if self._session is not None:
             self._read_handshake(self._session, update)
-        found = [
-            (data.packet, side, data)
-            for side in (0, 1)
-            for data in self._headers[side].feed(update.items[side])
+        records = [
+            (data.packet, direction, data)
+            for direction in (0, 1)
+            for data in self._headers[direction].feed(update.items[direction])
         ]
-        self._undecided += [(side, data) for _, side, data in sorted(found)]
+        self._undecided += [(direction, data) for _, direction, data in sorted(records)]
         if update.closed or self._is_decided():
             undecided, self._undecided = self._undecided, []
-            for side, data in undecided:
-                self._take(side, data, self._client_side)
+            for direction, data in undecided:
+                self._take(direction, data, self._client_index)
         if update.closed:
-            self._end(self._client_side)
+            self._end(self._client_index)
             self.write()
 
     def forget_handshake(self) -> None:
@@ -106,7 +106,7 @@ class WatchedConnection:
         tls = self.tls
         tls.records = [each.records for each in self._headers]
         tls.bytes = [each.bytes for each in self._headers]
-        if self._client_side is not None:
+        if self._client_index is not None:
             self._estimate.write(tls)
 
     def _read_handshake(self, session: TlsSession, update: StreamUpdate) -> None:
@@ -114,8 +114,8 @@ class WatchedConnection:
         if update.closed:
             session.close()
         facts = session.facts
-        if facts.client_side is not None:
-            self._client_side = facts.client_side
+        if facts.client_index is not None:
+            self._client_index = facts.client_index
         self._is_13 = facts.version == TLS_1_3
         if not self.tls.is_decrypted:
             note_facts(self.tls, facts)
@@ -130,47 +130,48 @@ class WatchedConnection:
         is_known = session is None or session.facts.version is not None
         return is_known or len(self._undecided) > _MOST_UNDECIDED
 
-    def _take(self, side: int, data: SealedData, client_side: int | None) -> None:
+    def _take(self, direction: int, data: SealedData, client_index: int | None) -> None:
         if data.kind == ALERT:
             if len(self._hidden_alerts) < MOST_ALERTS:
-                self._hidden_alerts.append(side)
+                self._hidden_alerts.append(direction)
             return
         waiting = self._perhaps_alerts
         is_perhaps_alert = self._is_13 and data.body_bytes in SEALED_ALERT_BYTES
         if is_perhaps_alert:
-            waiting.append((side, data))
+            waiting.append((direction, data))
         while waiting and (not is_perhaps_alert or len(waiting) > _MOST_PERHAPS_ALERTS):
-            self._take_data(*waiting.pop(0), client_side)
+            self._take_data(*waiting.pop(0), client_index)
         if not is_perhaps_alert:
-            self._take_data(side, data, client_side)
+            self._take_data(direction, data, client_index)
 
-    def _take_data(self, side: int, data: SealedData, client_side: int | None) -> None:
-        self._is_sealed[side] = True
+    def _take_data(self, direction: int, data: SealedData, client_index: int | None) -> None:
+        self._is_sealed[direction] = True
         self.tls.is_complete = self.tls.is_complete or all(self._is_sealed)
-        if side == client_side:
+        if direction == client_index:
             self._estimate.client_sent(data.end_ns, data.body_bytes, is_13=self._is_13)
-        elif client_side is not None:
+        elif client_index is not None:
             self._estimate.server_sent(data.begin_ns, is_13=self._is_13)
 
-    def _end(self, client_side: int | None) -> None:
+    def _end(self, client_index: int | None) -> None:
         """Tell what the last records were."""
         waiting, self._perhaps_alerts = self._perhaps_alerts, []
-        for index, (side, data) in enumerate(waiting):
-            is_last = all(later != side for later, _ in waiting[index + 1 :])
-            if is_last and self._is_alert(side, data.body_bytes, client_side):
-                self._hidden_alerts.append(side)
+        for index, (direction, data) in enumerate(waiting):
+            is_last = all(later != direction for later, _ in waiting[index + 1 :])
+            if is_last and self._is_alert(direction, data.body_bytes, client_index):
+                self._hidden_alerts.append(direction)
             else:
-                self._take_data(side, data, client_side)
+                self._take_data(direction, data, client_index)
         tls = self.tls
         if not tls.is_decrypted:
-            tls.alerts += tuple([SentAlert(side, None, ENCRYPTED) for side in self._hidden_alerts])
+            hidden = [SentAlert(direction, None, ENCRYPTED) for direction in self._hidden_alerts]
+            tls.alerts += tuple(hidden)
 
-    def _is_alert(self, side: int, body_bytes: int, client_side: int | None) -> bool:
+    def _is_alert(self, direction: int, body_bytes: int, client_index: int | None) -> bool:
         """Tell whether the last record of an end is an alert, if it has the size of one.
 
         Java pads records; such an alert is as large as a small response.
         """
-        if body_bytes == min(SEALED_ALERT_BYTES) or side == client_side:
+        if body_bytes == min(SEALED_ALERT_BYTES) or direction == client_index:
             return True
         return bool(self._hidden_alerts) or not self._estimate.requests
 
@@ -178,7 +179,7 @@ class WatchedConnection:
         """Return what :meth:`load_state` takes."""
         return (
             None if self._session is None else self._session.state(),
-            *(self._fed_bytes, self._client_side, self._is_13, *self._is_sealed),
+            *(self._fed_bytes, self._client_index, self._is_13, *self._is_sealed),
             tuple(self._hidden_alerts),
             _records_state(self._perhaps_alerts),
             _records_state(self._undecided),
@@ -188,8 +189,8 @@ class WatchedConnection:
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        session, self._fed_bytes, side, self._is_13, *others = fields(state, "TnNbbbttttt")
-        self._client_side = end_of_two(side)
+        session, self._fed_bytes, direction, self._is_13, *others = fields(state, "TnNbbbttttt")
+        self._client_index = end_of_two(direction)
         *self._is_sealed, hidden, waiting, undecided, headers, estimate = others
         if session is None:
             self._session = None
@@ -205,18 +206,18 @@ class WatchedConnection:
 
 
 def _records_state(records: list[tuple[int, SealedData]]) -> State:
-    return tuple([(side, *data) for side, data in records])
+    return tuple([(direction, *data) for direction, data in records])
 
 
 def _records_of(state: object) -> list[tuple[int, SealedData]]:
     """Return records from their state; raises ValueError for any other value."""
     found = [fields(each, "nnnnii") for each in items(state, "t")]
-    return [(side, SealedData(*data)) for side, *data in found]
+    return [(direction, SealedData(*data)) for direction, *data in found]
 
 
 def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
     """Write what a session knows."""
-    tls.client_side = facts.client_side
+    tls.client_index = facts.client_index
     tls.version = None if facts.version is None else version_name(facts.version)
     tls.suite = None if facts.suite is None else suite_name(facts.suite)
     tls.alpn, tls.server_name = facts.alpn, facts.server_name

@@ -42,7 +42,7 @@ _RECORD: Final = re.compile(rb"[\x14-\x17](?:\x03|\Z)(?:[\x00-\x04]|\Z)")
 class TlsWatcher:
     """Watches all connections."""
 
-    _LEFT_OUT = ("_handshake_bytes", "_most_bytes")
+    _NOT_SAVED = ("_handshake_bytes", "_most_bytes")
 
     def __init__(self, most_bytes: int) -> None:
         """Begin.
@@ -100,14 +100,16 @@ class TlsWatcher:
         """Look at the first bytes of both ends; begin to watch if one speaks TLS."""
         tcp = update.connection
         clear = self._clear.pop(tcp.serial, 0)
-        for side in (0, 1):
-            if not update.items[side] or clear & _ENDS[side]:
+        for direction in (0, 1):
+            if not update.items[direction] or clear & _ENDS[direction]:
                 continue
-            head = _first_bytes(update.items[side])
+            head = _first_bytes(update.items[direction])
             if _RECORD.match(head) is None:
-                clear |= _ENDS[side]
-            elif clear & _ENDS[1 - side] and head[0] == ALERT and tcp.start_seen[1 - side]:
-                _note_clear_client(tcp, head, side)
+                clear |= _ENDS[direction]
+                continue
+            opposite = 1 - direction
+            if clear & _ENDS[opposite] and head[0] == ALERT and tcp.start_seen[opposite]:
+                _note_clear_client(tcp, head, direction)
                 clear = _BOTH
             elif self.buffered_bytes + _CONNECTION_BYTES <= self._most_bytes:
                 return self._watch(tcp)
@@ -147,14 +149,14 @@ class TlsWatcher:
         from kanalyze.tls.watched import WatchedConnection
 
         watched, clear, passing = fields(state, "ttt")
-        for each in items(watched, "t"):
-            serial, known = fields(each, "nt")
+        for item in items(watched, "t"):
+            serial, connection_state = fields(item, "nt")
             if serial not in connections:
                 raise ValueError(f"no connection {serial} is open")
             made = self._watched[serial] = WatchedConnection(connections[serial])
-            made.load_state(known)
+            made.load_state(connection_state)
             self._handshake_bytes += made.buffered_bytes
-        self._clear = dict([fields(each, "nn") for each in items(clear, "t")])
+        self._clear = dict([fields(item, "nn") for item in items(clear, "t")])
         self._passing = set(items(passing, "n"))
 
 
@@ -168,10 +170,10 @@ def _first_bytes(added: list[StreamItem]) -> bytes:
     return bytes(segments.view(begin, begin + min(captured, _HEAD_BYTES)))
 
 
-def _note_clear_client(tcp: TcpConnection, head: bytes, broker_side: int) -> None:
+def _note_clear_client(tcp: TcpConnection, head: bytes, broker_index: int) -> None:
     """Note that a server answers with an alert to a client without TLS."""
     tls = tcp.tls = TlsConnection()
-    tls.client_side, tls.is_clear_client = 1 - broker_side, True
-    alert = read_alert(head[HEADER_BYTES:], broker_side, 0, 0)
+    tls.client_index, tls.is_clear_client = 1 - broker_index, True
+    alert = read_alert(head[HEADER_BYTES:], broker_index, 0, 0)
     if alert is not None:
-        tls.alerts = (SentAlert(broker_side, alert.level, alert.description),)
+        tls.alerts = (SentAlert(broker_index, alert.level, alert.description),)

@@ -60,7 +60,7 @@ def read(merged: MergedCaptures) -> list[tuple[str, int]]:
 
 
 def places_of(merged: MergedCaptures) -> list[tuple[str, int | None]]:
-    return [merged.place(number) for number in range(1, merged.packets + 1)]
+    return [merged.locate(number) for number in range(1, merged.packets + 1)]
 
 
 TIMES = st.lists(st.integers(0, 30), max_size=40).map(sorted)
@@ -111,7 +111,7 @@ def test_a_rotation_copies_nothing_and_needs_one_run_a_file(tmp_path):
         assert merged._packet_index.runs == 5
         assert len(merged._merger.buffer) == 0
     assert merged.packets == 305
-    assert merged.place(62) == (str(tmp_path / "1.pcap"), 1)
+    assert merged.locate(62) == (str(tmp_path / "1.pcap"), 1)
 
 
 def test_where_only_one_of_many_has_packets_its_batch_is_passed_on(tmp_path):
@@ -135,7 +135,7 @@ def test_overlapping_captures_are_put_together_in_large_batches(tmp_path):
         sizes = [len(batch) for batch in merged.batches()]
     assert sum(sizes) == 6000
     assert len(sizes) <= 5
-    assert merged.place(5) == (str(tmp_path / "1.pcap"), 2)
+    assert merged.locate(5) == (str(tmp_path / "1.pcap"), 2)
 
 
 def test_a_capture_whose_times_go_back_keeps_its_own_order(tmp_path):
@@ -258,8 +258,8 @@ def test_binary_files_come_after_those_with_names_one_after_another(tmp_path):
     with MergedCaptures([later, str(tmp_path / "a.pcap"), last]) as merged:
         assert [content for content, _ in read(merged)] == ["a", "x", "y", "z"]
     assert merged.names == [str(tmp_path / "a.pcap"), "<stream>", "<stream>"]
-    assert merged.place(3) == ("<stream>", 2)
-    assert merged.place(4) == ("<stream>", 1)
+    assert merged.locate(3) == ("<stream>", 2)
+    assert merged.locate(4) == ("<stream>", 1)
     assert merged.progress[1] is None
     assert not merged.can_be_read_again
     assert not later.closed
@@ -327,8 +327,8 @@ def test_a_place_that_was_forgotten_has_no_number(tmp_path):
     merged = MergedCaptures(find_inputs([tmp_path]))
     merged._packet_index = PacketIndex(max_runs=10)
     read(merged)
-    assert merged.place(1) == (UNKNOWN_CAPTURE, None)
-    assert merged.place(400) == (str(tmp_path / "1.pcap"), 200)
+    assert merged.locate(1) == (UNKNOWN_CAPTURE, None)
+    assert merged.locate(400) == (str(tmp_path / "1.pcap"), 200)
 
 
 def test_what_captures_say_of_themselves_is_collected_once_over_all(tmp_path):
@@ -389,5 +389,5 @@ def test_packets_are_numbered_after_those_of_earlier_captures(tmp_path):
     ) as second:
         (batch,) = second.batches()
         assert list(batch.number) == [3]
-    assert second.place(3) == (str(tmp_path / "c.pcap"), 1)
-    assert second.place(2) == (str(tmp_path / "a.pcap"), 2)
+    assert second.locate(3) == (str(tmp_path / "c.pcap"), 1)
+    assert second.locate(2) == (str(tmp_path / "a.pcap"), 2)

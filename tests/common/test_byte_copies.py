@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kanalyze.common.byte_copies import append, taken, taken_from_array
+from kanalyze.common.byte_copies import append, copy_bytes, copy_from_array
 
 DATA = bytes(range(200)) * 20
 
@@ -13,8 +13,8 @@ DATA = bytes(range(200)) * 20
     ("begin", "end"), [(0, 4000), (0, 0), (7, 12), (3999, 4000), (4000, 4000), (9, 5)]
 )
 def test_what_is_taken_is_what_is_there(begin: int, end: int) -> None:
-    assert taken(memoryview(DATA), begin, end) == DATA[begin:end]
-    assert taken_from_array(bytearray(DATA), begin, end) == DATA[begin:end]
+    assert copy_bytes(memoryview(DATA), begin, end) == DATA[begin:end]
+    assert copy_from_array(bytearray(DATA), begin, end) == DATA[begin:end]
     array = bytearray(b"before ")
     append(array, memoryview(DATA), begin, end)
     assert array == b"before " + DATA[begin:end]
@@ -22,7 +22,7 @@ def test_what_is_taken_is_what_is_there(begin: int, end: int) -> None:
 
 def test_what_is_taken_stays() -> None:
     buffer = bytearray(DATA)
-    kept = taken(memoryview(buffer), 0, 9), taken_from_array(buffer, 0, 9)
+    kept = copy_bytes(memoryview(buffer), 0, 9), copy_from_array(buffer, 0, 9)
     buffer[:] = bytes(len(DATA))
     assert kept == (DATA[:9], DATA[:9])
 
@@ -30,6 +30,6 @@ def test_what_is_taken_stays() -> None:
 @pytest.mark.parametrize(("begin", "end"), [(-1, 3), (0, 4001), (4001, 4002)])
 def test_bytes_that_are_not_there_are_an_error(begin: int, end: int) -> None:
     with pytest.raises(IndexError):
-        taken(memoryview(DATA), begin, end)
+        copy_bytes(memoryview(DATA), begin, end)
     with pytest.raises(IndexError):
-        taken_from_array(bytearray(DATA), begin, end)
+        copy_from_array(bytearray(DATA), begin, end)

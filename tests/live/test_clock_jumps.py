@@ -92,7 +92,7 @@ def run(batches: Iterator[PacketBatch], folder: Path) -> Ran:
         sinks,
         clock_ns=clock,
         is_over=lambda: False,
-        wants_roll=lambda: False,
+        should_roll=lambda: False,
         now_ns=0,
     )
     live.run(Analysis((), source=live.source, idle_ns=IDLE_NS))

@@ -127,7 +127,7 @@ def run_of(
     *sinks: Sink,
     clock: Clock | None = None,
     is_over: Callable[[], bool] = lambda: False,
-    wants_roll: Callable[[], bool] = lambda: False,
+    should_roll: Callable[[], bool] = lambda: False,
     name: str = "made up",
 ) -> dict[str, Any]:
     run = LiveRun(
@@ -136,7 +136,7 @@ def run_of(
         sinks,
         clock_ns=clock or Clock(),
         is_over=is_over,
-        wants_roll=wants_roll,
+        should_roll=should_roll,
         now_ns=START_NS,
         kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
     )
@@ -273,7 +273,7 @@ def test_new_files_are_begun_when_they_are_wanted():
         Feed([None, None, None]),
         Sink("one", log),
         Sink("other", log),
-        wants_roll=lambda: next(wanted),
+        should_roll=lambda: next(wanted),
     )
     turn = [("one", "tick"), ("other", "tick")]
     assert log[:6] == [*turn, ("one", "roll"), ("other", "roll"), *turn]

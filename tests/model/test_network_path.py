@@ -34,11 +34,11 @@ def test_falls_are_bounded():
 
 def test_packets_are_counted_between_two_others():
     path = NetworkPath()
-    assert (path.sent_again(1, 9, 0), path.zero_windows(1, 9, 0)) == (0, 0)
-    path.add_sent_again(0, 0, 10, False, 50, 3)
+    assert (path.retransmissions(1, 9, 0), path.zero_windows(1, 9, 0)) == (0, 0)
+    path.add_retransmission(0, 0, 10, False, 50, 3)
     path.add_zero_window(1, 60, 4)
-    path.add_sent_again(1, 5, 10, False, 70, 6)
-    assert [path.sent_again(first, last, 10) for first, last in ((1, 2), (3, 3), (1, 9))] == [
+    path.add_retransmission(1, 5, 10, False, 70, 6)
+    assert [path.retransmissions(first, last, 10) for first, last in ((1, 2), (3, 3), (1, 9))] == [
         0,
         1,
         2,
@@ -48,14 +48,14 @@ def test_packets_are_counted_between_two_others():
 
 def test_what_took_too_long_is_not_told_whether_it_is_forgotten_or_not():
     path = NetworkPath()
-    path.add_sent_again(0, 0, 10, False, 50, 3)
-    assert path.sent_again(1, 9, KEPT_NS + 1) == UNKNOWN
+    path.add_retransmission(0, 0, 10, False, 50, 3)
+    assert path.retransmissions(1, 9, KEPT_NS + 1) == UNKNOWN
     # Before the first of all there was none.
-    assert path.sent_again(1, 2, KEPT_NS + 1) == 0
+    assert path.retransmissions(1, 2, KEPT_NS + 1) == 0
     path.forget_before(51)
     assert path.events == 0
-    assert path.sent_again(1, 9, 10) == UNKNOWN
-    assert path.sent_again(4, 9, 10) == 0
+    assert path.retransmissions(1, 9, 10) == UNKNOWN
+    assert path.retransmissions(4, 9, 10) == 0
 
 
 def test_events_are_bounded_and_nothing_is_told_of_what_is_forgotten():
@@ -80,8 +80,8 @@ def test_events_are_bounded_and_nothing_is_told_of_what_is_forgotten():
 )
 def test_bytes_of_a_range_that_were_sent_again(begin, end, last, until_ns, expected):
     path = NetworkPath()
-    path.add_sent_again(0, 5, 10, False, 300 * MS, 4)
-    path.add_sent_again(1, 5, 10, False, 400 * MS, 5)
+    path.add_retransmission(0, 5, 10, False, 300 * MS, 4)
+    path.add_retransmission(1, 5, 10, False, 400 * MS, 5)
     assert path.last_resent_ns(0, begin, end, 2, last, 100, until_ns) == expected
     assert path.last_resent_ns(0, begin, end, 5, last, 100, until_ns) == 100
 
@@ -99,21 +99,21 @@ def test_what_was_quiet_is_so_until_there_is_an_event():
 
 def test_a_probe_of_the_last_packet_says_nothing():
     path = NetworkPath()
-    path.add_sent_again(0, 0, 10, True, 150 * MS, 4)
+    path.add_retransmission(0, 0, 10, True, 150 * MS, 4)
     assert path.last_resent_ns(0, 0, 10, 1, 9, 0, 900 * MS) == 0
-    path.add_sent_again(0, 0, 10, True, 250 * MS, 5)
+    path.add_retransmission(0, 0, 10, True, 250 * MS, 5)
     assert path.last_resent_ns(0, 0, 10, 1, 9, 0, 900 * MS) == 250 * MS
 
 
 def test_a_state_goes_on():
     path = NetworkPath()
     path.round_trips[1].add(30, True, 2)
-    path.add_sent_again(0, 5, 10, True, 300 * MS, 4)
+    path.add_retransmission(0, 5, 10, True, 300 * MS, 4)
     path.forget_before(0)
     again = NetworkPath.from_state(path.state())
     assert again.state() == path.state()
-    again.add_sent_again(0, 10, 20, False, 310 * MS, 5)
-    assert again.sent_again(4, 5, 10) == 2
+    again.add_retransmission(0, 10, 20, False, 310 * MS, 5)
+    assert again.retransmissions(4, 5, 10) == 2
     assert again.round_trips[1].least_at(3) == 30
 
 

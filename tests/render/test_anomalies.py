@@ -12,7 +12,7 @@ TCP = TcpConnection(1, (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
 
 
 def row_of(anomaly: Anomaly) -> AnomalyRow:
-    return anomaly_row(anomaly, place=lambda n: ("a.pcap", n), client_side=0, api_name="Fetch")
+    return anomaly_row(anomaly, locate=lambda n: ("a.pcap", n), client_index=0, api_name="Fetch")
 
 
 def shown(*anomalies: Anomaly) -> list[str]:

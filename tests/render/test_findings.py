@@ -67,7 +67,7 @@ def test_what_was_not_looked_for_is_said() -> None:
     assert text.startswith("not searched for")
     assert "capture_one_way, bad" in text
     assert "\x1b" not in text
-    assert [line.plain for line in finding_lines([], left_out=text)] == [
+    assert [line.plain for line in finding_lines([], not_searched=text)] == [
         "",
         "Findings",
         "none",

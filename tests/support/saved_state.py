@@ -71,7 +71,7 @@ class Run:
         extractors = Extractors(catalog)
         reader = MessageReader(catalog, Decoders(catalog), extractors.needed_fields)
         stages = Stages(reader, catalog, **self._settings)
-        return stages, RowAssembler(catalog, extractors, self.captures.place, self._names)
+        return stages, RowAssembler(catalog, extractors, self.captures.locate, self._names)
 
     def take(self, batch: PacketBatch | None) -> None:
         """Feed a batch; None ends the capture."""
@@ -94,7 +94,7 @@ class Run:
         tcp = anomaly.connection
         if tcp is None:
             return tuple(anomaly)
-        told = (tcp.serial, tcp.endpoints, self.stages.client_side(tcp))
+        told = (tcp.serial, tcp.endpoints, self.stages.client_index(tcp))
         return tuple(anomaly._replace(connection=None)) + told
 
     def saved_state(self) -> bytes:

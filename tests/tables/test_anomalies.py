@@ -10,17 +10,17 @@ ENDS = (Endpoint("10.0.0.9", 9092), Endpoint("fe80::1", 50000))
 TCP = TcpConnection(1, ENDS, 2, None, 5, 5)
 
 
-def row_of(anomaly: Anomaly, client_side: int | None = None) -> AnomalyRow:
+def row_of(anomaly: Anomaly, client_index: int | None = None) -> AnomalyRow:
     return anomaly_row(
         anomaly,
-        place=lambda number: ("b.pcap", number - 100),
-        client_side=client_side,
+        locate=lambda number: ("b.pcap", number - 100),
+        client_index=client_index,
         api_name="Fetch" if anomaly.api_key == 1 else None,
     )
 
 
 def test_a_row_names_the_place_in_its_own_capture() -> None:
-    row = row_of(Anomaly(AnomalyKind.LOST_BYTES, 7, 103, TCP, 1, 12, 40), client_side=1)
+    row = row_of(Anomaly(AnomalyKind.LOST_BYTES, 7, 103, TCP, 1, 12, 40), client_index=1)
     assert (row.kind, row.stage, row.capture, row.packet) == ("lost_bytes", "net", "b.pcap", 3)
     assert row.connection == "[fe80::1]:50000>10.0.0.9:9092"
     assert row.connection_number == 2

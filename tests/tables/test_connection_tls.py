@@ -11,7 +11,7 @@ from kanalyze.model.tls import CertificateFacts, SentAlert, TlsConnection
 from kanalyze.tables.connection_tls import tls_columns
 
 CLIENT, BROKER = 0, 1
-HELLO = {"client_side": CLIENT, "offered_versions": ("TLS 1.3",)}
+HELLO = {"client_index": CLIENT, "offered_versions": ("TLS 1.3",)}
 HANDSHAKE = {**HELLO, "version": "TLS 1.3", "suite": "TLS_AES_128_GCM_SHA256"}
 COMPLETE = {**HANDSHAKE, "is_complete": True, "estimated_requests": 3}
 
@@ -63,7 +63,7 @@ def alert(side: int, name: str, level: str | None = "fatal") -> dict[str, Any]:
         (HELLO, {"payload_bytes": [900, 0], "end": "open"}, (None, None)),
         (HELLO, {"payload_bytes": [900, 0], "packets": [9, 0], "closed_by": None}, (None, None)),
         (
-            {"is_clear_client": True, "client_side": CLIENT, **alert(BROKER, "internal_error")},
+            {"is_clear_client": True, "client_index": CLIENT, **alert(BROKER, "internal_error")},
             {},
             ("plaintext_on_tls_port", "broker"),
         ),
@@ -80,7 +80,7 @@ def test_why_it_failed_and_by_whom(
 def test_ends_are_client_and_broker_whichever_was_seen_first() -> None:
     facts = {
         **COMPLETE,
-        "client_side": 1,
+        "client_index": 1,
         "records": [1, 2],
         "bytes": [10, 20],
         **alert(1, "close_notify", "warning"),
@@ -105,4 +105,4 @@ def test_decrypted_is_null_without_tls_and_false_where_nobody_watched() -> None:
 
 def test_what_only_looked_like_tls_is_forgotten() -> None:
     plain = columns(None, protocol="kafka")
-    assert columns({"records": [3, 0], "client_side": 0}, protocol="kafka") == plain
+    assert columns({"records": [3, 0], "client_index": 0}, protocol="kafka") == plain

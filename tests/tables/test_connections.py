@@ -39,9 +39,9 @@ def measures_of(**changes: Any) -> TcpMeasures:
     return measures
 
 
-def row(tcp: TcpConnection, client_side: int | None = 0, **named: Any) -> ConnectionRow:
+def row(tcp: TcpConnection, client_index: int | None = 0, **named: Any) -> ConnectionRow:
     return connection_row(
-        tcp, capture="a.pcap", first_packet=3, client_side=client_side, protocol="kafka", **named
+        tcp, capture="a.pcap", first_packet=3, client_index=client_index, protocol="kafka", **named
     )
 
 
@@ -57,13 +57,13 @@ def test_a_row_says_who_talks_to_whom_and_for_how_long() -> None:
 
 
 def test_the_client_may_be_the_one_that_was_heard_second() -> None:
-    made = row(connection(), client_side=1)
+    made = row(connection(), client_index=1)
     assert made.connection == "[2001:db8::1]:9092>10.0.0.1:50000"
     assert (made.opened_by, made.closed_by) == ("broker", "client")
 
 
 def test_an_unknown_client_is_the_first_sender_and_said_to_be_unknown() -> None:
-    made = row(connection(opened_by=None, closed_by=None), client_side=None)
+    made = row(connection(opened_by=None, closed_by=None), client_index=None)
     assert made.connection.startswith("10.0.0.1")
     assert (made.client_known, made.opened_by, made.closed_by) == (False, None, None)
 
@@ -91,8 +91,8 @@ def test_without_measures_what_would_be_measured_is_null_and_the_rest_is_not() -
     assert nulls == nullable - {"opened_by", "closed_by", "first_packet"}
 
 
-@pytest.mark.parametrize("client_side", [0, 1])
-def test_the_counts_of_both_ends_stand_with_their_ends(client_side: int) -> None:
+@pytest.mark.parametrize("client_index", [0, 1])
+def test_the_counts_of_both_ends_stand_with_their_ends(client_index: int) -> None:
     counts = {
         name: [10 * i + 1, 10 * i + 2]
         for i, name in enumerate(
@@ -122,7 +122,7 @@ def test_the_counts_of_both_ends_stand_with_their_ends(client_side: int) -> None
         )
     }
     measures = measures_of(**measured_counts)
-    made = row(connection(measures=measures, **counts), client_side)
+    made = row(connection(measures=measures, **counts), client_index)
     shorter = {
         "zero_windows": "zero_window_packets",
         "keep_alives": "keep_alive_packets",
@@ -134,8 +134,8 @@ def test_the_counts_of_both_ends_stand_with_their_ends(client_side: int) -> None
     assert len(names) == len(found)
     for name in names:
         pair = found[shorter.get(name, name)]
-        assert getattr(made, f"client_{name}") == pair[client_side]
-        assert getattr(made, f"broker_{name}") == pair[1 - client_side]
+        assert getattr(made, f"client_{name}") == pair[client_index]
+        assert getattr(made, f"broker_{name}") == pair[1 - client_index]
 
 
 def test_the_way_to_the_broker_is_timed_by_what_the_client_sends() -> None:
@@ -156,7 +156,7 @@ def test_the_halves_of_a_handshake_are_named_by_where_they_lead() -> None:
     made = row(connection(measures=measures))
     assert made.handshake_rtt_ns == 300
     assert (made.broker_handshake_rtt_ns, made.client_handshake_rtt_ns) == (250, 50)
-    opened_by_broker = row(connection(measures=measures), client_side=1)
+    opened_by_broker = row(connection(measures=measures), client_index=1)
     assert opened_by_broker.handshake_rtt_ns == 300
     assert opened_by_broker.broker_handshake_rtt_ns == 50
     assert opened_by_broker.client_handshake_rtt_ns == 250

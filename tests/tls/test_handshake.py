@@ -146,7 +146,7 @@ def test_a_compressed_certificate_is_as_long_as_it_says_or_unknown() -> None:
 def test_a_client_that_compresses_its_certificate_has_shown_one() -> None:
     for algorithm, is_read in ((1, True), (3, False)):
         negotiation = Negotiation(KeyLog())
-        negotiation.facts.client_side = 0
+        negotiation.facts.client_index = 0
         negotiation.server_hello = read_server_hello(made.server_hello(made.SUITE_13)[9:])
         ec = x509.load_pem_x509_certificate(Path(certificate("ec", "client")).read_bytes())
         der = ec.public_bytes(Encoding.DER)

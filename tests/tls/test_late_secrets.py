@@ -37,7 +37,7 @@ class Captured:
         self.anomalies: list[object] = []
         self._log, self._keys = log, keys
 
-    def place(self, number: int) -> tuple[str, int]:
+    def locate(self, number: int) -> tuple[str, int]:
         return self.names[0], number
 
     def batches(self):
@@ -47,7 +47,7 @@ class Captured:
                 for first in range(0, len(batch), STEP_PACKETS):
                     rows = range(first, min(first + STEP_PACKETS, len(batch)))
                     self._log.feed(self._keys.pop(number, b""))
-                    yield batch.taken(array("q", rows))
+                    yield batch.select(array("q", rows))
                     number += 1
         for piece in self._keys.values():
             self._log.feed(piece)
@@ -118,7 +118,7 @@ def test_a_connection_that_waited_too_long_is_given_up_and_told(bound, value, mo
     given_up = streams.take_given_up()
     found = {str(each.tcp.endpoints[0]) for each in given_up}
     assert found >= {each.client for each in tls_captures.read_by_tshark(name)}
-    assert {each.why for each in given_up} == {Decryption.NO_SECRET}
+    assert {each.reason for each in given_up} == {Decryption.NO_SECRET}
     assert streams.given_up_connections == len(given_up)
     assert (streams.buffered_bytes, streams.waiting_connections) == (0, 0)
     assert streams.take_given_up() == []

@@ -105,7 +105,7 @@ def test_tls_1_3() -> None:
     facts = assert_all_is_read(talk(setting, TURNS)).facts
     assert facts.version == 0x0304
     assert suite_name(facts.suite or 0) == "TLS_AES_256_GCM_SHA384"
-    assert (facts.resumed, facts.mutual, facts.client_side) == (False, False, CLIENT)
+    assert (facts.resumed, facts.mutual, facts.client_index) == (False, False, CLIENT)
     assert (facts.server_name, facts.alpn) == ("broker.example", "kafka")
     assert facts.offered_alpn == ("kafka", "h2")
     assert facts.tickets == 2
@@ -279,7 +279,7 @@ def test_tls_1_3_is_found_by_the_keys_of_the_log(step: int) -> None:
     log.feed(others + one.keys + others)
     read = read_items(items_of(late(one)), log, from_start=(False, False), step=step)
     assert read.session.facts.decryption is Decryption.DECRYPTED
-    assert read.session.client_side == CLIENT
+    assert read.session.client_index == CLIENT
     for side in (CLIENT, SERVER):
         assert one.said[side].endswith(read.plaintext(side))
         assert len(read.plaintext(side)) >= 20_000

@@ -160,9 +160,9 @@ def test_tokens_that_packets_have_encrypted_are_no_places_in_tcp():
 
 def test_parts_that_depend_on_places_in_tcp_are_null_where_packets_were_sent_again():
     update = _update([b"\x17\x03\x03"])
-    update.connection.path.add_sent_again(0, 100, 200, False, 5, 2)
+    update.connection.path.add_retransmission(0, 100, 200, False, 5, 2)
     update.connection.path.forget_ranges()
-    assert update.connection.path.sent_again(1, 3, 10) == 1
+    assert update.connection.path.retransmissions(1, 3, 10) == 1
     assert update.connection.path.last_resent_ns(0, 150, 160, 1, 3, 0, 9) == -1
     assert update.connection.path.last_resent_ns(1, 150, 160, 1, 3, 0, 9) == 0
 

@@ -71,7 +71,7 @@ def test_what_openssl_agreed_on_is_known(version: str) -> None:
     tls = watched(talk(setting, TURNS).wire)
     assert tls is not None
     name = {"TLSv1": "TLS 1.0"}.get(version, version.replace("v", " ").replace("_", "."))
-    assert (tls.version, tls.server_name, tls.client_side) == (name, "broker.example", 0)
+    assert (tls.version, tls.server_name, tls.client_index) == (name, "broker.example", 0)
     assert (tls.offered_versions, tls.offered_alpn) == ((name,), ("kafka", "x"))
     assert tls.is_complete
     assert tls.handshake_ns is not None

@@ -66,18 +66,18 @@ cdef class ColumnMaker:
 
 @cython.locals(a=cython.uint, b=cython.uint, c=cython.uint, d=cython.uint)
 cdef long long u32(
-    const unsigned char[::1] data, Py_ssize_t at, bint is_big
+    const unsigned char[::1] data, Py_ssize_t at, bint is_big_endian
 ) except -1
 
 @cython.locals(a=cython.uint, b=cython.uint)
 cdef long long u16(
-    const unsigned char[::1] data, Py_ssize_t at, bint is_big
+    const unsigned char[::1] data, Py_ssize_t at, bint is_big_endian
 ) except -1
 
 
 cdef class PcapRecords:
     cdef readonly int header_bytes
-    cdef bint _is_big
+    cdef bint _is_big_endian
     cdef int _captured_at
     cdef int _wire_at
     cdef long long _ns_per_unit
@@ -85,7 +85,7 @@ cdef class PcapRecords:
     cdef long long _most_captured
 
     @cython.locals(
-        data="const unsigned char[::1]", is_big=cython.bint, header_bytes=cython.Py_ssize_t,
+        data="const unsigned char[::1]", is_big_endian=cython.bint, header_bytes=cython.Py_ssize_t,
         captured_at=cython.Py_ssize_t, wire_at=cython.Py_ssize_t, at=cython.Py_ssize_t,
         last=cython.Py_ssize_t, captured=cython.longlong, packet=cython.Py_ssize_t,
         time_ns=cython.longlong, wire=cython.longlong,
@@ -97,7 +97,7 @@ cdef class PcapRecords:
     @cython.locals(fraction=cython.longlong)
     cpdef long long time_ns(self, object buffer, Py_ssize_t at) except? -1
     @cython.locals(
-        data="const unsigned char[::1]", is_big=cython.bint, header_bytes=cython.Py_ssize_t,
+        data="const unsigned char[::1]", is_big_endian=cython.bint, header_bytes=cython.Py_ssize_t,
         captured_at=cython.Py_ssize_t, wire_at=cython.Py_ssize_t, at=cython.Py_ssize_t,
         captured=cython.longlong, wire=cython.longlong, most_fraction=cython.longlong,
         after_s=cython.longlong,
@@ -113,7 +113,7 @@ cdef class PcapngBlocks:
     cdef readonly long long size
     cdef readonly long long packets
     cdef object _metadata
-    cdef bint _is_big
+    cdef bint _is_big_endian
     cdef list _clocks
     cdef Py_ssize_t _interfaces
     cdef long long[::1] _factors
@@ -123,19 +123,19 @@ cdef class PcapngBlocks:
     cdef long long _first_snap_bytes
     cdef long long _last_time_ns
 
-    cpdef begin_section(self, bint is_big, list clocks)
+    cpdef begin_section(self, bint is_big_endian, list clocks)
     @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef add_interfaces(self)
     cdef _tabulate(self, Py_ssize_t room)
     @cython.locals(
-        data="const unsigned char[::1]", is_big=cython.bint, at=cython.Py_ssize_t,
+        data="const unsigned char[::1]", is_big_endian=cython.bint, at=cython.Py_ssize_t,
         last=cython.Py_ssize_t, kind=cython.longlong, size=cython.longlong,
     )
     cpdef Py_ssize_t scan(
         self, object buffer, Py_ssize_t start, Py_ssize_t end, ColumnMaker maker, Py_ssize_t most
     ) except -1
     @cython.locals(
-        is_big=cython.bint, captured=cython.longlong, rest=cython.longlong,
+        is_big_endian=cython.bint, captured=cython.longlong, option_bytes=cython.longlong,
         dropped=cython.longlong, interface=cython.longlong, high=cython.longlong,
         low=cython.longlong, time_ns=cython.longlong, wire=cython.longlong,
         options_at=cython.longlong,
@@ -153,7 +153,7 @@ cdef class PcapngBlocks:
         self, Py_ssize_t interface, long long high, long long low
     ) except? -1
     @cython.locals(
-        is_big=cython.bint, code=cython.longlong, length=cython.longlong, high=cython.longlong,
+        is_big_endian=cython.bint, code=cython.longlong, length=cython.longlong, high=cython.longlong,
         low=cython.longlong, _=cython.int,
     )
     cdef int _read_options(

@@ -121,18 +121,18 @@ class ColumnMaker:
         self._room += more
 
 
-def u32(data: memoryview, at: int, is_big: bool) -> int:
+def u32(data: memoryview, at: int, is_big_endian: bool) -> int:
     """Read a 32-bit number in the file's byte order."""
     a, b, c, d = data[at], data[at + 1], data[at + 2], data[at + 3]
-    if is_big:
+    if is_big_endian:
         return a << 24 | b << 16 | c << 8 | d
     return d << 24 | c << 16 | b << 8 | a
 
 
-def u16(data: memoryview, at: int, is_big: bool) -> int:
+def u16(data: memoryview, at: int, is_big_endian: bool) -> int:
     """Read a 16-bit number in the file's byte order."""
     a, b = data[at], data[at + 1]
-    return a << 8 | b if is_big else b << 8 | a
+    return a << 8 | b if is_big_endian else b << 8 | a
 
 
 class PcapRecords:
@@ -143,13 +143,13 @@ class PcapRecords:
     """
 
     __slots__ = (
-        *("header_bytes", "_is_big", "_captured_at", "_wire_at", "_ns_per_unit"),
+        *("header_bytes", "_is_big_endian", "_captured_at", "_wire_at", "_ns_per_unit"),
         *("_link_type", "_most_captured"),
     )
 
     def __init__(
         self,
-        is_big: bool,
+        is_big_endian: bool,
         header_bytes: int,
         captured_at: int,
         wire_at: int,
@@ -160,7 +160,7 @@ class PcapRecords:
         """Take what the file's header says.
 
         Args:
-            is_big: numbers are written with their highest byte first.
+            is_big_endian: numbers are written with their highest byte first.
             header_bytes: of a record.
             captured_at: index of the captured length in a record's header.
             wire_at: index of the packet's length in a record's header.
@@ -169,7 +169,7 @@ class PcapRecords:
             most_captured: a record of more bytes is taken for corruption.
         """
         self.header_bytes = header_bytes
-        self._is_big = is_big
+        self._is_big_endian = is_big_endian
         self._captured_at = captured_at
         self._wire_at = wire_at
         self._ns_per_unit = ns_per_unit
@@ -182,30 +182,30 @@ class PcapRecords:
         Returns where reading stopped: at an incomplete or too large record, or at the limit.
         """
         data = buffer
-        is_big, header_bytes = self._is_big, self.header_bytes
+        is_big_endian, header_bytes = self._is_big_endian, self.header_bytes
         captured_at, wire_at = self._captured_at, self._wire_at
         at = start
         last = end - header_bytes
         while at <= last and maker.count < most:
-            captured = u32(data, at + captured_at, is_big)
+            captured = u32(data, at + captured_at, is_big_endian)
             packet = at + header_bytes
             if captured > self._most_captured or captured > end - packet:
                 break
-            time_ns = u32(data, at, is_big) * NS_PER_S
-            time_ns += u32(data, at + 4, is_big) * self._ns_per_unit
-            wire = u32(data, at + wire_at, is_big)
+            time_ns = u32(data, at, is_big_endian) * NS_PER_S
+            time_ns += u32(data, at + 4, is_big_endian) * self._ns_per_unit
+            wire = u32(data, at + wire_at, is_big_endian)
             maker.add(time_ns, packet, captured, wire, self._link_type)
             at = packet + captured
         return at
 
     def captured_bytes(self, buffer: memoryview, at: int) -> int:
         """Return the length in a record's header."""
-        return u32(buffer, at + self._captured_at, self._is_big)
+        return u32(buffer, at + self._captured_at, self._is_big_endian)
 
     def time_ns(self, buffer: memoryview, at: int) -> int:
         """Return the Unix time in ns of a record's header."""
-        fraction = u32(buffer, at + 4, self._is_big)
-        return u32(buffer, at, self._is_big) * NS_PER_S + fraction * self._ns_per_unit
+        fraction = u32(buffer, at + 4, self._is_big_endian)
+        return u32(buffer, at, self._is_big_endian) * NS_PER_S + fraction * self._ns_per_unit
 
     def likely(
         self, buffer: memoryview, start: int, end: int, near_s: int
@@ -215,26 +215,26 @@ class PcapRecords:
         ``near_s`` is the Unix time in s of the file's first packet; -1 when it is not known.
         """
         data = buffer
-        is_big, header_bytes = self._is_big, self.header_bytes
+        is_big_endian, header_bytes = self._is_big_endian, self.header_bytes
         captured_at, wire_at = self._captured_at, self._wire_at
         most_fraction = NS_PER_S // self._ns_per_unit
-        places, ends = array("q"), array("q")
+        begins, ends = array("q"), array("q")
         for at in range(start, end - header_bytes + 1):
-            captured = u32(data, at + captured_at, is_big)
+            captured = u32(data, at + captured_at, is_big_endian)
             if captured < 1 or captured > STANDARD_SNAP_BYTES:
                 continue
-            wire = u32(data, at + wire_at, is_big)
+            wire = u32(data, at + wire_at, is_big_endian)
             if wire < captured or wire > MAX_RECORD_BYTES:
                 continue
-            if u32(data, at + 4, is_big) >= most_fraction:
+            if u32(data, at + 4, is_big_endian) >= most_fraction:
                 continue
             if near_s >= 0:
-                after_s = u32(data, at, is_big) - near_s
+                after_s = u32(data, at, is_big_endian) - near_s
                 if after_s < -LIKELY_BEFORE_S or after_s > LIKELY_AFTER_S:
                     continue
-            places.append(at)
+            begins.append(at)
             ends.append(at + header_bytes + captured)
-        return places, ends
+        return begins, ends
 
 
 class PcapngBlocks:
@@ -248,7 +248,16 @@ class PcapngBlocks:
     """
 
     __slots__ = (
-        *("stop", "kind", "size", "packets", "_metadata", "_is_big", "_clocks", "_interfaces"),
+        *(
+            "stop",
+            "kind",
+            "size",
+            "packets",
+            "_metadata",
+            "_is_big_endian",
+            "_clocks",
+            "_interfaces",
+        ),
         *("_factors", "_limits", "_offsets", "_link_types", "_first_snap_bytes", "_last_time_ns"),
     )
 
@@ -260,12 +269,12 @@ class PcapngBlocks:
         self._last_time_ns = 0
         self.begin_section(False, [])
 
-    def begin_section(self, is_big: bool, clocks: list[Clock]) -> None:
+    def begin_section(self, is_big_endian: bool, clocks: list[Clock]) -> None:
         """Begin a section: its byte order is its own, and its interfaces are those of ``clocks``.
 
         These are added to from outside: see :meth:`add_interfaces`.
         """
-        self._is_big = is_big
+        self._is_big_endian = is_big_endian
         self._clocks = clocks
         self._interfaces = 0
         self._first_snap_bytes = 0
@@ -297,20 +306,20 @@ class PcapngBlocks:
         Returns where reading stopped: at a block that is read elsewhere (see ``stop``).
         """
         data = buffer
-        is_big = self._is_big
+        is_big_endian = self._is_big_endian
         at = start
         last = end - 8
         self.stop = END
         while at <= last:
-            kind = u32(data, at, is_big)
-            size = self.size = u32(data, at + 4, is_big)
+            kind = u32(data, at, is_big_endian)
+            size = self.size = u32(data, at + 4, is_big_endian)
             if kind == SECTION:
                 self.stop = AT_SECTION
                 return at
             if size < MIN_BLOCK_BYTES or size > end - at:
                 self.stop = SHORT
                 return at
-            if u32(data, at + size - 4, is_big) != size:
+            if u32(data, at + size - 4, is_big_endian) != size:
                 self.stop = WRONG
                 return at
             if kind in (ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET):
@@ -338,27 +347,27 @@ class PcapngBlocks:
         """Read the block of a packet; return false if it contradicts itself."""
         if kind == SIMPLE_PACKET:
             return self._simple(data, at, size, maker)
-        is_big = self._is_big
+        is_big_endian = self._is_big_endian
         if size < PACKET_OVERHEAD_BYTES:
             return False
-        captured = u32(data, at + 20, is_big)
-        rest = size - PACKET_OVERHEAD_BYTES - captured
+        captured = u32(data, at + 20, is_big_endian)
+        option_bytes = size - PACKET_OVERHEAD_BYTES - captured
         dropped = -1
         if kind == OBSOLETE_PACKET:
-            interface, dropped = u16(data, at + 8, is_big), u16(data, at + 10, is_big)
+            interface, dropped = u16(data, at + 8, is_big_endian), u16(data, at + 10, is_big_endian)
             if dropped == UNKNOWN_DROPS:
                 dropped = -1
         else:
-            interface = u32(data, at + 8, is_big)
-        if rest < 0 or interface >= self._interfaces:
+            interface = u32(data, at + 8, is_big_endian)
+        if option_bytes < 0 or interface >= self._interfaces:
             return False
-        high, low = u32(data, at + 12, is_big), u32(data, at + 16, is_big)
+        high, low = u32(data, at + 12, is_big_endian), u32(data, at + 16, is_big_endian)
         time_ns = self._time_ns(interface, high, low)
-        wire = u32(data, at + 24, is_big)
+        wire = u32(data, at + 24, is_big_endian)
         maker.add(time_ns, at + PACKET_AT, captured, wire, self._link_types[interface])
         self._last_time_ns = time_ns
         self.packets += 1
-        if rest >= LEAST_OPTION_BYTES or dropped >= 0:
+        if option_bytes >= LEAST_OPTION_BYTES or dropped >= 0:
             options_at = at + PACKET_AT + (captured + 3 & ~3)
             self._read_options(buffer, data, options_at, at + size - 4, interface, dropped)
         return True
@@ -370,7 +379,7 @@ class PcapngBlocks:
         """
         if size < SIMPLE_OVERHEAD_BYTES or not self._interfaces:
             return False
-        wire = u32(data, at + 8, self._is_big)
+        wire = u32(data, at + 8, self._is_big_endian)
         captured = min(wire, size - SIMPLE_OVERHEAD_BYTES)
         if self._first_snap_bytes:
             captured = min(captured, self._first_snap_bytes)
@@ -404,19 +413,19 @@ class PcapngBlocks:
 
         They end at the end mark, at one that is cut, or at a last one without a value.
         """
-        is_big = self._is_big
+        is_big_endian = self._is_big_endian
         for _ in range(MOST_OPTIONS):
             if at + LEAST_OPTION_BYTES > end:
                 break
-            code, length = u16(data, at, is_big), u16(data, at + 2, is_big)
+            code, length = u16(data, at, is_big_endian), u16(data, at + 2, is_big_endian)
             at += 4
             if code == 0 or length > end - at:
                 break
             if code == COMMENT:
                 self._metadata.note_packet_comment(self.packets, buffer[at : at + length])
             elif code == DROP_COUNT and length == 8:
-                high, low = u32(data, at, is_big), u32(data, at + 4, is_big)
-                if not is_big:
+                high, low = u32(data, at, is_big_endian), u32(data, at + 4, is_big_endian)
+                if not is_big_endian:
                     high, low = low, high
                 # A larger number of drops is implausible.
                 if high == 0:

@@ -29,7 +29,7 @@ _WINDOW_BYTES: Final = 2 * CHAIN_BYTES
 class Boundary(NamedTuple):
     """What was found in a range of bytes."""
 
-    place: int
+    offset: int
     """Index in the buffer, before which no record seems to begin."""
     is_found: bool
     """A record begins there. Otherwise the search is to continue there, with more bytes."""
@@ -56,16 +56,16 @@ def find_boundary(
     """
     if end - start > _WINDOW_BYTES:
         end, is_end = start + _WINDOW_BYTES, False
-    places, ends = parser.likely_records(buffer, start, end, near_ns)
-    following = list(zip(places.tolist(), ends.tolist(), strict=True))
+    begins, ends = parser.likely_records(buffer, start, end, near_ns)
+    following = list(zip(begins.tolist(), ends.tolist(), strict=True))
     reach: dict[int, int] = {}
-    for place, record_end in reversed(following):
-        reach[place] = reach.get(record_end, record_end)
+    for begin, record_end in reversed(following):
+        reach[begin] = reach.get(record_end, record_end)
     unseen = end - parser.header_bytes + 1
     """The first offset whose header is not complete."""
-    for place, _ in following:
-        if reach[place] - place >= CHAIN_BYTES or (is_end and reach[place] == end):
-            return Boundary(place, is_found=True)
-        if reach[place] >= unseen and not is_end:
-            return Boundary(place, is_found=False)
+    for begin, _ in following:
+        if reach[begin] - begin >= CHAIN_BYTES or (is_end and reach[begin] == end):
+            return Boundary(begin, is_found=True)
+        if reach[begin] >= unseen and not is_end:
+            return Boundary(begin, is_found=False)
     return Boundary(end if is_end else max(start, unseen), is_found=False)

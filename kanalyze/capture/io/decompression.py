@@ -197,24 +197,24 @@ class DecompressedSource:
             self._need(_SKIPPABLE_HEADER_BYTES)
             size = struct.unpack_from("<I", self._pending, _MAGIC_BYTES)[0]
             self._skip(_SKIPPABLE_HEADER_BYTES + size)
-        found = _format(self._pending)
-        if found is None or self._format not in {None, found}:
+        detected = _format(self._pending)
+        if detected is None or self._format not in {None, detected}:
             detail = f"what follows the {self.format_name} data is no {self.format_name} data"
             raise DamagedDataError(detail, cut=False)
-        self._format = found
-        self._decoder, self._errors = found.decoder()
+        self._format = detected
+        self._decoder, self._errors = detected.decoder()
         return True
 
     def _decompress(self, max_length: int) -> bytes:
         """Take a step of the piece at hand; it may give nothing without being at its end."""
         decoder = self._decoder
         assert decoder is not None
-        given = self._pending
-        if not given and (decoder.needs_input or self._stalled) and self._fill():
-            given = self._pending
+        compressed = self._pending
+        if not compressed and (decoder.needs_input or self._stalled) and self._fill():
+            compressed = self._pending
         self._pending = b""
         try:
-            data = decoder.decompress(given, max_length)
+            data = decoder.decompress(compressed, max_length)
         except self._errors as error:
             detail = f"damaged {self.format_name} data ({error})"
             raise DamagedDataError(detail, cut=False) from None
@@ -223,7 +223,7 @@ class DecompressedSource:
             self._decoder = None
         elif not data and self._at_end:
             raise self._cut()
-        self._stalled = not data and not given
+        self._stalled = not data and not compressed
         return data
 
     def _need(self, least: int) -> None:

@@ -107,11 +107,11 @@ class _FsspecStore:
         return bool(self._system.isdir(path))
 
     def entries(self, path: str) -> list[_Entry]:
-        found = self._system.ls(path, detail=True)
+        items = self._system.ls(path, detail=True)
         if self._is_web:
-            return [_Entry(item["name"], item["type"] == "directory") for item in found]
+            return [_Entry(item["name"], item["type"] == "directory") for item in items]
         base = path.rstrip("/").rpartition("/")[2]
-        names = ((item["name"].rstrip("/").rpartition("/")[2], item["type"]) for item in found)
+        names = ((item["name"].rstrip("/").rpartition("/")[2], item["type"]) for item in items)
         # Object stores may list the folder itself, as an empty object.
         return [_Entry(name, kind == "directory") for name, kind in names if name != base]
 
@@ -177,11 +177,11 @@ class Stores:
 
     def _matching(self, parts: UrlParts) -> list[str]:
         """Match a pattern part by part."""
-        first, *rest = parts.path.lstrip("/").split("/")
+        first, *more_parts = parts.path.lstrip("/").split("/")
         folders = [parts._replace(path="")]
-        for pattern in [first, *rest[:-1]] if rest else []:
+        for pattern in [first, *more_parts[:-1]] if more_parts else []:
             folders = [found for each in folders for found in self._folders(each, pattern)]
-        last = rest[-1] if rest else first
+        last = more_parts[-1] if more_parts else first
         return [
             url
             for folder in folders
@@ -350,9 +350,9 @@ class _ReadAhead(io.RawIOBase):
 
 def _errors() -> tuple[type[Exception], ...]:
     """Return what file systems raise; aiohttp's errors are not all OSErrors."""
-    known: tuple[type[Exception], ...] = (OSError, ValueError, ImportError, NotImplementedError)
+    errors: tuple[type[Exception], ...] = (OSError, ValueError, ImportError, NotImplementedError)
     client = sys.modules.get("aiohttp")
-    return known if client is None else (*known, client.ClientError)
+    return errors if client is None else (*errors, client.ClientError)
 
 
 def _reason(error: Exception, url: str) -> str:

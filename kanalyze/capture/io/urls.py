@@ -74,10 +74,10 @@ class UrlParts(NamedTuple):
 
 def split_url(url: str) -> UrlParts:
     """Take a URL apart."""
-    scheme, _, rest = url.partition("://")
+    scheme, _, remainder = url.partition("://")
     # A fragment is none here: "#" may be part of an object's name.
-    rest, mark, query = rest.partition("?")
-    host, slash, path = rest.partition("/")
+    remainder, mark, query = remainder.partition("?")
+    host, slash, path = remainder.partition("/")
     user, at, host = host.rpartition("@")
     return UrlParts(scheme, user + at, host, slash + path, mark + query)
 

@@ -177,15 +177,15 @@ class LiveCapture:
         until_s = time.monotonic() + timeout_s
         while True:
             now_s = time.monotonic()
-            is_due = now_s >= self._gathered_s or self._feed.is_filling
-            taken = self._feed.take() if is_due else None
-            if taken is not None and len(taken[1]):
+            is_gathered = now_s >= self._gathered_s or self._feed.is_filling
+            gathered = self._feed.take() if is_gathered else None
+            if gathered is not None and len(gathered[1]):
                 self._gathered_s = now_s + self._gather_s
-                return self._numbered(*taken)
+                return self._numbered(*gathered)
             self._feed.give_back()  # the caller wants packets, not blocks
             if now_s >= until_s:
                 return None
-            if is_due:
+            if is_gathered:
                 self._wait(until_s - now_s)
             else:
                 time.sleep(min(self._gathered_s - now_s, until_s - now_s, _LOOK_EVERY_S))

@@ -85,19 +85,21 @@ def interfaces() -> list[Interface]:
             "listing interfaces needs scapy: pip install 'kanalyze[live]'"
         ) from error
     conf.ifaces.reload()  # interfaces come and go
-    found = [
+    listed = [
         Interface(
-            name=str(one.network_name),
-            addresses=(*one.ips[4], *one.ips[6]),
-            is_up=bool(int(one.flags) & _UP_FLAG),
-            link_type=_listed_link_type(str(one.network_name)),
-            description=_described(int(one.flags), (str(one.description), str(one.network_name))),
+            name=str(interface.network_name),
+            addresses=(*interface.ips[4], *interface.ips[6]),
+            is_up=bool(int(interface.flags) & _UP_FLAG),
+            link_type=_listed_link_type(str(interface.network_name)),
+            description=_described(
+                int(interface.flags), (str(interface.description), str(interface.network_name))
+            ),
         )
-        for one in conf.ifaces.values()
+        for interface in conf.ifaces.values()
     ]
     if sys.platform == "linux":
-        found.append(Interface(ANY, (), True, COOKED, "all interfaces"))
-    return found
+        listed.append(Interface(ANY, (), True, COOKED, "all interfaces"))
+    return listed
 
 
 def hardware_type(name: str) -> int | None:

@@ -126,14 +126,14 @@ def assembled(program: Sequence[Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *one) for one in program)
 
 
-def _without_header(one: Instruction, text: str) -> Instruction:
+def _without_header(instruction: Instruction, text: str) -> Instruction:
     """Change an instruction for packets without the cooked header, as libpcap does."""
-    code, if_true, if_false, at = one
+    code, if_true, if_false, at = instruction
     loads = code & _CLASS_MASK in _LOAD_CLASSES
     if not loads or code & _MODE_MASK not in (_ABSOLUTE, _INDIRECT, _HEADER_LENGTH):
-        return one
+        return instruction
     if at >= _METADATA:
-        return one
+        return instruction
     if at >= _COOKED_V1_HEADER_BYTES:
         return code, if_true, if_false, at - _COOKED_V1_HEADER_BYTES
     if at not in _COOKED_V1_FIELDS:
@@ -141,9 +141,9 @@ def _without_header(one: Instruction, text: str) -> Instruction:
     return code, if_true, if_false, _COOKED_V1_FIELDS[at]
 
 
-def _keeping(one: Instruction, snap_bytes: int) -> Instruction:
-    code, if_true, if_false, constant = one
-    return (code, if_true, if_false, snap_bytes) if code == _RETURN and constant else one
+def _keeping(instruction: Instruction, snap_bytes: int) -> Instruction:
+    code, if_true, if_false, constant = instruction
+    return (code, if_true, if_false, snap_bytes) if code == _RETURN and constant else instruction
 
 
 def _network(host: str) -> IPv4Network | IPv6Network:

@@ -27,10 +27,10 @@ cdef enum:
 cdef class KernelScan:
     cdef int _link_type
     cdef long long _snap_bytes
-    cdef bint _is_big
+    cdef bint _is_big_endian
 
     @cython.locals(
-        data="unsigned char[::1]", is_big=cython.bint, block=cython.Py_ssize_t,
+        data="unsigned char[::1]", is_big_endian=cython.bint, block=cython.Py_ssize_t,
         start=cython.Py_ssize_t, at=cython.Py_ssize_t, _=cython.longlong,
         seconds=cython.longlong, nanoseconds=cython.longlong,
     )
@@ -46,13 +46,13 @@ cdef class KernelScan:
     )
     cpdef scan_columns(self, object buffer, object columns, ColumnMaker maker)
     @cython.locals(
-        data="const unsigned char[::1]", is_big=cython.bint, at=cython.Py_ssize_t,
+        data="const unsigned char[::1]", is_big_endian=cython.bint, at=cython.Py_ssize_t,
         captured=cython.longlong, header_bytes=cython.longlong, time_ns=cython.longlong,
-        kept=cython.longlong, wire=cython.longlong, used=cython.longlong,
+        snapped=cython.longlong, wire=cython.longlong, used=cython.longlong,
     )
     cpdef bpf(self, object buffer, Py_ssize_t end, ColumnMaker maker)
     @cython.locals(
-        added=cython.longlong, place=cython.Py_ssize_t, tag=cython.longlong,
+        added=cython.longlong, position=cython.Py_ssize_t, tag=cython.longlong,
         kept=cython.longlong,
     )
     cdef int _add(
@@ -60,7 +60,7 @@ cdef class KernelScan:
         long long wire, long long status, long long control, long long protocol,
         Py_ssize_t address, ColumnMaker maker
     ) except -1
-    @cython.locals(index=cython.Py_ssize_t, place=cython.Py_ssize_t)
+    @cython.locals(index=cython.Py_ssize_t, byte_index=cython.Py_ssize_t)
     cdef int _put_cooked_header(
         self, unsigned char[::1] data, Py_ssize_t at, Py_ssize_t address
     ) except -1

@@ -52,36 +52,39 @@ __all__ = ["KernelScan"]
 class KernelScan:
     """Reads packets of one link type, each up to a number of bytes."""
 
-    __slots__ = ("_is_big", "_link_type", "_snap_bytes")
+    __slots__ = ("_is_big_endian", "_link_type", "_snap_bytes")
 
     def __init__(self, link_type: int, snap_bytes: int) -> None:
         self._link_type = link_type
         self._snap_bytes = snap_bytes
-        self._is_big = sys.byteorder == "big"
+        self._is_big_endian = sys.byteorder == "big"
 
     def blocks(self, buffer: memoryview, block_bytes: int, blocks: int, maker: ColumnMaker) -> None:
         """Hand on the packets of the first ``blocks`` blocks of TPACKET_V3 in ``buffer``."""
         data = buffer
-        is_big = self._is_big
+        is_big_endian = self._is_big_endian
         for block in range(blocks):
             start = block * block_bytes
-            at = start + u32(data, start + BLOCK_FIRST_AT, is_big)
-            for _ in range(u32(data, start + BLOCK_PACKETS_AT, is_big)):
+            at = start + u32(data, start + BLOCK_FIRST_AT, is_big_endian)
+            for _ in range(u32(data, start + BLOCK_PACKETS_AT, is_big_endian)):
                 # struct tpacket3_hdr; the packet's address stands behind it.
-                seconds, nanoseconds = u32(data, at + 4, is_big), u32(data, at + 8, is_big)
+                seconds, nanoseconds = (
+                    u32(data, at + 4, is_big_endian),
+                    u32(data, at + 8, is_big_endian),
+                )
                 self._add(
                     data,
                     seconds * NS_PER_S + nanoseconds,
-                    at + u16(data, at + 24, is_big),
-                    u32(data, at + 12, is_big),
-                    u32(data, at + 16, is_big),
-                    u32(data, at + 20, is_big),
-                    u32(data, at + 32, is_big),
-                    u16(data, at + 36, is_big),
+                    at + u16(data, at + 24, is_big_endian),
+                    u32(data, at + 12, is_big_endian),
+                    u32(data, at + 16, is_big_endian),
+                    u32(data, at + 20, is_big_endian),
+                    u32(data, at + 32, is_big_endian),
+                    u16(data, at + 36, is_big_endian),
                     at + PACKET_HEADER_BYTES,
                     maker,
                 )
-                at += u32(data, at, is_big)
+                at += u32(data, at, is_big_endian)
 
     def scan_columns(
         self,
@@ -113,15 +116,21 @@ class KernelScan:
     def bpf(self, buffer: memoryview, end: int, maker: ColumnMaker) -> None:
         """Hand on the packets that were read from the packet filter of macOS at once."""
         data = buffer
-        is_big = self._is_big
+        is_big_endian = self._is_big_endian
         at = 0
         while at + BPF_HEADER_BYTES <= end:
             # struct bpf_hdr
-            captured, header_bytes = u32(data, at + 8, is_big), u16(data, at + 16, is_big)
-            time_ns = u32(data, at, is_big) * NS_PER_S + u32(data, at + 4, is_big) * NS_PER_US
-            kept = min(captured, self._snap_bytes)
-            wire = u32(data, at + 12, is_big)
-            maker.add(time_ns, at + header_bytes, kept, wire, self._link_type)
+            captured, header_bytes = (
+                u32(data, at + 8, is_big_endian),
+                u16(data, at + 16, is_big_endian),
+            )
+            time_ns = (
+                u32(data, at, is_big_endian) * NS_PER_S
+                + u32(data, at + 4, is_big_endian) * NS_PER_US
+            )
+            snapped = min(captured, self._snap_bytes)
+            wire = u32(data, at + 12, is_big_endian)
+            maker.add(time_ns, at + header_bytes, snapped, wire, self._link_type)
             used = header_bytes + captured
             at += used + (BPF_ALIGNMENT - used % BPF_ALIGNMENT) % BPF_ALIGNMENT
             if used == 0:
@@ -146,12 +155,12 @@ class KernelScan:
             # Kernels before 3.0 do not say of a tag of zeros that there is one.
             if captured >= TAG_AT and (status & TAG_IS_VALID or control):
                 added = TAG_BYTES
-                for place in range(at, at + TAG_AT):
-                    data[place - TAG_BYTES] = data[place]
+                for position in range(at, at + TAG_AT):
+                    data[position - TAG_BYTES] = data[position]
                 tag = protocol if status & PROTOCOL_IS_VALID else VLAN_PROTOCOL
-                place = at + TAG_AT - TAG_BYTES
-                data[place], data[place + 1] = tag >> 8 & 0xFF, tag & 0xFF
-                data[place + 2], data[place + 3] = control >> 8 & 0xFF, control & 0xFF
+                position = at + TAG_AT - TAG_BYTES
+                data[position], data[position + 1] = tag >> 8 & 0xFF, tag & 0xFF
+                data[position + 2], data[position + 3] = control >> 8 & 0xFF, control & 0xFF
         elif self._link_type == COOKED:
             added = COOKED_BYTES
             self._put_cooked_header(data, at - COOKED_BYTES, address)
@@ -166,11 +175,11 @@ class KernelScan:
         data[at], data[at + 1] = data[address + 2], data[address + 3]
         data[at + 2] = data[at + 3] = 0
         for index in range(4):
-            place = index if self._is_big else 3 - index
-            data[at + 4 + index] = data[address + 4 + place]
+            byte_index = index if self._is_big_endian else 3 - index
+            data[at + 4 + index] = data[address + 4 + byte_index]
         for index in range(2):
-            place = index if self._is_big else 1 - index
-            data[at + 8 + index] = data[address + 8 + place]
+            byte_index = index if self._is_big_endian else 1 - index
+            data[at + 8 + index] = data[address + 8 + byte_index]
         for index in range(10):
             data[at + 10 + index] = data[address + 10 + index]
         return 0

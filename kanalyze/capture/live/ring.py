@@ -158,10 +158,10 @@ class RingFeed:
 
     def take(self) -> tuple[memoryview, Columns] | None:
         """Return the packets since :meth:`give_back`; None for none."""
-        taken = self._ring.take() if self._ring is not None else None
-        if taken is not None:
-            self._taken = taken[0]
-        return taken
+        block = self._ring.take() if self._ring is not None else None
+        if block is not None:
+            self._taken = block[0]
+        return block
 
     def give_back(self) -> None:
         """Release the packets of the last batch."""

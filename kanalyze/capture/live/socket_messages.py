@@ -131,13 +131,14 @@ class MessageFeed:
         slots = self._slots
         view = slots.buffer.data
         starts = slots.starts[:count]
-        found = gather(view, _CONTROL, starts + slots.control_at)
-        if (found["time_level"] != socket.SOL_SOCKET).any() or (found["level"] != SOL_PACKET).any():
+        control = gather(view, _CONTROL, starts + slots.control_at)
+        has_no_time = (control["time_level"] != socket.SOL_SOCKET).any()
+        if has_no_time or (control["level"] != SOL_PACKET).any():
             raise CaptureError("the kernel does not tell when packets came")
-        time_ns = found["seconds"].astype(np.int64) * _NS_PER_SECOND + found["nanoseconds"]
+        time_ns = control["seconds"].astype(np.int64) * _NS_PER_SECOND + control["nanoseconds"]
         captured = np.minimum(slots.messages["wire"][:count], slots.packet_bytes)
-        numbers = (time_ns, starts + slots.packet_at, captured, found["wire"], found["status"])
-        tags = (found["tag_control"], found["tag_protocol"])
+        numbers = (time_ns, starts + slots.packet_at, captured, control["wire"], control["status"])
+        tags = (control["tag_control"], control["tag_protocol"])
         columns = [to_column(column.astype(np.int64)) for column in (*numbers, *tags, starts)]
         self._scan.scan_columns(view, columns, self._maker)
         return view, self._maker.take_all()

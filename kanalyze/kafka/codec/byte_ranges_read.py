@@ -87,22 +87,22 @@ class _Reads:
     def window(self, at: int) -> memoryview:
         """Return bytes from ``at`` on: see :class:`~kanalyze.kafka.wire.Source`."""
         try:
-            found = self._frame.window(at)[: self._frame.window_bytes]
+            window = self._frame.window(at)[: self._frame.window_bytes]
         except MissingBytes:
             self.stuck_at = min(self.stuck_at, at)
             raise
-        self.note(at, at + len(found))
-        return found
+        self.note(at, at + len(window))
+        return window
 
     def read(self, at: int, length: int) -> memoryview:
         """Return exactly ``length`` bytes: see :class:`~kanalyze.kafka.wire.Source`."""
         try:
-            found = self._frame.read(at, length)
+            data = self._frame.read(at, length)
         except MissingBytes:
             self.stuck_at = min(self.stuck_at, at)
             raise
         self.note(at, at + length)
-        return found
+        return data
 
     def note(self, begin: int, end: int) -> None:
         """Record a range as read."""

@@ -40,17 +40,17 @@ class BodyDecoder:
     """Decodes bodies of one message in one version; not from several threads at once."""
 
     def __init__(
-        self, program: Program, programs: Programs, known: TapeCursor | None = None
+        self, program: Program, programs: Programs, shared: TapeCursor | None = None
     ) -> None:
         """Add a program to a table of programs.
 
-        Repeated texts are shared with those of the cursor ``known``, if there is one.
+        Repeated texts are shared with those of the cursor ``shared``, if there is one.
         """
         self.address = programs.add(program.words, program.relocations)
         self.stack_cells = program.stack_cells
         self.shape = program.shape
         self.machine = Machine(programs)
-        self.reader = TapeReader(self.machine, known)
+        self.reader = TapeReader(self.machine, shared)
         self.end = 0
 
     def __call__(

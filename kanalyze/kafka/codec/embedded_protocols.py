@@ -126,10 +126,10 @@ class _Reader:
         return str(self._take(length), "utf-8", "backslashreplace")
 
     def string(self) -> str:
-        found = self.nullable_string()
-        if found is None:
+        text = self.nullable_string()
+        if text is None:
             raise Malformed("a string that may not be null is")
-        return found
+        return text
 
     def data(self) -> bytes | None:
         length = self.int32()

@@ -112,7 +112,7 @@ class Interpreter:
         return values
 
     def _tags(self, struct: Struct, values: dict[str, Any]) -> None:
-        known = {
+        field_of_tag = {
             field.tag: field
             for field in struct.fields
             if field.is_present(self._version) and field.is_tagged(self._version)
@@ -126,10 +126,10 @@ class Interpreter:
                 raise Malformed("tags do not rise")
             last = tag
             end = self._end(self._unsigned_varint())
-            if tag not in known:
+            if tag not in field_of_tag:
                 unknown.append((tag, self.unknown_tag(tag, end - self.pos)))
                 continue
-            field = known[tag]
+            field = field_of_tag[tag]
             self.enter(field.name)
             values[field.json_name] = self.field(field)
             if self.pos != end:
@@ -207,9 +207,9 @@ class Interpreter:
 
     def _unsigned_varint(self) -> int:
         value = 0
-        for place in range(5):
+        for index in range(5):
             byte = self._take(1)[0]
-            value += (byte % 128) << (7 * place)
+            value += (byte % 128) << (7 * index)
             if byte < 128:
                 if value >= 2**31:
                     raise Malformed("unsigned varint beyond 2^31 - 1")
@@ -223,6 +223,6 @@ class Interpreter:
 
     def _take(self, length: int) -> bytes:
         end = self._end(length)
-        found = self._body[self.pos : end]
+        data = self._body[self.pos : end]
         self.pos = end
-        return found
+        return data

@@ -103,7 +103,7 @@ cdef class Machine:
     cdef int _carry_on(
         self, const unsigned char[::1] data, long long pos, long long end
     ) except -1
-    @cython.locals(rest=cython.longlong)
+    @cython.locals(records_bytes=cython.longlong)
     cpdef bint miss_records(self) except -1
     cpdef pass_skipped(self, long long count)
 

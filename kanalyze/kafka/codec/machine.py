@@ -109,13 +109,13 @@ class Programs:
         program's first word here, and from the table's first word once it is in the table.
         """
         address = self.size
-        placed = list(words)
+        relocated = list(words)
         for index in relocations:
-            placed[index] += address
+            relocated[index] += address
         # A new array: another machine may be running over the old one.
-        self.words = self.words + array("i", placed)
+        self.words = self.words + array("i", relocated)
         self.code = memoryview(self.words)
-        self.size = address + len(placed)
+        self.size = address + len(relocated)
         return address
 
 
@@ -207,9 +207,9 @@ class Machine:
         """
         if self.status != RUNNING or self.records == 0 or self.skip > 0:
             return False
-        rest = self.records
+        records_bytes = self.records
         self._end_records(MISSING_RECORDS)
-        self.skip = rest - self.carried
+        self.skip = records_bytes - self.carried
         self.remaining_bytes -= self.carried
         self.carried = 0
         return True

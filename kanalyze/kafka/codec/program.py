@@ -118,19 +118,19 @@ class _Writer:
         if self._as_dicts:
             return Shape(
                 KINDS["dict"],
-                places=[field.json_name for field, _ in read],
+                keys=[field.json_name for field, _ in read],
                 shapes=[shape for _, shape in read],
                 tags=None if tags is None else _by_tag(tags, lambda field: field.json_name),
                 unknown=UNKNOWN_TAGS,
             )
         selected = [field for field in struct.fields if field.name in selection]
-        place = {field.name: index for index, field in enumerate(selected)}
+        index_of = {field.name: index for index, field in enumerate(selected)}
         return Shape(
             KINDS["tuple"],
-            places=[place[field.name] for field, _ in read],
+            keys=[index_of[field.name] for field, _ in read],
             shapes=[shape for _, shape in read],
             defaults=[default_of(field, selection[field.name]) for field in selected],
-            tags=None if not tags else _by_tag(tags, lambda field: place[field.name]),
+            tags=None if not tags else _by_tag(tags, lambda field: index_of[field.name]),
         )
 
     def _tags(self, struct: Struct, selection: Selection | None) -> list[tuple[Field, Shape]]:
@@ -275,5 +275,5 @@ def _inner(selection: Selection | None, field: Field) -> Selection | None:
     return None if selection is None else selection.get(field.name)
 
 
-def _by_tag(read: list[tuple[Field, Shape]], place: Any) -> dict[int, tuple[Any, Shape]]:
-    return {field.tag: (place(field), shape) for field, shape in read if field.tag is not None}
+def _by_tag(read: list[tuple[Field, Shape]], key_of: Any) -> dict[int, tuple[Any, Shape]]:
+    return {field.tag: (key_of(field), shape) for field, shape in read if field.tag is not None}

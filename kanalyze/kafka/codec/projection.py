@@ -73,9 +73,9 @@ def _add(selection: Selection, message: MessageSpec, path: str) -> None:
     for depth, name in enumerate(names):
         field = None if struct is None else struct.field(name)
         if field is None:
-            known = ", ".join(_names(struct)) or "nothing"
+            field_names = ", ".join(_names(struct)) or "nothing"
             found = ".".join(names[: depth + 1])
-            raise UsageError(f"{message.name} has no field {found!r}; there is: {known}")
+            raise UsageError(f"{message.name} has no field {found!r}; there is: {field_names}")
         struct = field.struct
         at = at.setdefault(name, {})
     if struct is not None:

@@ -31,7 +31,7 @@ cdef long long ALL_CODECS, MOST_EMPTY_ELEMENTS, _MOST_KNOWN, _LONGEST_KNOWN_BYTE
 cdef class Shape:
     cdef readonly int kind
     cdef readonly Shape inner
-    cdef readonly list places
+    cdef readonly list keys
     cdef readonly list shapes
     cdef readonly list defaults
     cdef bint has_lists
@@ -93,7 +93,7 @@ cdef class _Text:
 cdef class Texts:
     cdef list _known
 
-    @cython.locals(place=cython.longlong, i=cython.longlong, known=_Text)
+    @cython.locals(slot=cython.longlong, i=cython.longlong, entry=_Text)
     cpdef str text(self, const unsigned char[::1] data, long long begin, long long end)
 
 
@@ -112,20 +112,20 @@ cdef class TapeCursor:
     cdef Texts texts
     cdef list uuids
 
-    cdef _share(self, TapeCursor known)
+    cdef _share(self, TapeCursor other)
     @cython.locals(tape=Tape)
     cdef begin(self, Taped taped)
     cdef long long number(self) except? -7
     cdef long long peek(self, long long at) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str text(self)
-    @cython.locals(high=cython.longlong, low=cython.longlong, known=_UuidEntry)
+    @cython.locals(high=cython.longlong, low=cython.longlong, entry=_UuidEntry)
     cdef bytes uuid(self)
     @cython.locals(kind=cython.int)
     cdef pass_value(self, Shape shape)
     @cython.locals(count=cython.longlong, _i=cython.longlong)
     cdef _pass_array(self, Shape inner)
-    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, known=tuple)
+    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, index_and_shape=tuple)
     cdef _pass_struct(self, Shape shape)
 
 
@@ -150,7 +150,7 @@ cdef class TapeReader(TapeCursor):
     cdef tuple _short(self, list shapes)
     @cython.locals(
         index=cython.Py_ssize_t,
-        places=list,
+        keys=list,
         shapes=list,
         values=list,
         inner=Shape,
@@ -160,7 +160,7 @@ cdef class TapeReader(TapeCursor):
     cdef tuple _tuple(self, Shape shape)
     @cython.locals(
         index=cython.Py_ssize_t,
-        places=list,
+        keys=list,
         shapes=list,
         values=dict,
         tag=cython.longlong,

@@ -92,10 +92,10 @@ class Shape:
     Attributes:
         kind: one of :data:`KINDS`.
         inner: the shape of an array's elements, or of the struct that may be null.
-        places: of a tuple: the index of each value, in the order of the tape. Of a dict: its key.
+        keys: of a tuple: the index of each value, in the order of the tape. Of a dict: its key.
         shapes: the shapes of those values.
         defaults: of a tuple: the value at each index if the field was not read.
-        tags: the tagged fields by tag: place or key, and shape; None where there is no tag section.
+        tags: the tagged fields by tag: index or key, and shape; None where there is no tag section.
         is_full: of a tuple: True if all of its values are on the tape, in their order.
         unknown: of a dict: the key of the tagged fields that the definition does not know.
         cells: how many cells a value takes on the tape; -1 if that depends on the value.
@@ -105,7 +105,7 @@ class Shape:
         self,
         kind: int,
         inner: Shape | None = None,
-        places: list[Any] | None = None,
+        keys: list[Any] | None = None,
         shapes: list[Shape] | None = None,
         defaults: list[Any] | None = None,
         tags: dict[int, tuple[Any, Shape]] | None = None,
@@ -113,13 +113,13 @@ class Shape:
     ) -> None:
         self.kind = kind
         self.inner = inner
-        self.places = [] if places is None else places
+        self.keys = [] if keys is None else keys
         self.shapes = [] if shapes is None else shapes
         self.defaults = [] if defaults is None else defaults
         self.has_lists = any(isinstance(value, list) for value in self.defaults)
         self.tags = tags
         count = len(self.shapes)
-        self.is_full = count > 0 and self.places == list(range(len(self.defaults))) and tags is None
+        self.is_full = count > 0 and self.keys == list(range(len(self.defaults))) and tags is None
         self.unknown = "" if unknown is None else unknown
         self.cells = _fixed_cells(self)
 
@@ -168,7 +168,7 @@ class Taped:
     """
 
     __slots__ = ("arena_at", "arena_bytes", "at", "cells", "reader", "shape", "tape")
-    _LEFT_OUT = ("reader", "shape")
+    _NOT_SAVED = ("reader", "shape")
 
     def __init__(self, reader: TapeReader, shape: Shape, tape: Tape) -> None:
         """Begin at the end of a tape; :meth:`take` adds cells and bytes."""
@@ -256,14 +256,14 @@ class Texts:
         """Return the text of some bytes; bytes that are no UTF-8 become escapes."""
         if end - begin > _LONGEST_KNOWN_BYTES:
             return str(bytes(data[begin:end]), "utf-8", "backslashreplace")
-        place = 0
+        slot = 0
         for i in range(begin, end):
-            place = (place * 31 + data[i]) & 0xFFFFFF
-        place %= _MOST_KNOWN
-        known = self._known[place]
-        if known is None or not known.is_at(data, begin, end):
-            known = self._known[place] = _Text(bytes(data[begin:end]))
-        return known.text
+            slot = (slot * 31 + data[i]) & 0xFFFFFF
+        slot %= _MOST_KNOWN
+        entry = self._known[slot]
+        if entry is None or not entry.is_at(data, begin, end):
+            entry = self._known[slot] = _Text(bytes(data[begin:end]))
+        return entry.text
 
 
 class _UuidEntry:
@@ -286,7 +286,7 @@ class TapeCursor:
 
     __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
 
-    def __init__(self, known: TapeCursor | None = None) -> None:
+    def __init__(self, shared: TapeCursor | None = None) -> None:
         """Begin without cells; share the remembered texts and UUIDs of another cursor, if given.
 
         These take up to 64 KiB, and there is a cursor for each version of each message.
@@ -298,13 +298,13 @@ class TapeCursor:
         self.arena_at = 0
         self.texts: Texts
         self.uuids: list[_UuidEntry | None]
-        if known is None:
+        if shared is None:
             self.texts, self.uuids = Texts(), [None] * _MOST_KNOWN
         else:
-            self._share(known)
+            self._share(shared)
 
-    def _share(self, known: TapeCursor) -> None:
-        self.texts, self.uuids = known.texts, known.uuids
+    def _share(self, other: TapeCursor) -> None:
+        self.texts, self.uuids = other.texts, other.uuids
 
     def begin(self, taped: Taped) -> None:
         """Go to the first cell of a body."""
@@ -340,11 +340,11 @@ class TapeCursor:
         low = self.number()
         if high == 0 and low == 0:
             return NO_UUID
-        place = (high ^ low) & (_MOST_KNOWN - 1)
-        known = self.uuids[place]
-        if known is None or known.high != high or known.low != low:
-            known = self.uuids[place] = _UuidEntry(high, low)
-        return known.data
+        slot = (high ^ low) & (_MOST_KNOWN - 1)
+        entry = self.uuids[slot]
+        if entry is None or entry.high != high or entry.low != low:
+            entry = self.uuids[slot] = _UuidEntry(high, low)
+        return entry.data
 
     def pass_value(self, shape: Shape) -> None:
         """Move behind a value of a shape."""
@@ -381,9 +381,9 @@ class TapeCursor:
             return
         count = self.number()
         for _i in range(count):
-            known = shape.tags.get(self.number())
-            if known is not None:
-                self.pass_value(known[1])
+            index_and_shape = shape.tags.get(self.number())
+            if index_and_shape is not None:
+                self.pass_value(index_and_shape[1])
             else:
                 self.at += 2  # length and index: a dict keeps unknown fields
 
@@ -393,8 +393,8 @@ class TapeReader(TapeCursor):
 
     __slots__ = ("machine",)
 
-    def __init__(self, machine: Machine, known: TapeCursor | None = None) -> None:
-        super().__init__(known)
+    def __init__(self, machine: Machine, shared: TapeCursor | None = None) -> None:
+        super().__init__(shared)
         self.machine = machine
         self.tape = self.machine.tape
         self.arena = self.machine.arena
@@ -459,7 +459,7 @@ class TapeReader(TapeCursor):
         return _float(self.number())
 
     def _tuple(self, shape: Shape) -> tuple[Any, ...]:
-        places, shapes = shape.places, shape.shapes
+        keys, shapes = shape.keys, shape.shapes
         if shape.is_full and len(shapes) <= 4:
             return self._short(shapes)
         values = list(shape.defaults)
@@ -467,8 +467,8 @@ class TapeReader(TapeCursor):
             for index in range(len(values)):
                 if isinstance(values[index], list):
                     values[index] = []  # the next message must not share this list
-        for index in range(len(places)):
-            values[places[index]] = self._value(shapes[index])
+        for index in range(len(keys)):
+            values[keys[index]] = self._value(shapes[index])
         if shape.tags is not None:
             count = self.number()
             for _i in range(count):
@@ -490,17 +490,17 @@ class TapeReader(TapeCursor):
         )
 
     def _dict(self, shape: Shape) -> dict[str, Any]:
-        places, shapes = shape.places, shape.shapes
+        keys, shapes = shape.keys, shape.shapes
         values: dict[str, Any] = {}
-        for index in range(len(places)):
-            values[places[index]] = self._value(shapes[index])
+        for index in range(len(keys)):
+            values[keys[index]] = self._value(shapes[index])
         if shape.tags is not None:
             count = self.number()
             for _i in range(count):
                 tag = self.number()
-                known = shape.tags.get(tag)
-                if known is not None:
-                    values[known[0]] = self._value(known[1])
+                key_and_shape = shape.tags.get(tag)
+                if key_and_shape is not None:
+                    values[key_and_shape[0]] = self._value(key_and_shape[1])
                     continue
                 size = self.number()
                 begin = self.arena_at + self.number()
@@ -621,9 +621,9 @@ class CellChecker:
             return
         count = self._cell()
         for _i in range(count):
-            known = shape.tags.get(self._cell())
-            if known is not None:
-                self.pass_value(known[1])
+            index_and_shape = shape.tags.get(self._cell())
+            if index_and_shape is not None:
+                self.pass_value(index_and_shape[1])
             elif is_dict:
                 size = self._cell()
                 if size < 0:

@@ -75,7 +75,7 @@ class BoundarySearch:
         "is_on",
         "skipped_bytes",
     )
-    _LEFT_OUT = ("_locator",)
+    _NOT_SAVED = ("_locator",)
 
     def __init__(self, locator: FrameLocator, *, is_on: bool) -> None:
         """Make a search; ``is_on``: begin it at once."""
@@ -144,8 +144,8 @@ class BoundarySearch:
                 index += skipped
                 if begin is not None:
                     search.add(chunk.segments, index, stream_offset)
-                    found = self._end(begin)
-                    return _with_rest(chunk, index + 1, stream_offset + lengths[index], found)
+                    chunks = self._end(begin)
+                    return _with_rest(chunk, index + 1, stream_offset + lengths[index], chunks)
                 if skipped:
                     continue
             enough = min(
@@ -158,9 +158,9 @@ class BoundarySearch:
                 index += 1
             if not search.is_due:
                 break
-            found = self.search_buffered()
-            if found:
-                return _with_rest(chunk, index, stream_offset, found)
+            chunks = self.search_buffered()
+            if chunks:
+                return _with_rest(chunk, index, stream_offset, chunks)
             if search.is_cut:
                 # The next segment does not follow the bytes of one that was cut.
                 self.clear()
@@ -178,11 +178,11 @@ class BoundarySearch:
         while index < end and captured[index] < lengths[index]:
             pieces.append(segments.buffer[starts[index] : starts[index] + captured[index]])
             index += 1
-        found = self._locator.in_pieces(pieces) if pieces else None
-        if found is not None:
-            index = first + found[0]
+        piece_and_index = self._locator.in_pieces(pieces) if pieces else None
+        if piece_and_index is not None:
+            index = first + piece_and_index[0]
         self.skipped_bytes += sum(lengths[first:index])
-        return index - first, None if found is None else found[1]
+        return index - first, None if piece_and_index is None else piece_and_index[1]
 
     def search_buffered(self) -> list[Chunk]:
         """Look for a boundary in the buffered bytes; return the bytes that begin there, if any."""
@@ -209,11 +209,11 @@ class BoundarySearch:
         return [Chunk(self._candidate_offset, segments, 0, len(segments.start))]
 
 
-def _with_rest(chunk: Chunk, index: int, stream_offset: int, found: list[Chunk]) -> list[Chunk]:
+def _with_rest(chunk: Chunk, index: int, stream_offset: int, chunks: list[Chunk]) -> list[Chunk]:
     """Return the rest of a chunk from a segment on, then what was found: the last is cut first."""
     if index == chunk.last:
-        return found
-    return [Chunk(stream_offset, chunk.segments, index, chunk.last), *found]
+        return chunks
+    return [Chunk(stream_offset, chunk.segments, index, chunk.last), *chunks]
 
 
 class _SearchBuffer:

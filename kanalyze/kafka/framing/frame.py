@@ -82,7 +82,7 @@ class Frame:
         "stream_offset",
         "window_bytes",
     )
-    _LEFT_OUT = ("begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
+    _NOT_SAVED = ("begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
 
     def __init__(self, size: int, stream_offset: int, time_ns: int, packet: int) -> None:
         """Begin a frame with a packet; its bytes are added later."""
@@ -199,10 +199,10 @@ class Frame:
         """Return exactly ``length`` bytes from ``at`` on (see ``wire.Source``)."""
         if at + length > self.length:
             raise Truncated(f"{length} bytes at {at} of a frame of {self.length}")
-        found = self._join(at, length)
-        if len(found) < length:
-            raise MissingBytes(f"bytes {at + len(found)} and on of the frame are not there")
-        return found[:length]
+        joined = self._join(at, length)
+        if len(joined) < length:
+            raise MissingBytes(f"bytes {at + len(joined)} and on of the frame are not there")
+        return joined[:length]
 
     def contiguous(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that are contiguous as they came: none are joined.

@@ -162,7 +162,7 @@ class FramePieces:
     """The bytes of a frame that are there, as pieces at rising frame positions."""
 
     __slots__ = ("_at", "_owned", "_pieces")
-    _LEFT_OUT = ("_owned",)
+    _NOT_SAVED = ("_owned",)
 
     def __init__(self) -> None:
         self._at: list[int] = []
@@ -218,20 +218,20 @@ class FramePieces:
 
     def keep_only(self, ranges: list[tuple[int, int]]) -> None:
         """Drop the bytes that are in none of ``ranges``, which rise and do not overlap."""
-        kept: list[_PieceRun] = []
+        runs: list[_PieceRun] = []
         index = 0
         for at, piece in zip(self._at, self._pieces, strict=True):
             end = at + len(piece)
             while index < len(ranges) and ranges[index][1] <= at:
                 index += 1
-            here = index
-            while here < len(ranges) and ranges[here][0] < end:
-                begin, stop = max(at, ranges[here][0]), min(end, ranges[here][1])
+            range_index = index
+            while range_index < len(ranges) and ranges[range_index][0] < end:
+                begin, stop = max(at, ranges[range_index][0]), min(end, ranges[range_index][1])
                 if begin < stop:
-                    kept += _runs(at, piece, begin, stop)
-                here += 1
+                    runs += _runs(at, piece, begin, stop)
+                range_index += 1
         # Copies: a part of a piece would keep all of it.
-        self._at, self._pieces = _copied(kept)
+        self._at, self._pieces = _copied(runs)
         self._owned = len(self._at)
 
     def detach(self) -> None:
@@ -271,18 +271,18 @@ class FramePieces:
         Raises MissingBytes if the byte at ``at`` is not there.
         """
         index = self._index_of(at)
-        found = _view(self._pieces[index], at - self._at[index], least)
-        if not found:
+        view = _view(self._pieces[index], at - self._at[index], least)
+        if not view:
             raise MissingBytes(f"byte {at} of the frame is not there")
-        have = len(found)
-        parts = [found]
+        have = len(view)
+        parts = [view]
         for follower in range(index + 1, len(self._pieces)):
             if have >= least or self._at[follower] != at + have:
                 break
-            found = _view(self._pieces[follower], 0, least - have)
-            parts.append(found)
-            have += len(found)
-        return memoryview(b"".join(parts)) if len(parts) > 1 else found
+            view = _view(self._pieces[follower], 0, least - have)
+            parts.append(view)
+            have += len(view)
+        return memoryview(b"".join(parts)) if len(parts) > 1 else view
 
     def _index_of(self, at: int) -> int:
         """Return the number of the last piece that begins at a position or before."""

@@ -44,7 +44,7 @@ cdef class FrameCutter:
     cpdef CutFrames feed_until_loss(self, list items)
     cpdef CutFrames finish(self)
     cdef CutFrames _cut_frames(self, list rest)
-    @cython.locals(known=cython.Py_ssize_t)
+    @cython.locals(losses_before=cython.Py_ssize_t)
     cdef list _cut_chunks(self, list chunks)
     @cython.locals(
         segments=Segments,
@@ -56,7 +56,7 @@ cdef class FrameCutter:
         used=cython.longlong,
         first=cython.longlong,
         skip=cython.longlong,
-        taken=cython.longlong,
+        added_bytes=cython.longlong,
         length=cython.longlong,
     )
     cdef list _cut(self, chunk)
@@ -73,7 +73,7 @@ cdef class FrameCutter:
     ) except -1
     @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)
-    @cython.locals(taken=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
+    @cython.locals(prefix_bytes=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
     cdef long long _complete_prefix(
         self, Frame frame, Segments segments, long long index
     ) except -2

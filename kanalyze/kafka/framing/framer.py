@@ -86,7 +86,7 @@ class SizeLimits:
     """
 
     __slots__ = ("_largest", "_smallest", "remaining_small_frames")
-    _LEFT_OUT = ("_largest", "_smallest")
+    _NOT_SAVED = ("_largest", "_smallest")
 
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
@@ -116,7 +116,7 @@ class FrameCutter:
         "_sizes",
         "partial",
     )
-    _LEFT_OUT = ("_frames", "_losses")
+    _NOT_SAVED = ("_frames", "_losses")
 
     def __init__(
         self,
@@ -219,12 +219,12 @@ class FrameCutter:
     def finish(self) -> CutFrames:
         """End the stream: search the buffered bytes for frames, and skip the rest."""
         while self._search.is_on:
-            found = self._search.search_buffered()
-            if not found:
+            chunks = self._search.search_buffered()
+            if not chunks:
                 self._search.clear()
                 break
-            while found:
-                found = [*self._cut_chunks([found.pop(0)]), *found]
+            while chunks:
+                chunks = [*self._cut_chunks([chunks.pop(0)]), *chunks]
         return self._cut_frames(_NO_ITEMS)
 
     def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
@@ -242,14 +242,14 @@ class FrameCutter:
 
         Where a search ends, the located bytes come before the rest of the chunk.
         """
-        known = len(self._losses)
+        losses_before = len(self._losses)
         while chunks:
             chunk = chunks.pop()
             if self._search.is_on:
                 chunks += self._search.search(chunk)
             else:
                 chunks += self._cut(chunk)
-                if len(self._losses) > known:
+                if len(self._losses) > losses_before:
                     break
         return chunks[::-1] if chunks else chunks
 
@@ -262,20 +262,20 @@ class FrameCutter:
         offset, used = chunk.stream_offset, 0
         while index < last:
             if partial.frame is not None:
-                first, skip, taken = index, used, 0
+                first, skip, added_bytes = index, used, 0
                 while True:
                     length = lengths[index] - used
-                    if length >= partial.remaining - taken:
-                        used += partial.remaining - taken
-                        taken = partial.remaining
+                    if length >= partial.remaining - added_bytes:
+                        used += partial.remaining - added_bytes
+                        added_bytes = partial.remaining
                         break
-                    taken += length
+                    added_bytes += length
                     if index + 1 == last:
                         used = lengths[index]
                         break
                     offset += lengths[index]
                     index, used = index + 1, 0
-                partial.extend(partial.frame, spread_of(segments, first, skip, taken))
+                partial.extend(partial.frame, spread_of(segments, first, skip, added_bytes))
                 if not partial.remaining:
                     self._finish(segments.times[index], segments.packets[index])
             elif self._prefix.frame is not None:
@@ -352,19 +352,19 @@ class FrameCutter:
         Returns -1 if there is no size that can be.
         """
         time_ns, packet = segments.times[index], segments.packets[index]
-        taken = self._prefix.add(segments, index)
-        if taken < 0:
+        prefix_bytes = self._prefix.add(segments, index)
+        if prefix_bytes < 0:
             return -1
         size = self._prefix.size
         if size is None:
-            return taken
+            return prefix_bytes
         if not self._sizes.accepts(size):
             return -1
         self._prefix.end(frame, size)
         self.partial.frame, self.partial.remaining = frame, size
         if size == 0:
             self._finish(time_ns, packet)
-        return taken
+        return prefix_bytes
 
     # -- gaps and loss of sync -------------------------------------------------------------------
 
@@ -372,9 +372,9 @@ class FrameCutter:
         """Step over missing bytes; return the items to feed again if sync was lost before them."""
         search = self._search
         if search.is_on:
-            known = len(self._losses)
+            losses_before = len(self._losses)
             rest = self._cut_chunks(search.search_buffered())
-            if len(self._losses) > known:
+            if len(self._losses) > losses_before:
                 return [*rest, gap]
         if search.is_on:
             search.clear()
@@ -417,9 +417,9 @@ def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chun
     if skip == 0:
         return [Chunk(stream_offset, segments, index, chunk.last)]
     length, captured = segments.length[index], segments.captured[index]
-    left = []
+    chunks = []
     if index + 1 < chunk.last:
-        left.append(Chunk(stream_offset + length, segments, index + 1, chunk.last))
+        chunks.append(Chunk(stream_offset + length, segments, index + 1, chunk.last))
     if skip < length:
         shortened = Segments(
             segments.buffer,
@@ -429,5 +429,5 @@ def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chun
             [segments.time_ns[index]],
             [segments.packet[index]],
         )
-        left.append(Chunk(begin, shortened, 0, 1))
-    return left
+        chunks.append(Chunk(begin, shortened, 0, 1))
+    return chunks

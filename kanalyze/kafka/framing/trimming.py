@@ -26,10 +26,10 @@ def keep_only(frame: Frame, ranges: list[tuple[int, int]], until: int) -> None:
 
     ``ranges`` rise and do not overlap.
     """
-    kept = [(begin, min(end, until)) for begin, end in ranges if begin < until]
-    kept.append((until, frame.length))
+    kept_ranges = [(begin, min(end, until)) for begin, end in ranges if begin < until]
+    kept_ranges.append((until, frame.length))
     pieces = frame.in_pieces()
-    pieces.keep_only(kept)
+    pieces.keep_only(kept_ranges)
     frame.buffered_bytes = pieces.buffered_bytes()
     # The frame is not skimmed again until it has twice as many bytes.
     frame.skim_above = max(SKIMMED_BYTES, 2 * frame.buffered_bytes)

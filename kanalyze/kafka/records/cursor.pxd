@@ -65,5 +65,5 @@ cpdef long long schema_id(data) except? -7
 cdef long long _schema_id_at(
     const unsigned char[::1] data, Py_ssize_t at, long long size
 ) except? -7
-cdef long long _sum(long long one, long long other) except? -7
-cdef long long _wrapped(one, other) except? -7
+cdef long long _sum(long long a, long long b) except? -7
+cdef long long _wrapped(a, b) except? -7

@@ -283,15 +283,15 @@ def _schema_id_at(data: memoryview, at: int, size: int) -> int:
     return -1 if found == 0 else found
 
 
-def _sum(one: int, other: int) -> int:
+def _sum(a: int, b: int) -> int:
     """Return a sum as 64 bits hold it."""
-    if other >= 0:
-        if one <= LARGEST_INT64 - other:
-            return one + other
-    elif one >= LEAST_INT64 - other:
-        return one + other
-    return _wrapped(one, other)
+    if b >= 0:
+        if a <= LARGEST_INT64 - b:
+            return a + b
+    elif a >= LEAST_INT64 - b:
+        return a + b
+    return _wrapped(a, b)
 
 
-def _wrapped(one: int, other: int) -> int:
-    return as_int64(one + other)
+def _wrapped(a: int, b: int) -> int:
+    return as_int64(a + b)

@@ -17,7 +17,7 @@ cdef class RecordSet:
     cdef RecordBatch _batch(self, Py_ssize_t at, Py_ssize_t end)
     @cython.locals(
         data=bytes,
-        left=cython.Py_ssize_t,
+        remaining_bytes=cython.Py_ssize_t,
         magic=cython.int,
         length=cython.longlong,
         least=cython.longlong,

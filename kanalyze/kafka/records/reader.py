@@ -78,10 +78,10 @@ class RecordSet:
         0 where there is none, and with a problem where that cannot be told.
         """
         data = self._data
-        left = len(data) - at
-        if left <= 0:
+        remaining_bytes = len(data) - at
+        if remaining_bytes <= 0:
             return 0
-        if left < MESSAGE_HEAD_BYTES:
+        if remaining_bytes < MESSAGE_HEAD_BYTES:
             self.problems.append(RecordProblem.CUT_BATCH)
             return 0
         magic = data[at + MAGIC_AT]
@@ -93,7 +93,7 @@ class RecordSet:
         if length < least:
             self.problems.append(RecordProblem.MALFORMED_BATCH)
             return 0
-        if length + ENTRY_HEAD_BYTES > left:
+        if length + ENTRY_HEAD_BYTES > remaining_bytes:
             self.problems.append(RecordProblem.CUT_BATCH)
             return 0
         return at + ENTRY_HEAD_BYTES + length

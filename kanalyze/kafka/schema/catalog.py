@@ -137,17 +137,17 @@ class Catalog:
         releases = SUPERSEDED.get((key, kind))
         if releases is None or not self.is_built_in(key, kind):
             return None
-        found = self._superseded.get((key, kind))
-        if found is None:
+        spec = self._superseded.get((key, kind))
+        if spec is None:
             from kanalyze.kafka.schema.overlay import overlay
 
             api = self._apis[key]
             upper = _message_of(_read(f"superseded/{_file_of(api)}"), api, kind)
-            found = overlay(upper, self._built_in(api, kind))._replace(
+            spec = overlay(upper, self._built_in(api, kind))._replace(
                 valid_versions=upper.valid_versions, releases=releases
             )
-            self._superseded[key, kind] = found
-        return found if found.valid_versions.contains(version) else None
+            self._superseded[key, kind] = spec
+        return spec if spec.valid_versions.contains(version) else None
 
     def data(self, name: str) -> MessageSpec:
         """Return the definition of data inside messages, such as ``ConsumerProtocolSubscription``.
@@ -187,44 +187,46 @@ class Catalog:
     # -- the user's own ---------------------------------------------------------------------------
 
     def _add(self, definitions: UserDefinitions) -> None:
-        for name, one in definitions.data.items():
+        for name, definition in definitions.data.items():
             try:
-                self._user_data[name] = _over(one, self._other("data", name))
+                self._user_data[name] = _over(definition, self._other("data", name))
             except KeyError:
-                self._user_data[name] = one.message
+                self._user_data[name] = definition.message
         added = {**definitions.responses, **definitions.requests}
         for key in added:
             self._add_message(key, "request", definitions.requests.get(key))
             self._add_message(key, "response", definitions.responses.get(key))
-        for key, one in added.items():
-            self._apis[key] = self._changed(key, one)
+        for key, definition in added.items():
+            self._apis[key] = self._changed(key, definition)
         self._apis = {key: self._apis[key] for key in sorted(self._apis)}
         _check_names(self._apis, added)
 
-    def _add_message(self, key: int, kind: Kind, one: UserMessage | None) -> None:
+    def _add_message(self, key: int, kind: Kind, definition: UserMessage | None) -> None:
         """Keep a message of an API of which the user defines the request, the response or both."""
         api = self._apis.get(key)
         old = None if api is None else self._built_in(api, kind)
-        if one is None:
+        if definition is None:
             if old is not None:
                 self._user_messages[key, kind] = old
         else:
-            self._user_messages[key, kind] = one.message if old is None else _over(one, old)
+            self._user_messages[key, kind] = (
+                definition.message if old is None else _over(definition, old)
+            )
 
-    def _changed(self, key: int, one: UserMessage) -> Api:
-        """Return the row of an API of which the user defines a message, such as ``one``."""
+    def _changed(self, key: int, added: UserMessage) -> Api:
+        """Return the row of an API of which the user defines a message, such as ``added``."""
         for kind in get_args(Kind):
             if (key, kind) not in self._user_messages:
                 raise DefinitionError(
-                    f"{one.file}: {one.message.name}: there is no {kind} with apiKey {key}"
+                    f"{added.file}: {added.message.name}: there is no {kind} with apiKey {key}"
                 )
         request, response = self.message(key, "request"), self.message(key, "response")
         if request.valid_versions != response.valid_versions:
             raise DefinitionError(
-                f"{one.file}: {one.message.name}: requests have versions {request.valid_versions}, "
-                f"responses {response.valid_versions}"
+                f"{added.file}: {added.message.name}: requests have versions "
+                f"{request.valid_versions}, responses {response.valid_versions}"
             )
-        name = one.message.name.removesuffix("Request").removesuffix("Response")
+        name = added.message.name.removesuffix("Request").removesuffix("Response")
         old = self._apis.get(key)
         return Api(
             key=key,
@@ -260,13 +262,13 @@ def _message_of(messages: Mapping[str, MessageSpec], api: Api, kind: Kind) -> Me
     return messages[api.name + ("Request" if kind == "request" else "Response")]
 
 
-def _over(one: UserMessage, old: MessageSpec) -> MessageSpec:
+def _over(added: UserMessage, old: MessageSpec) -> MessageSpec:
     from kanalyze.kafka.schema.overlay import Conflict, overlay
 
     try:
-        return overlay(one.message, old)
+        return overlay(added.message, old)
     except Conflict as error:
-        raise DefinitionError(f"{one.file}: {error}") from None
+        raise DefinitionError(f"{added.file}: {error}") from None
 
 
 def _check_names(apis: dict[int, Api], added: dict[int, UserMessage]) -> None:
@@ -275,9 +277,9 @@ def _check_names(apis: dict[int, Api], added: dict[int, UserMessage]) -> None:
     for key, api in apis.items():
         other = keys.setdefault(api.name, key)
         if other != key:
-            one = added.get(key) or added[other]
+            file, message = added.get(key) or added[other]
             raise DefinitionError(
-                f"{one.file}: {one.message.name}: the APIs {other} and {key} have one name"
+                f"{file}: {message.name}: the APIs {other} and {key} have one name"
             )
 
 

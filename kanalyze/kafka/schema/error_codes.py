@@ -15,9 +15,9 @@ _UNKNOWN = "UNKNOWN_"
 
 def error_name(code: int) -> str:
     """Return the name of an error code: ``NONE`` for 0, ``UNKNOWN_<code>`` for an unknown one."""
-    found = ERRORS.get(code)
-    if found is not None:
-        return found[0]
+    name_and_retriable = ERRORS.get(code)
+    if name_and_retriable is not None:
+        return name_and_retriable[0]
     return f"{_UNKNOWN}{code}"
 
 

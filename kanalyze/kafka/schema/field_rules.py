@@ -107,11 +107,11 @@ def check_fields(
 
 
 def _repeated_names(fields: Sequence[Field]) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for field in fields:
-        if field.json_name in seen:
+        if field.json_name in names:
             yield field.name, "a field of that name stands in the struct already"
-        seen.add(field.json_name)
+        names.add(field.json_name)
 
 
 def _tag_gaps(fields: Sequence[Field]) -> Iterator[tuple[str, str]]:

@@ -90,13 +90,13 @@ def load_messages(text: str, file: str) -> tuple[MessageSpec, ...]:
 
 def _objects(text: str, file: str) -> list[_Object]:
     """Split the text into its top-level JSON objects."""
-    plain = _STRING_OR_COMMENT.sub(_blank_comment, text)
+    uncommented = _STRING_OR_COMMENT.sub(_blank_comment, text)
     decoder = json.JSONDecoder(object_pairs_hook=_without_repeats)
     objects: list[_Object] = []
-    position = _skip_space(plain, 0)
-    while position < len(plain):
+    position = _skip_space(uncommented, 0)
+    while position < len(uncommented):
         try:
-            entry, end = decoder.raw_decode(plain, position)
+            entry, end = decoder.raw_decode(uncommented, position)
         except RecursionError:
             raise DefinitionError(f"{file}: nested too deeply") from None
         except ValueError as error:
@@ -105,7 +105,7 @@ def _objects(text: str, file: str) -> list[_Object]:
         if not isinstance(entry, dict):
             raise DefinitionError(f"{file}: a message must be a JSON object")
         objects.append(entry)
-        position = _skip_space(plain, end)
+        position = _skip_space(uncommented, end)
     return objects
 
 
@@ -186,9 +186,9 @@ class _JsonObjects:
             raise self.error(at, f"{key} must be true or false")
         return flag
 
-    def check_keys(self, entry: _Object, known: frozenset[str], at: str) -> None:
+    def check_keys(self, entry: _Object, valid_keys: frozenset[str], at: str) -> None:
         """Raise DefinitionError for a key that is not known."""
-        unknown = sorted(set(entry) - known)
+        unknown = sorted(set(entry) - valid_keys)
         if unknown:
             raise self.error(at, f"unknown key {unknown[0]!r}")
 

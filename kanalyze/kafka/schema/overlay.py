@@ -56,21 +56,21 @@ class _Overlay:
 
     def range_of(self, upper: VersionRange, lower: VersionRange, label: str) -> VersionRange:
         """Return the versions that are in ``upper`` or ``lower``, each where it counts."""
-        found = {version for version in self.upper_versions if upper.contains(version)}
-        found |= {version for version in self.lower_versions if lower.contains(version)}
-        made = _closed(found, label)
+        versions = {version for version in self.upper_versions if upper.contains(version)}
+        versions |= {version for version in self.lower_versions if lower.contains(version)}
+        made = _closed(versions, label)
         # The newest version and all that follow.
         return made._replace(highest=MAX_VERSION) if made.highest == self._newest else made
 
     def struct(self, upper: Struct, lower: Struct, at: str) -> Struct:
         """Return a struct with the fields of both, each in its order."""
-        known = {field.name: field for field in lower.fields}
+        lower_fields = {field.name: field for field in lower.fields}
         fields = []
         names = _in_both_orders(upper, lower)
         self._check_order(upper, names, at)
         new = {field.name: field for field in upper.fields}
         for name in names:
-            upper_field, lower_field = new.get(name), known.get(name)
+            upper_field, lower_field = new.get(name), lower_fields.get(name)
             if upper_field is None:
                 if lower_field is not None:
                     fields.append(self._one_sided(lower_field, at, lambda it: (NONE, it)))
@@ -82,32 +82,32 @@ class _Overlay:
 
     def _check_order(self, upper: Struct, names: list[str], at: str) -> None:
         """Refuse an order of fields that is not the one ``upper`` has on the wire."""
-        places = {name: place for place, name in enumerate(names)}
+        positions = {name: position for position, name in enumerate(names)}
         for version in sorted(self.upper_versions):
             last = -1
             for field in upper.fields:
                 if not field.is_present(version) or field.is_tagged(version):
                     continue
-                if places[field.name] < last:
+                if positions[field.name] < last:
                     before = names[last]
                     raise Conflict(
                         f"{at}.{field.name}: stands before {before} in the built-in definition"
                     )
-                last = places[field.name]
+                last = positions[field.name]
 
     def _one_sided(
-        self, field: Field, at: str, sides: Callable[[VersionRange], tuple[VersionRange, ...]]
+        self, field: Field, at: str, split: Callable[[VersionRange], tuple[VersionRange, ...]]
     ) -> Field:
         """Return a field that only one of the definitions has, in that one's versions."""
         at = f"{at}.{field.name}"
 
         def combined(versions: VersionRange) -> VersionRange:
-            upper, lower = sides(versions)
+            upper, lower = split(versions)
             return self.range_of(upper, lower, f"{at}: versions")
 
         struct = field.struct
         if struct is not None:
-            inner = tuple(self._one_sided(one, at, sides) for one in struct.fields)
+            inner = tuple(self._one_sided(one, at, split) for one in struct.fields)
             struct = Struct(struct.name, inner)
         return field._replace(
             versions=combined(field.versions),
@@ -138,13 +138,13 @@ class _Overlay:
 def _in_both_orders(upper: Struct, lower: Struct) -> list[str]:
     """Return the names of all fields: ``lower``'s in its order, ``upper``'s own between them."""
     names = [field.name for field in lower.fields]
-    place = 0
+    position = 0
     for field in upper.fields:
         if field.name in names:
-            place = names.index(field.name) + 1
+            position = names.index(field.name) + 1
         else:
-            names.insert(place, field.name)
-            place += 1
+            names.insert(position, field.name)
+            position += 1
     return names
 
 
@@ -164,10 +164,10 @@ def _check_alike(upper: Field, lower: Field, at: str) -> None:
 def _closed(versions: set[int] | frozenset[int], label: str) -> VersionRange:
     if not versions:
         return NONE
-    found = VersionRange(min(versions), max(versions))
-    if len(versions) != found.highest - found.lowest + 1:
-        raise Conflict(f"{label}: with the built-in ones there is a gap in {found}")
-    return found
+    version_range = VersionRange(min(versions), max(versions))
+    if len(versions) != version_range.highest - version_range.lowest + 1:
+        raise Conflict(f"{label}: with the built-in ones there is a gap in {version_range}")
+    return version_range
 
 
 def _within(versions: VersionRange, these: frozenset[int]) -> VersionRange:

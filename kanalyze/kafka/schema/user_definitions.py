@@ -52,12 +52,12 @@ def read_definitions(folder: str | Path) -> UserDefinitions:
     Raises DefinitionError, with file, field and reason, for a definition that breaks the rules of
     the language, a message that stands twice, and a folder that cannot be read or holds none.
     """
-    found = UserDefinitions({}, {}, {})
+    definitions = UserDefinitions({}, {}, {})
     files = _files(Path(folder))
     for path in files:
         for message in load_messages(_text(path), str(path)):
-            _add(found, UserMessage(str(path), message))
-    return found
+            _add(definitions, UserMessage(str(path), message))
+    return definitions
 
 
 def _files(folder: Path) -> list[Path]:
@@ -88,30 +88,29 @@ def _text(path: Path) -> str:
         raise DefinitionError(f"{path}: not UTF-8 at byte {error.start}") from None
 
 
-def _add(found: UserDefinitions, one: UserMessage) -> None:
-    message = one.message
+def _add(definitions: UserDefinitions, added: UserMessage) -> None:
+    message = added.message
     if len(message.valid_versions.each()) > MAX_VERSIONS:
-        raise DefinitionError(f"{one.file}: {message.name}: more than {MAX_VERSIONS} versions")
+        raise DefinitionError(f"{added.file}: {message.name}: more than {MAX_VERSIONS} versions")
     if message.valid_versions.is_empty:
         return  # Kafka's way to say that an API is gone
     if message.kind == "data":
-        other = found.data.setdefault(message.name, one)
+        other = definitions.data.setdefault(message.name, added)
     elif message.api_key is not None:
-        place = found.requests if message.kind == "request" else found.responses
-        other = place.setdefault(message.api_key, one)
-        _check_name(one)
+        messages = definitions.requests if message.kind == "request" else definitions.responses
+        other = messages.setdefault(message.api_key, added)
+        _check_name(added)
     else:
         return
-    if other is not one:
+    if other is not added:
         raise DefinitionError(
-            f"{one.file}: {message.name}: the {message.kind} stands in {other.file} already"
+            f"{added.file}: {message.name}: the {message.kind} stands in {other.file} already"
         )
 
 
-def _check_name(one: UserMessage) -> None:
+def _check_name(added: UserMessage) -> None:
     """The API is called what stands before the name's ending."""
-    ending = one.message.kind.capitalize()
-    if not one.message.name.removesuffix(ending) or not one.message.name.endswith(ending):
-        raise DefinitionError(
-            f"{one.file}: {one.message.name}: the name of a {one.message.kind} ends in {ending}"
-        )
+    name, kind = added.message.name, added.message.kind
+    ending = kind.capitalize()
+    if not name.removesuffix(ending) or not name.endswith(ending):
+        raise DefinitionError(f"{added.file}: {name}: the name of a {kind} ends in {ending}")

@@ -15,7 +15,7 @@ from kanalyze.kafka.session.token_ranges cimport TokenRanges
 
 @cython.final
 cdef class ExchangeCompletion:
-    cdef int _broker_side
+    cdef int _broker_index
     cdef MessageReader _reader
     cdef MessageBodies _bodies
     cdef Correlator _correlator

@@ -41,12 +41,12 @@ class ExchangeCompletion:
     """Completes the exchanges of one connection; its parts are those of ``ExchangeBuilder``."""
 
     __slots__ = (
-        *("_bodies", "_broker_side", "_correlator", "_login", "_losses", "_reader", "_tokens"),
+        *("_bodies", "_broker_index", "_correlator", "_login", "_losses", "_reader", "_tokens"),
     )
 
     def __init__(
         self,
-        broker_side: int,
+        broker_index: int,
         reader: MessageReader,
         bodies: MessageBodies,
         correlator: Correlator,
@@ -54,7 +54,7 @@ class ExchangeCompletion:
         losses: SyncLosses,
         tokens: TokenRanges,
     ) -> None:
-        self._broker_side = broker_side
+        self._broker_index = broker_index
         self._reader = reader
         self._bodies = bodies
         self._correlator = correlator
@@ -64,12 +64,12 @@ class ExchangeCompletion:
 
     def with_response(self, exchange: Exchange, frame: Frame, events: ConnectionEvents) -> None:
         """Complete an exchange with its response."""
-        side = self._broker_side
+        direction = self._broker_index
         message = message_of(frame)
         exchange.response = message
         if exchange.key == SASL_AUTHENTICATE:
             token = self._reader.fields.token_in_response(frame, exchange.key_version)
-            events.token_bytes.append(self._tokens.of_frame(frame, side, *token))
+            events.token_bytes.append(self._tokens.of_frame(frame, direction, *token))
         request = exchange.request
         if request is not None and frame.start_packet < request.start_packet:
             # By packets alone: which of the two was read first depends on where batches end.
@@ -78,10 +78,10 @@ class ExchangeCompletion:
         if exchange.one_way:
             kind = AnomalyKind.UNSOLICITED_RESPONSE
             tcp = exchange.peers.tcp
-            events.anomalies.append(frame_anomaly(kind, tcp, frame, side, "", exchange))
+            events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "", exchange))
         if frame.missing_bytes:
             self._losses.note_missing(frame, exchange)
-        self._bodies.read_response(frame, exchange, message, side, events)
+        self._bodies.read_response(frame, exchange, message, direction, events)
         if self._login.raw is not None:
             self._login.follow_response(exchange, frame)
         self._end(exchange, events)
@@ -98,8 +98,8 @@ class ExchangeCompletion:
         peers, correlation_id = self._login.peers, self._reader.correlation_id(frame)
         exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
         self._bodies.undecoded_bytes += frame.length
-        kind, side = AnomalyKind.ORPHAN_RESPONSE, self._broker_side
-        events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, side, "", exchange))
+        kind, direction = AnomalyKind.ORPHAN_RESPONSE, self._broker_index
+        events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))
         self._end(exchange, events)
 
     def one_way(

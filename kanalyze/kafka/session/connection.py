@@ -51,14 +51,14 @@ class KafkaConnection:
         "_requests",
         "_response_locator",
         "_responses",
-        "client_side",
+        "client_index",
     )
-    _LEFT_OUT = ("_partials",)
+    _NOT_SAVED = ("_partials",)
 
     def __init__(
         self,
         peers: Peers,
-        client_side: int,
+        client_index: int,
         reader: MessageReader,
         locator: RequestLocator,
         *,
@@ -71,7 +71,7 @@ class KafkaConnection:
 
         Args:
             peers: the two ends.
-            client_side: which direction (0 or 1) the requests come from.
+            client_index: which direction (0 or 1) the requests come from.
             reader: reads headers and bodies.
             locator: finds requests after a loss; one for all connections.
             in_sync: by direction, whether its first byte begins a frame.
@@ -79,18 +79,18 @@ class KafkaConnection:
             keep: tells of an API key whether the bytes of its messages are kept; None: of none.
             tokens_first: SASL tokens come before the first request, with no handshake (0.9).
         """
-        self.client_side = client_side
-        responses_in_sync = in_sync[1 - client_side]
+        self.client_index = client_index
+        responses_in_sync = in_sync[1 - client_index]
         self._response_locator = ResponseLocator(
             reader, patience_bytes=PATIENCE_BYTES, from_middle=not responses_in_sync
         )
-        self._requests = FrameCutter(locator, in_sync=in_sync[client_side], smallest_bytes=8)
+        self._requests = FrameCutter(locator, in_sync=in_sync[client_index], smallest_bytes=8)
         self._responses = FrameCutter(
             self._response_locator, in_sync=responses_in_sync, smallest_bytes=4
         )
         self._builder = ExchangeBuilder(
             peers,
-            client_side,
+            client_index,
             reader,
             locator,
             from_start=from_start,
@@ -102,7 +102,7 @@ class KafkaConnection:
     def state(self) -> State:
         """Return what :meth:`from_state` takes, between two batches."""
         return (
-            *(self.client_side, self._requests.state(), self._responses.state()),
+            *(self.client_index, self._requests.state(), self._responses.state()),
             *(self._response_locator.state(), self._builder.state()),
         )
 
@@ -116,11 +116,14 @@ class KafkaConnection:
         keep: KeepsBytes | None,
     ) -> KafkaConnection:
         """Make one from a state; raises ValueError for any other value."""
-        client_side, requests, responses, response_locator, builder = fields(state, "ntttt")
-        end_of_two(client_side)
-        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
+        client_index, requests, responses, response_locator, builder = fields(state, "ntttt")
+        end_of_two(client_index)
+        peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
         made = cls(
-            *(peers, client_side, reader, locator), in_sync=(True, True), from_start=True, keep=keep
+            *(peers, client_index, reader, locator),
+            in_sync=(True, True),
+            from_start=True,
+            keep=keep,
         )
         made._requests.load_state(requests)
         made._responses.load_state(responses)
@@ -167,7 +170,7 @@ class KafkaConnection:
     def begin(self) -> ConnectionEvents:
         """Return the events before the first bytes: a direction may begin out of sync."""
         both = self._requests.in_sync, self._responses.in_sync
-        in_sync = both if self.client_side == 0 else both[::-1]
+        in_sync = both if self.client_index == 0 else both[::-1]
         is_whole = all(in_sync) and not self._builder.correlator.lost.requests
         return self._builder.losses.begin(in_sync, is_whole=is_whole)
 
@@ -180,24 +183,24 @@ class KafkaConnection:
     def shed(self) -> ConnectionEvents:
         """Drop buffered bytes and requests; return the events, with what was lost."""
         events, tcp = ConnectionEvents(), self.peers.tcp
-        events.anomalies += shed(self._requests, tcp, self.client_side)
-        events.anomalies += shed(self._responses, tcp, 1 - self.client_side)
+        events.anomalies += shed(self._requests, tcp, self.client_index)
+        events.anomalies += shed(self._responses, tcp, 1 - self.client_index)
         self._builder.shed(events)
         return events
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> ConnectionEvents:
         """Read the new items of both directions; return the events."""
         events = ConnectionEvents()
-        cut = self._requests.feed(items[self.client_side])
+        cut = self._requests.feed(items[self.client_index])
         if cut.losses:
-            self._builder.losses.add(cut.losses, self.client_side, events)
-        self._feed_responses(items[1 - self.client_side], cut.frames, events)
+            self._builder.losses.add(cut.losses, self.client_index, events)
+        self._feed_responses(items[1 - self.client_index], cut.frames, events)
         request, response = self._requests.partial.frame, self._responses.partial.frame
         if request is not None:
-            self._partials.add_request(request, self.client_side, events)
+            self._partials.add_request(request, self.client_index, events)
             request.detach()
         if response is not None:
-            self._partials.add_response(response, 1 - self.client_side, events)
+            self._partials.add_response(response, 1 - self.client_index, events)
             response.detach()
         self._builder.bodies.detach_pending()
         return events
@@ -211,13 +214,13 @@ class KafkaConnection:
             requests.frames = []
             self._response_locator.expect(self._builder.correlator.pending_apis())
         responses = self._responses.finish()
-        self._builder.losses.add(requests.losses, self.client_side, events)
-        self._builder.losses.add(responses.losses, 1 - self.client_side, events)
+        self._builder.losses.add(requests.losses, self.client_index, events)
+        self._builder.losses.add(responses.losses, 1 - self.client_index, events)
         self._pair(requests.frames, responses.frames, events)
-        request = self._end_within(self._requests, self.client_side, events)
+        request = self._end_within(self._requests, self.client_index, events)
         if request is not None:
             self._builder.add_incomplete_request(request, events)
-        response = self._end_within(self._responses, 1 - self.client_side, events)
+        response = self._end_within(self._responses, 1 - self.client_index, events)
         if response is not None:
             self._builder.add_incomplete_response(response, events)
         self._builder.close(events)
@@ -239,7 +242,7 @@ class KafkaConnection:
                 self._response_locator.expect(self._builder.correlator.pending_apis())
             cut = cutter.feed_until_loss(items)
             if cut.losses:
-                self._builder.losses.add(cut.losses, 1 - self.client_side, events)
+                self._builder.losses.add(cut.losses, 1 - self.client_index, events)
             responses = responses + cut.frames if responses else cut.frames
             items = cut.rest
             if not items:
@@ -265,11 +268,13 @@ class KafkaConnection:
             builder.add_request(requests[position], events)
             position += 1
 
-    def _end_within(self, cutter: FrameCutter, side: int, events: ConnectionEvents) -> Frame | None:
+    def _end_within(
+        self, cutter: FrameCutter, direction: int, events: ConnectionEvents
+    ) -> Frame | None:
         """Return the frame that a direction ends within, and report it; None if none."""
         frame, seen_bytes = cutter.partial.frame, cutter.partial.seen_bytes
         if frame is not None:
             self._builder.bodies.undecoded_bytes += seen_bytes
-            anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, side)
+            anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, direction)
             events.anomalies.append(anomaly)
         return frame

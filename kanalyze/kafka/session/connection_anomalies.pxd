@@ -3,4 +3,4 @@ from kanalyze.kafka.framing.frame cimport Frame
 from kanalyze.kafka.session.exchange cimport Exchange
 
 
-cpdef frame_anomaly(kind, tcp, Frame frame, int side, detail=*, Exchange exchange=*)
+cpdef frame_anomaly(kind, tcp, Frame frame, int direction, detail=*, Exchange exchange=*)

@@ -34,7 +34,7 @@ def frame_anomaly(
     kind: AnomalyKind,
     tcp: TcpConnection,
     frame: Frame,
-    side: int,
+    direction: int,
     detail: str = "",
     exchange: Exchange | None = None,
 ) -> Anomaly:
@@ -43,9 +43,9 @@ def frame_anomaly(
         exchange.anomalies.append(kind)
     key = None if exchange is None else exchange.api_key
     version = None if exchange is None else exchange.api_version
-    place = frame.start_time_ns, frame.start_packet, tcp, side, frame.stream_offset
+    origin = frame.start_time_ns, frame.start_packet, tcp, direction, frame.stream_offset
     # Without the constructor: some clients make the same mistake in every message.
-    return _new(Anomaly, (kind, *place, frame.length, key, version, None, detail))
+    return _new(Anomaly, (kind, *origin, frame.length, key, version, None, detail))
 
 
 def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:
@@ -65,15 +65,17 @@ def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:
     )
 
 
-def sync_loss_anomaly(tcp: TcpConnection, loss: SyncLoss, side: int) -> Anomaly:
+def sync_loss_anomaly(tcp: TcpConnection, loss: SyncLoss, direction: int) -> Anomaly:
     """Make the anomaly of a loss of sync."""
     kind = AnomalyKind.NOT_IN_SYNC if loss.size is None else AnomalyKind.IMPLAUSIBLE_SIZE
     detail = "" if loss.size is None else f"size {loss.size}"
-    return Anomaly(kind, loss.time_ns, loss.packet, tcp, side, loss.stream_offset, detail=detail)
+    return Anomaly(
+        kind, loss.time_ns, loss.packet, tcp, direction, loss.stream_offset, detail=detail
+    )
 
 
 def incomplete_frame_anomaly(
-    tcp: TcpConnection, frame: Frame, seen_bytes: int, side: int
+    tcp: TcpConnection, frame: Frame, seen_bytes: int, direction: int
 ) -> Anomaly:
     """Make the anomaly of a direction that ended within a frame."""
     return Anomaly(
@@ -81,18 +83,18 @@ def incomplete_frame_anomaly(
         frame.start_time_ns,
         frame.start_packet,
         tcp,
-        side,
+        direction,
         frame.stream_offset,
         seen_bytes,
         detail=f"of {frame.length} bytes",
     )
 
 
-def shed(cutter: FrameCutter, tcp: TcpConnection, side: int) -> list[Anomaly]:
+def shed(cutter: FrameCutter, tcp: TcpConnection, direction: int) -> list[Anomaly]:
     """Drop the buffered bytes of a cutter; return the anomaly if there were any."""
     offset, dropped = cutter.shed()
     if not dropped:
         return []
     detail = "of a message that has not ended, or out of step"
-    place = None, tcp, side, offset, dropped
-    return [Anomaly(AnomalyKind.MEMORY_LIMIT, tcp.last_time_ns, *place, detail=detail)]
+    origin = None, tcp, direction, offset, dropped
+    return [Anomaly(AnomalyKind.MEMORY_LIMIT, tcp.last_time_ns, *origin, detail=detail)]

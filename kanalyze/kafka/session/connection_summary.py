@@ -79,8 +79,8 @@ class ConnectionCounts:
 
     def count_unknown(self, tcp: TcpConnection) -> None:
         """Count a connection that closed with an unknown protocol."""
-        sides = (0, 1) if tcp.opened_by is None else (1 - tcp.opened_by,)
-        for port in {tcp.endpoints[side].port for side in sides}:
+        directions = (0, 1) if tcp.opened_by is None else (1 - tcp.opened_by,)
+        for port in {tcp.endpoints[direction].port for direction in directions}:
             total = self.unknown_ports.setdefault(port, UnknownTotal())
             total.add(1, sum(tcp.packets), sum(tcp.unique_bytes))
 
@@ -120,7 +120,7 @@ class ConnectionSummary(NamedTuple):
     tcp: TcpConnection
     protocol: str
     """``kafka``, ``kafka-0.7``, or one of ``signatures.PROTOCOLS``."""
-    client_side: int | None = None
+    client_index: int | None = None
     """Which end is the client, 0 or 1: in Kafka the one that sent requests, in TLS the one that
     sent a ClientHello. None if neither was seen."""
     client_id: str | None = None

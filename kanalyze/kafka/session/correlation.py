@@ -154,16 +154,16 @@ class Correlator:
         if not self._reuses_ids:
             return self._match_unique(correlation_id, packet)
         if not (self.lost.requests or self.lost.responses):
-            found = self._pending.pop(correlation_id)
+            exchange = self._pending.pop(correlation_id)
         elif self._pipelined:
             oldest = self._pending.oldest(correlation_id)
             is_certain = oldest is not None and self._is_certain(oldest)
-            found = self._match_earlier(correlation_id, packet) if is_certain else None
+            exchange = self._match_earlier(correlation_id, packet) if is_certain else None
         else:
-            found = self._match_last(correlation_id, packet)
-        if found is not None and not self._pipelined and self._pending.size > 0:
-            self._pipelined = self._sent_between(_begin(found), packet)
-        return found
+            exchange = self._match_last(correlation_id, packet)
+        if exchange is not None and not self._pipelined and self._pending.size > 0:
+            self._pipelined = self._sent_between(_begin(exchange), packet)
+        return exchange
 
     def _sent_between(self, first: int, last: int) -> bool:
         """Tell whether a pending request was sent between two packets."""

@@ -31,7 +31,7 @@ cdef class DecodePlans:
     @cython.locals(plan=DecodePlan, last=DecodePlan, key=cython.longlong)
     cpdef DecodePlan response(self, int api_key, int version)
     @cython.locals(last=DecodePlan)
-    cpdef bint knows(self, int api_key) except -1
+    cpdef bint has_api(self, int api_key) except -1
 
 
 cdef long long _key_of(long long api_key, long long version)

@@ -132,7 +132,7 @@ class DecodePlans:
             return self.request(api_key, version)
         return self.response(api_key, version)
 
-    def knows(self, api_key: int) -> bool:
+    def has_api(self, api_key: int) -> bool:
         """Return true if the API is known."""
         last = self._last_request
         if last is not None and last.key >> 16 == api_key:
@@ -141,7 +141,7 @@ class DecodePlans:
             self._known_apis[api_key] = self._catalog.api(api_key) is not None
         return self._known_apis[api_key]
 
-    def knows_version(self, api_key: int, version: int) -> bool:
+    def has_version(self, api_key: int, version: int) -> bool:
         """Return true if the API is known in this version."""
         api = self._catalog.api(api_key)
         return api is not None and api.versions.lowest <= version <= api.versions.highest

@@ -46,7 +46,7 @@ __all__ = [
     "ProtocolDetector",
     "UndecidedConnection",
     "UndecidedStream",
-    "client_hello_side",
+    "client_hello_direction",
 ]
 
 _STEP_BYTES = 16 * 1024
@@ -66,7 +66,7 @@ _LONG_BYTES = 64 * 1024
 class KafkaMatch(NamedTuple):
     """A connection that is Kafka: its client, and the protocol on the wire."""
 
-    client_side: int
+    client_index: int
     wire: Wire
 
 
@@ -77,7 +77,7 @@ class UndecidedStream:
     """One direction of an undecided connection."""
 
     __slots__ = ("buffer", "first", "index", "is_tls", "scan", "tcp")
-    _LEFT_OUT = ("index", "tcp")
+    _NOT_SAVED = ("index", "tcp")
 
     def __init__(self, tcp: TcpConnection, index: int) -> None:
         self.tcp = tcp
@@ -120,46 +120,46 @@ class UndecidedConnection:
     Without a SYN the first byte seen is not the first byte of the stream.
     """
 
-    _LEFT_OUT = ("_items", "_next", "tcp")
+    _NOT_SAVED = ("_items", "_next", "tcp")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tcp = tcp
-        self.sides = (UndecidedStream(tcp, 0), UndecidedStream(tcp, 1))
+        self.streams = (UndecidedStream(tcp, 0), UndecidedStream(tcp, 1))
         self._items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         self._next: list[tuple[int, int]] = [(0, -1), (0, -1)]
         self._step_bytes = _FIRST_STEP_BYTES
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
-        return self._step_bytes, self.sides[0].state(), self.sides[1].state()
+        return self._step_bytes, self.streams[0].state(), self.streams[1].state()
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        self._step_bytes, one, other = fields(state, "ntt")
+        self._step_bytes, first, second = fields(state, "ntt")
         if not 0 < self._step_bytes <= _STEP_BYTES:
             raise ValueError("a step of no bytes, or too many")
-        self.sides[0].load_state(one)
-        self.sides[1].load_state(other)
+        self.streams[0].load_state(first)
+        self.streams[1].load_state(second)
 
     @property
     def buffered_bytes(self) -> int:
         """Memory that the bytes of both directions take."""
-        return self.sides[0].buffer.buffered_bytes + self.sides[1].buffer.buffered_bytes
+        return self.streams[0].buffer.buffered_bytes + self.streams[1].buffer.buffered_bytes
 
     @property
     def payload_bytes(self) -> int:
         """Payload of both directions, each byte once, with the rest of the update."""
-        left = 0
-        for side in (0, 1):
-            for item in self._remaining_items(side):
+        remaining_bytes = 0
+        for direction in (0, 1):
+            for item in self._remaining_items(direction):
                 if isinstance(item, Chunk):
-                    left += sum(item.segments.length[item.first : item.last])
-        return left + sum(side.buffer.payload_bytes for side in self.sides)
+                    remaining_bytes += sum(item.segments.length[item.first : item.last])
+        return remaining_bytes + sum(stream.buffer.payload_bytes for stream in self.streams)
 
     @property
-    def tls_sides(self) -> list[int]:
+    def tls_directions(self) -> list[int]:
         """The directions that begin with a TLS record."""
-        return [side for side in (0, 1) if self.sides[side].is_tls]
+        return [direction for direction in (0, 1) if self.streams[direction].is_tls]
 
     def begin(self, update: StreamUpdate) -> None:
         """Begin with an update, which is buffered in steps."""
@@ -173,13 +173,13 @@ class UndecidedConnection:
         self._step_bytes = min(4 * self._step_bytes, _STEP_BYTES)
         return more
 
-    def rest(self, side: int) -> list[StreamItem]:
+    def rest(self, direction: int) -> list[StreamItem]:
         """Return the buffered bytes of a direction, and the rest of the update."""
-        return [*self.sides[side].buffer.items(), *self._remaining_items(side)]
+        return [*self.streams[direction].buffer.items(), *self._remaining_items(direction)]
 
-    def _remaining_items(self, side: int) -> list[StreamItem]:
-        index, first = self._next[side]
-        remaining = self._items[side][index:]
+    def _remaining_items(self, direction: int) -> list[StreamItem]:
+        index, first = self._next[direction]
+        remaining = self._items[direction][index:]
         if remaining and first >= 0 and isinstance(remaining[0], Chunk):
             remaining[0] = _from(remaining[0], first)
         return remaining
@@ -189,9 +189,9 @@ class UndecidedConnection:
         self._items = ([], [])
         self._next = [(0, -1), (0, -1)]
 
-    def _step(self, side: int) -> bool:
-        index, first = self._next[side]
-        items, buffer = self._items[side], self.sides[side].buffer
+    def _step(self, direction: int) -> bool:
+        index, first = self._next[direction]
+        items, buffer = self._items[direction], self.streams[direction].buffer
         if index >= len(items):
             return False
         before = buffer.end
@@ -203,19 +203,19 @@ class UndecidedConnection:
             first = buffer.add(item, begin, self._step_bytes)
             if first < 0:
                 index += 1
-        self._next[side] = (index, first)
-        self._note_tls(self.sides[side])
+        self._next[direction] = (index, first)
+        self._note_tls(self.streams[direction])
         return True
 
     @staticmethod
-    def _note_tls(side: UndecidedStream) -> None:
-        if side.is_tls or side.buffer.payload_bytes > 2 * _STEP_BYTES:
+    def _note_tls(stream: UndecidedStream) -> None:
+        if stream.is_tls or stream.buffer.payload_bytes > 2 * _STEP_BYTES:
             return
-        head = side.buffer.head
+        head = stream.buffer.head
         if looks_like_record(head[:HEADER_BYTES]):
             # If the first byte of the stream was not seen, all bytes have to be records.
-            side.is_tls = side.opened or records_fit(
-                side.buffer.read(0, side.buffer.runs.first_end)
+            stream.is_tls = stream.opened or records_fit(
+                stream.buffer.read(0, stream.buffer.runs.first_end)
             )
 
 
@@ -228,18 +228,18 @@ class ProtocolDetector:
         self._first = FirstBytesReader(reader, catalog, self.locate)
         self._scanner = RequestScanner(reader, self.locate)
 
-    def at_first_sight(self, update: StreamUpdate, client_side: int | None) -> KafkaMatch | None:
+    def at_first_sight(self, update: StreamUpdate, client_index: int | None) -> KafkaMatch | None:
         """Return true if the first segments of a new connection prove that it is Kafka.
 
         Nearly every connection is detected here, without buffering. :meth:`find` and :meth:`forced`
         would decide the same: such a request is enough, whatever follows, unless the other end
-        speaks TLS. ``client_side`` is given for a connection that the user says is Kafka.
+        speaks TLS. ``client_index`` is given for a connection that the user says is Kafka.
         """
         tcp = update.connection
-        side = client_side if client_side is not None else tcp.opened_by or 0
-        if not tcp.start_seen[side] or not update.items[side]:
+        direction = client_index if client_index is not None else tcp.opened_by or 0
+        if not tcp.start_seen[direction] or not update.items[direction]:
             return None
-        first, other = _first_captured(update.items[side]), update.items[1 - side]
+        first, other = _first_captured(update.items[direction]), update.items[1 - direction]
         if first is None or not self._first.settles(first.segments, first.first):
             return None
         if other:
@@ -247,7 +247,7 @@ class ProtocolDetector:
             answer = _NO_BYTES if begun is None else _first_segment(begun)
             if len(answer) < HEADER_BYTES or looks_like_record(answer):
                 return None
-        return _AT_FIRST_SIGHT[side]
+        return _AT_FIRST_SIGHT[direction]
 
     def find(self, state: UndecidedConnection, *, last: bool = False) -> KafkaMatch | None:
         """Return the client whose requests are buffered; None if there are none (yet).
@@ -255,49 +255,49 @@ class ProtocolDetector:
         ``last``: the connection has ended.
         """
         order = (1, 0) if state.tcp.opened_by == 1 else (0, 1)
-        for side in order:
-            wire = self._wire(state.sides[side], state.sides[1 - side], last=last)
+        for direction in order:
+            wire = self._wire(state.streams[direction], state.streams[1 - direction], last=last)
             if wire is not None:
-                return KafkaMatch(side, wire)
+                return KafkaMatch(direction, wire)
         return None
 
     def forced(
-        self, state: UndecidedConnection, client_side: int, *, last: bool = False
+        self, state: UndecidedConnection, client_index: int, *, last: bool = False
     ) -> KafkaMatch | None:
         """Return the wire protocol of a connection that the user says is Kafka; None if unknown."""
-        side, other = state.sides[client_side], state.sides[1 - client_side]
-        if not side.buffer.payload_bytes and not last:
+        stream, other = state.streams[client_index], state.streams[1 - client_index]
+        if not stream.buffer.payload_bytes and not last:
             # Responses alone prove nothing; but they are buffered no longer than other bytes.
-            return KafkaMatch(client_side, "kafka") if _is_long(other.buffer) else None
-        wire = self._wire(side, other, last=last)
-        if wire is not None or not side.from_start:
-            return KafkaMatch(client_side, wire or "kafka")
-        first = side.first
+            return KafkaMatch(client_index, "kafka") if _is_long(other.buffer) else None
+        wire = self._wire(stream, other, last=last)
+        if wire is not None or not stream.from_start:
+            return KafkaMatch(client_index, wire or "kafka")
+        first = stream.first
         if first.new == "no" and first.old != "no":
-            return KafkaMatch(client_side, "kafka-0.7")
+            return KafkaMatch(client_index, "kafka-0.7")
         if first.new == "no" and first.tokens != "no":
-            return KafkaMatch(client_side, "kafka after tokens")
+            return KafkaMatch(client_index, "kafka after tokens")
         if first.new == "perhaps" and not first.heads and not last:
             return None
-        return KafkaMatch(client_side, "kafka")
+        return KafkaMatch(client_index, "kafka")
 
     @staticmethod
     def is_hopeless(state: UndecidedConnection) -> bool:
         """Return true if this cannot be a Kafka connection."""
-        sides = state.sides
-        if not all(side.is_known_no_client or not side.buffer.payload_bytes for side in sides):
-            return sum(side.buffer.payload_bytes for side in sides) >= _SEARCHED_BYTES
-        if all(side.buffer.payload_bytes for side in sides):
+        streams = state.streams
+        if any(stream.buffer.payload_bytes and not stream.is_known_no_client for stream in streams):
+            return sum(stream.buffer.payload_bytes for stream in streams) >= _SEARCHED_BYTES
+        if all(stream.buffer.payload_bytes for stream in streams):
             return True
-        return any(side.buffer.payload_bytes > _ONE_SIDED_BYTES for side in sides)
+        return any(stream.buffer.payload_bytes > _ONE_SIDED_BYTES for stream in streams)
 
     @staticmethod
     def is_tls(state: UndecidedConnection) -> bool:
         """Return true if the buffered bytes are from the middle of a TLS connection."""
-        for side in state.sides:
-            buffer = side.buffer
+        for stream in state.streams:
+            buffer = stream.buffer
             if (
-                not side.from_start
+                not stream.from_start
                 and find_records(buffer.read(buffer.begin, buffer.end)) is not None
             ):
                 return True
@@ -308,30 +308,30 @@ class ProtocolDetector:
 
         Such a broker sends an alert (RFC 8446 section 6) and closes.
         """
-        (server,) = state.tls_sides
-        client = state.sides[1 - server]
-        if not is_alert(state.sides[server].buffer.head) or not client.from_start:
+        (server,) = state.tls_directions
+        client = state.streams[1 - server]
+        if not is_alert(state.streams[server].buffer.head) or not client.from_start:
             return None
         self._first.look(client.first, client.buffer)
         return KafkaMatch(1 - server, "kafka") if client.first.new == "yes" else None
 
     # -- how --------------------------------------------------------------------------------------
 
-    def _wire(self, side: UndecidedStream, other: UndecidedStream, *, last: bool) -> Wire | None:
-        if not side.buffer.payload_bytes or side.is_known_no_client:
+    def _wire(self, stream: UndecidedStream, other: UndecidedStream, *, last: bool) -> Wire | None:
+        if not stream.buffer.payload_bytes or stream.is_known_no_client:
             return None
-        if side.from_start:
-            self._first.look(side.first, side.buffer, last=last)
-            wire = self._first_wire(side, other, last=last)
-            if wire is not None or side.buffer.runs.is_unbroken or side.first.is_hopeless:
+        if stream.from_start:
+            self._first.look(stream.first, stream.buffer, last=last)
+            wire = self._first_wire(stream, other, last=last)
+            if wire is not None or stream.buffer.runs.is_unbroken or stream.first.is_hopeless:
                 return wire
-        return self._scanner.look(side.scan, side.buffer, other.buffer, last=last)
+        return self._scanner.look(stream.scan, stream.buffer, other.buffer, last=last)
 
     def _first_wire(
-        self, side: UndecidedStream, other: UndecidedStream, *, last: bool
+        self, stream: UndecidedStream, other: UndecidedStream, *, last: bool
     ) -> Wire | None:
-        first = side.first
-        answered = self._is_answered(side, other)
+        first = stream.first
+        answered = self._is_answered(stream, other)
         if last and answered is None and other.buffer.captured_bytes and other.from_start:
             answered = False  # a few bytes, and no more will come
         # The body is incomplete, newer than the tables, or fits both protocols: a response with the
@@ -339,32 +339,32 @@ class ProtocolDetector:
         if first.old == "yes" and (first.new != "yes" or answered is False):
             return "kafka-0.7"
         if first.new != "no":
-            return "kafka" if self._is_believed(side, answered, last=last) else None
-        if first.old == "perhaps" and _is_long(side.buffer):
+            return "kafka" if self._is_believed(stream, answered, last=last) else None
+        if first.old == "perhaps" and _is_long(stream.buffer):
             return "kafka-0.7"
         return "kafka after tokens" if first.tokens == "yes" else None
 
     @staticmethod
-    def _is_believed(side: UndecidedStream, answered: bool | None, *, last: bool) -> bool:
-        first = side.first
+    def _is_believed(stream: UndecidedStream, answered: bool | None, *, last: bool) -> bool:
+        first = stream.first
         if not first.heads:
             return False
         named = first.heads[0].is_named
         if first.new == "yes":
             # Without a client id: if the other end responded, or sent nothing.
             return named or bool(answered) or (last and answered is None)
-        return bool(answered) or (named and (last or _is_long(side.buffer)))
+        return bool(answered) or (named and (last or _is_long(stream.buffer)))
 
-    def _is_answered(self, side: UndecidedStream, other: UndecidedStream) -> bool | None:
+    def _is_answered(self, stream: UndecidedStream, other: UndecidedStream) -> bool | None:
         """Return true if the other end begins with a response to one of the first requests.
 
         None if that is not known. The first request may expect no response (acks=0).
         """
-        heads = side.first.heads
+        heads = stream.first.heads
         if not heads or not other.from_start:
             return None
         answers = other.buffer.read(0, min(other.buffer.runs.first_end, _STEP_BYTES))
-        fits = side.first.new == "yes"
+        fits = stream.first.new == "yes"
         found = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
         return True if True in found else found[0]
 
@@ -400,9 +400,9 @@ def _from(chunk: Chunk, first: int) -> Chunk:
     return Chunk(chunk.stream_offset + skipped, chunk.segments, first, chunk.last)
 
 
-def client_hello_side(state: UndecidedConnection) -> int | None:
+def client_hello_direction(state: UndecidedConnection) -> int | None:
     """Return the direction that sent a ClientHello; None if none was seen."""
-    for side in (0, 1):
-        if is_client_hello(state.sides[side].buffer.head):
-            return side
+    for direction in (0, 1):
+        if is_client_hello(state.streams[direction].buffer.head):
+            return direction
     return None

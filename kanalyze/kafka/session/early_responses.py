@@ -36,7 +36,7 @@ class EarlyResponses:
     """The early responses of one connection, oldest first; bounded."""
 
     __slots__ = ("_responses", "buffered_bytes")
-    _LEFT_OUT = ("buffered_bytes",)
+    _NOT_SAVED = ("buffered_bytes",)
 
     def __init__(self) -> None:
         self._responses: list[_EarlyResponse] = []

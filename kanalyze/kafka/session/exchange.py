@@ -64,7 +64,7 @@ class Peers:
     """
 
     __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
-    _LEFT_OUT = ("broker", "client", "tcp")
+    _NOT_SAVED = ("broker", "client", "tcp")
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Message:
         "stream_offset",
         "taped",
     )
-    _LEFT_OUT = ("_values", "pieces", "taped")
+    _NOT_SAVED = ("_values", "pieces", "taped")
 
     def __init__(self, frame: Frame) -> None:
         self._of_frame(frame)
@@ -246,7 +246,7 @@ class Exchange:
     is None while there are none; ``anomalies`` makes the list when first used.
     """
 
-    _LEFT_OUT = ("previous_ns",)
+    _NOT_SAVED = ("previous_ns",)
     __slots__ = (
         "_anomalies",
         "client_id",

@@ -24,7 +24,7 @@ from kanalyze.kafka.session.token_ranges cimport TokenRanges
 
 @cython.final
 cdef class ExchangeBuilder:
-    cdef int _client_side
+    cdef int _client_index
     cdef MessageReader _reader
     cdef ExchangeCompletion _completion
     cdef object _non_messages
@@ -39,7 +39,7 @@ cdef class ExchangeBuilder:
 
     @cython.locals(header=RequestHeader, message=Message, exchange=Exchange, key=cython.int)
     cpdef add_request(self, Frame frame, ConnectionEvents events)
-    cdef _add_readable(self, Frame frame, int side, ConnectionEvents events)
+    cdef _add_readable(self, Frame frame, int direction, ConnectionEvents events)
     @cython.locals(header=RequestHeader)
     cdef RequestHeader _header_of(self, Frame frame, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)

@@ -66,7 +66,7 @@ class ExchangeBuilder:
     """Pairs requests and responses of one connection, and reads their bodies."""
 
     __slots__ = (
-        "_client_side",
+        "_client_index",
         "_completion",
         "_early",
         "_non_messages",
@@ -79,12 +79,12 @@ class ExchangeBuilder:
         "losses",
         "tokens",
     )
-    _LEFT_OUT = ("_client_side", "_completion", "_non_messages", "_reader")
+    _NOT_SAVED = ("_client_index", "_completion", "_non_messages", "_reader")
 
     def __init__(
         self,
         peers: Peers,
-        client_side: int,
+        client_index: int,
         reader: MessageReader,
         locator: RequestLocator,
         *,
@@ -93,7 +93,7 @@ class ExchangeBuilder:
         tokens_first: bool,
     ) -> None:
         """Begin with a connection; arguments as those of ``KafkaConnection``."""
-        self._client_side = client_side
+        self._client_index = client_index
         self._reader = reader
         self._one_way = OneWayRequests()
         self._previous_ns = 0
@@ -101,12 +101,12 @@ class ExchangeBuilder:
         self._early = EarlyResponses()
         self.correlator = Correlator(from_start=from_start)
         self.tokens = TokenRanges(peers.tcp)
-        self.losses = SyncLosses(peers.tcp, client_side, self.correlator, self.tokens)
+        self.losses = SyncLosses(peers.tcp, client_index, self.correlator, self.tokens)
         self.bodies = MessageBodies(reader, keep)
         self.login = Login(peers, reader, locator, tokens_first=tokens_first)
         self._non_messages = NonMessages(self.tokens, self.bodies, peers.tcp)
         self._completion = ExchangeCompletion(
-            1 - client_side,
+            1 - client_index,
             reader,
             self.bodies,
             self.correlator,
@@ -147,29 +147,31 @@ class ExchangeBuilder:
         """True if no loss and no early response is open."""
         return not (self._early.has_any() or self.losses.is_waiting)
 
-    def _add_readable(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
+    def _add_readable(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """Note that a complete frame has come: losses before it are over."""
         if self.losses.has_open:
-            self.losses.end_before(frame, side, events)
-        if self.tokens.has_partial and self.tokens.was_partial(frame, side):
-            events.token_bytes.append(self.tokens.of_none(frame, side))
+            self.losses.end_before(frame, direction, events)
+        if self.tokens.has_partial and self.tokens.was_partial(frame, direction):
+            events.token_bytes.append(self.tokens.of_none(frame, direction))
 
     # -- requests ---------------------------------------------------------------------------------
 
     def add_request(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a frame of the client."""
-        self._add_readable(frame, self._client_side, events)
+        self._add_readable(frame, self._client_index, events)
         header = self._header_of(frame, events)
         if header is None:
             return
         key = header.api_key
-        if key in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE) or not self._reader.knows(key):
+        if key in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE) or not self._reader.has_api(
+            key
+        ):
             self._follow(frame, header, events)
         message = message_of(frame)
         exchange = _exchange_with(self.login.peers, message, header)
         if frame.missing_bytes:
             self.losses.note_missing(frame, exchange)
-        self.bodies.read_request(frame, header, exchange, message, self._client_side, events)
+        self.bodies.read_request(frame, header, exchange, message, self._client_index, events)
         if key == PRODUCE and self._reader.acks(frame, header) == 0:
             exchange.one_way = True
         if self._early.has_any() and self._match_early(exchange, events):
@@ -200,12 +202,12 @@ class ExchangeBuilder:
         if self.login.raw is not None:
             kind = self.login.classify(frame, header, is_lossy=self.correlator.lost.any)
             if kind == "token":
-                self._non_messages.add_token(frame, self._client_side, events)
+                self._non_messages.add_token(frame, self._client_index, events)
                 return None
             if kind == "unreadable":
                 header = None
         if header is None:
-            self._non_messages.add_unreadable(frame, self._client_side, "request header", events)
+            self._non_messages.add_unreadable(frame, self._client_index, "request header", events)
         return header
 
     def _follow(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
@@ -214,9 +216,9 @@ class ExchangeBuilder:
         token = PREFIX_BYTES, frame.length
         if header.api_key == SASL_AUTHENTICATE:
             token = self._reader.fields.token_in_request(frame, header)
-        elif self._reader.knows(header.api_key):
+        elif self._reader.has_api(header.api_key):
             return
-        events.token_bytes.append(self.tokens.of_frame(frame, self._client_side, *token))
+        events.token_bytes.append(self.tokens.of_frame(frame, self._client_index, *token))
 
     def _add_pending(self, exchange: Exchange, events: ConnectionEvents) -> None:
         dropped = self.correlator.add(exchange)
@@ -231,7 +233,7 @@ class ExchangeBuilder:
         response = self._early.match(exchange, checks, requests_lost=requests_lost)
         if response is None:
             return False
-        events.token_bytes.append(self.tokens.of_none(response, 1 - self._client_side))
+        events.token_bytes.append(self.tokens.of_none(response, 1 - self._client_index))
         self._completion.with_response(exchange, response, events)
         return True
 
@@ -239,15 +241,15 @@ class ExchangeBuilder:
 
     def add_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read a frame of the broker."""
-        side = 1 - self._client_side
-        self._add_readable(frame, side, events)
+        direction = 1 - self._client_index
+        self._add_readable(frame, direction, events)
         previous_ns = self._previous_ns
         self._previous_ns = 0 if frame.last_packet == NO_PACKET else frame.last_time_ns
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             if not self._add_brokers_token(frame, events):
-                self._non_messages.add_unreadable(frame, side, "correlation id", events)
+                self._non_messages.add_unreadable(frame, direction, "correlation id", events)
             return
         exchange = self._match(frame, correlation_id, events)
         if exchange is None and self._one_way.has_any():
@@ -263,7 +265,7 @@ class ExchangeBuilder:
                 self._completion.one_way(passed, frame.completion_packet(), events)
             self._completion.with_response(exchange, frame, events)
         elif not self._add_brokers_token(frame, events):
-            events.token_bytes.append(self.tokens.of_frame(frame, side, _RESPONSE_HEAD_BYTES))
+            events.token_bytes.append(self.tokens.of_frame(frame, direction, _RESPONSE_HEAD_BYTES))
             for dropped in self._early.add(frame, correlation_id):
                 self._completion.orphan(dropped, events)
 
@@ -292,7 +294,7 @@ class ExchangeBuilder:
         is_lossy = self.correlator.lost.requests
         is_token = self.login.accepts_response(frame, is_lossy=is_lossy)
         if is_token:
-            self._non_messages.add_token(frame, 1 - self._client_side, events)
+            self._non_messages.add_token(frame, 1 - self._client_index, events)
         return is_token
 
     # -- completion -------------------------------------------------------------------------------

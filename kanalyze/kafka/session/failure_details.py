@@ -48,12 +48,12 @@ class FailureDetails:
             key = (plan, at, bytes(frame.read(at, frame.length - at)))
         except WireError:  # the header takes up the frame, or bytes were dropped
             return self._explain(frame, at, plan, reason)
-        known = self._remembered.get(key)
-        if known is None:
-            known = self._explain(frame, at, plan, reason)
+        detail = self._remembered.get(key)
+        if detail is None:
+            detail = self._explain(frame, at, plan, reason)
             if len(self._remembered) < _MOST_REMEMBERED:
-                self._remembered[key] = known
-        return known
+                self._remembered[key] = detail
+        return detail
 
     def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         length = frame.length

@@ -68,13 +68,13 @@ class RequestCandidates:
 
         At least the bytes of a header without a client id follow each of them.
         """
-        found: list[int] = []
+        candidates: list[int] = []
         for index in range(limit):
             if data[index] <= TOP_SIZE_BYTE and data[index + 6] == 0 and self._may_be(data, index):
-                found.append(index)
-                if len(found) == MOST_CANDIDATES:
+                candidates.append(index)
+                if len(candidates) == MOST_CANDIDATES:
                     break
-        return found
+        return candidates
 
     def _may_be(self, data: memoryview, index: int) -> bool:
         if self._has_high_byte[data[index + 4]] == 0:
@@ -140,7 +140,7 @@ def responses(data: memoryview, limit: int, pending: Collection[int]) -> list[in
 def _responses(
     data: memoryview, limit: int, pending: Collection[int], table: bytearray | memoryview
 ) -> list[int]:
-    found: list[int] = []
+    candidates: list[int] = []
     for index in range(limit):
         if data[index] > TOP_SIZE_BYTE:
             continue
@@ -149,7 +149,7 @@ def _responses(
             continue
         size = int32_at(data, index)
         if 4 <= size <= LARGEST_FRAME_BYTES:
-            found.append(index)
-            if len(found) == MOST_CANDIDATES:
+            candidates.append(index)
+            if len(candidates) == MOST_CANDIDATES:
                 break
-    return found
+    return candidates

@@ -136,12 +136,12 @@ def carries_records(reader: MessageReader, view: memoryview) -> bool:
     if head is None:
         return False
     header = reader.parse_header(view, head.size)
-    found = reader.first_records(view[: head.end], header)
-    if found is None or found[0] + found[1] > head.end:
+    first_records = reader.first_records(view[: head.end], header)
+    if first_records is None or first_records[0] + first_records[1] > head.end:
         return False
-    at, length = found
-    seen = batch_head_bytes(view[at : at + BATCH_HEADER_BYTES], length)
-    return seen >= BATCH_HEADER_BYTES or (seen > 0 and head.is_named)
+    at, length = first_records
+    head_bytes = batch_head_bytes(view[at : at + BATCH_HEADER_BYTES], length)
+    return head_bytes >= BATCH_HEADER_BYTES or (head_bytes > 0 and head.is_named)
 
 
 def is_answered_first(

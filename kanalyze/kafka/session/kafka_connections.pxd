@@ -8,7 +8,7 @@ from kanalyze.kafka.session.exchange cimport Exchange, Peers
 @cython.final
 cdef class OpenKafkaConnection:
     cdef readonly object connection
-    cdef readonly int client_side
+    cdef readonly int client_index
     cdef readonly str protocol
     cdef readonly long long dropped_bytes
     cdef public object client_id

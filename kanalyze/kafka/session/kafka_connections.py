@@ -47,15 +47,15 @@ class OpenKafkaConnection:
     """A Kafka connection, and counts over its exchanges."""
 
     __slots__ = (
-        *("buffered_bytes", "client_id", "client_side", "connection", "dropped_bytes"),
+        *("buffered_bytes", "client_id", "client_index", "connection", "dropped_bytes"),
         *("protocol", "requests"),
     )
 
     def __init__(
-        self, connection: _Connection, client_side: int, protocol: str, dropped_bytes: int
+        self, connection: _Connection, client_index: int, protocol: str, dropped_bytes: int
     ) -> None:
         self.connection = connection
-        self.client_side = client_side
+        self.client_index = client_index
         self.protocol = protocol
         self.dropped_bytes = dropped_bytes
         """Payload that had been dropped when this connection was detected."""
@@ -66,7 +66,7 @@ class OpenKafkaConnection:
     def state(self) -> State:
         """Return what :meth:`KafkaConnections.load_state` takes."""
         return (
-            *(self.client_side, self.protocol, self.dropped_bytes, self.client_id),
+            *(self.client_index, self.protocol, self.dropped_bytes, self.client_id),
             *(self.requests, self.buffered_bytes, self.connection.state()),
         )
 
@@ -85,7 +85,7 @@ class OpenKafkaConnection:
         return ConnectionSummary(
             tcp,
             self.protocol,
-            self.client_side,
+            self.client_index,
             self.client_id,
             connection.peers.software_name,
             connection.peers.software_version,
@@ -100,7 +100,7 @@ class OpenKafkaConnection:
 class KafkaConnections:
     """Reads the open Kafka connections; bounds the memory that they take together."""
 
-    _LEFT_OUT = (
+    _NOT_SAVED = (
         "_buffered_bytes",
         "_count_requests",
         "_keep",
@@ -136,10 +136,10 @@ class KafkaConnections:
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        for each in items(state, "t"):
-            serial, known = fields(each, "nt")
-            self._by_serial[serial] = self._from_state(known, open_connection(connections, serial))
-        self._buffered_bytes = sum([each.buffered_bytes for each in self._by_serial.values()])
+        for item in items(state, "t"):
+            serial, saved = fields(item, "nt")
+            self._by_serial[serial] = self._from_state(saved, open_connection(connections, serial))
+        self._buffered_bytes = sum([item.buffered_bytes for item in self._by_serial.values()])
 
     @property
     def serials(self) -> set[int]:
@@ -157,34 +157,34 @@ class KafkaConnections:
 
     def in_flight(self) -> Iterable[Exchange]:
         """Yield the requests that wait for their response, connection by connection."""
-        for each in self._by_serial.values():
-            if isinstance(each.connection, KafkaConnection):
-                yield from each.connection.in_flight()
+        for opened in self._by_serial.values():
+            if isinstance(opened.connection, KafkaConnection):
+                yield from opened.connection.in_flight()
 
     def expire(self, before_ns: int, events: SessionEvents) -> None:
         """Complete requests that expect no response and have waited for long."""
-        for each in self._by_serial.values():
-            if isinstance(each.connection, KafkaConnection):
-                self._add(each, each.connection.expire(before_ns), events)
+        for opened in self._by_serial.values():
+            if isinstance(opened.connection, KafkaConnection):
+                self._add(opened, opened.connection.expire(before_ns), events)
 
     def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
         """Begin with a connection; return the events of its bytes so far."""
-        client_side = start.client_side
-        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
-        from_start = tcp.start_seen[client_side] and start.in_sync[client_side]
+        client_index = start.client_index
+        peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
+        from_start = tcp.start_seen[client_index] and start.in_sync[client_index]
         connection: _Connection
         if start.wire == "kafka-0.7":
             from kanalyze.kafka.v07.connection import Kafka07Connection  # an old protocol
 
             connection = Kafka07Connection(
-                peers, client_side, in_sync=start.in_sync, from_start=from_start, keep=self._keep
+                peers, client_index, in_sync=start.in_sync, from_start=from_start, keep=self._keep
             )
-            opened = OpenKafkaConnection(connection, client_side, "kafka-0.7", start.dropped_bytes)
+            opened = OpenKafkaConnection(connection, client_index, "kafka-0.7", start.dropped_bytes)
             self._by_serial[tcp.serial] = opened
             return self.read(opened, start.items)
         connection = KafkaConnection(
             peers,
-            client_side,
+            client_index,
             self._reader,
             self._locator,
             in_sync=start.in_sync,
@@ -192,7 +192,7 @@ class KafkaConnections:
             keep=self._keep,
             tokens_first=start.wire == "kafka after tokens",
         )
-        opened = OpenKafkaConnection(connection, client_side, "kafka", start.dropped_bytes)
+        opened = OpenKafkaConnection(connection, client_index, "kafka", start.dropped_bytes)
         self._by_serial[tcp.serial] = opened
         if from_start and all(start.in_sync):
             return self.read(opened, start.items)
@@ -235,13 +235,13 @@ class KafkaConnections:
     def _shed(self, events: SessionEvents) -> None:
         """Drop the buffers of the largest connections, until a quarter of the memory is free."""
         enough = self._most_bytes - self._most_bytes // 4
-        for each in sorted(self._by_serial.values(), key=lambda each: -each.buffered_bytes):
-            if self._buffered_bytes <= enough or not each.buffered_bytes:
+        for opened in sorted(self._by_serial.values(), key=lambda opened: -opened.buffered_bytes):
+            if self._buffered_bytes <= enough or not opened.buffered_bytes:
                 break
-            self._add(each, each.connection.shed(), events)
-            buffered = each.connection.buffered_bytes
-            self._buffered_bytes += buffered - each.buffered_bytes
-            each.buffered_bytes = buffered
+            self._add(opened, opened.connection.shed(), events)
+            buffered = opened.connection.buffered_bytes
+            self._buffered_bytes += buffered - opened.buffered_bytes
+            opened.buffered_bytes = buffered
 
     def _add(
         self,
@@ -255,20 +255,20 @@ class KafkaConnections:
 
     def _from_state(self, state: object, tcp: TcpConnection) -> OpenKafkaConnection:
         values = fields(state, "nsnSnnt")
-        client_side, protocol, dropped_bytes, client_id, requests, buffered_bytes, known = values
-        end_of_two(client_side)
+        client_index, protocol, dropped_bytes, client_id, requests, buffered_bytes, saved = values
+        end_of_two(client_index)
         connection: _Connection
         if protocol == "kafka":
             connection = KafkaConnection.from_state(
-                known, tcp, self._reader, self._locator, self._keep
+                saved, tcp, self._reader, self._locator, self._keep
             )
         elif protocol == "kafka-0.7":
             from kanalyze.kafka.v07.connection import Kafka07Connection  # as above
 
-            connection = Kafka07Connection.from_state(known, tcp, self._keep)
+            connection = Kafka07Connection.from_state(saved, tcp, self._keep)
         else:
             raise ValueError("not a protocol of Kafka")
-        made = OpenKafkaConnection(connection, client_side, protocol, dropped_bytes)
+        made = OpenKafkaConnection(connection, client_index, protocol, dropped_bytes)
         made.client_id, made.requests, made.buffered_bytes = client_id, requests, buffered_bytes
         if connection.buffered_bytes != buffered_bytes:
             raise ValueError("bytes that are not buffered")
@@ -282,9 +282,9 @@ def _read_streams(connection: KafkaConnection, streams: BothItems) -> Connection
     packet = loss_packet(streams)
     if packet is None:
         return connection.feed(streams)
-    before, rest = divide(streams, packet - 1)
+    before, after = divide(streams, packet - 1)
     events = connection.feed(before)
-    events.extend(_read_after_loss(connection, rest))
+    events.extend(_read_after_loss(connection, after))
     return events
 
 

@@ -58,7 +58,7 @@ class Login:
     """
 
     __slots__ = ("_locator", "_mechanism", "_reader", "peers", "raw")
-    _LEFT_OUT = ("_locator", "_reader")
+    _NOT_SAVED = ("_locator", "_reader")
 
     def __init__(
         self, peers: Peers, reader: MessageReader, locator: RequestLocator, *, tokens_first: bool
@@ -160,7 +160,7 @@ class Login:
         """Return true if the bytes read as a header are likely a header, of any API."""
         if not is_sane(header.client_id):
             return False
-        if self._reader.knows(header.api_key):
+        if self._reader.has_api(header.api_key):
             return self._locator.is_near(header.api_key, header.api_version)
         return header.api_key >= 0 and 0 <= header.api_version <= _MOST_UNKNOWN_VERSION
 
@@ -172,7 +172,7 @@ class Login:
             (api_key,) = _INT16(request.read(PREFIX_BYTES, 2))
         except WireError:
             return request.missing_bytes > 0
-        return api_key == SASL_AUTHENTICATE or not self._reader.knows(api_key)
+        return api_key == SASL_AUTHENTICATE or not self._reader.has_api(api_key)
 
     def _accepts(
         self, frame: Frame, header: RequestHeader | None, token: bytes | None, *, is_lossy: bool

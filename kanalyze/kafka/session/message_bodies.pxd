@@ -28,12 +28,12 @@ cdef class MessageBodies:
         RequestHeader header,
         Exchange exchange,
         Message message,
-        int side,
+        int direction,
         ConnectionEvents events,
     )
     @cython.locals(body=DecodedBody, key=cython.int, version=cython.int)
     cdef read_response(
-        self, Frame frame, Exchange exchange, Message message, int side, ConnectionEvents events
+        self, Frame frame, Exchange exchange, Message message, int direction, ConnectionEvents events
     )
     cpdef bint keeps_bytes(self, int api_key) except -1
     @cython.locals(
@@ -51,6 +51,6 @@ cdef class MessageBodies:
         Exchange exchange,
         Message message,
         DecodedBody body,
-        int side,
+        int direction,
         ConnectionEvents events,
     )

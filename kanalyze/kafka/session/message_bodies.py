@@ -52,7 +52,7 @@ class MessageBodies:
     """Reads the bodies of one connection; counts whole frames by whether the body was read."""
 
     __slots__ = ("_keep", "_reader", "_undetached", "decoded_bytes", "undecoded_bytes")
-    _LEFT_OUT = ("_keep", "_reader", "_undetached")
+    _NOT_SAVED = ("_keep", "_reader", "_undetached")
 
     def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
         self._reader = reader
@@ -76,7 +76,7 @@ class MessageBodies:
         header: RequestHeader,
         exchange: Exchange,
         message: Message,
-        side: int,
+        direction: int,
         events: ConnectionEvents,
     ) -> None:
         """Read the body of an exchange's request."""
@@ -85,14 +85,14 @@ class MessageBodies:
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
-        self._record(frame, exchange, message, body, side, events)
+        self._record(frame, exchange, message, body, direction, events)
 
     def read_response(
         self,
         frame: Frame,
         exchange: Exchange,
         message: Message,
-        side: int,
+        direction: int,
         events: ConnectionEvents,
     ) -> None:
         """Read the body of an exchange's response, if its API and version are known."""
@@ -103,7 +103,7 @@ class MessageBodies:
             body = _TOO_LARGE
         else:
             body = self._reader.response_body(frame, key, version)
-        self._record(frame, exchange, message, body, side, events)
+        self._record(frame, exchange, message, body, direction, events)
 
     def keeps_bytes(self, api_key: int) -> bool:
         """Return true if the bytes of an API's messages are kept."""
@@ -141,7 +141,7 @@ class MessageBodies:
         exchange: Exchange,
         message: Message,
         body: DecodedBody,
-        side: int,
+        direction: int,
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
@@ -160,4 +160,5 @@ class MessageBodies:
             if problem in (AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES):
                 exchange.malformed = True
             tcp = exchange.peers.tcp
-            events.anomalies.append(frame_anomaly(problem, tcp, frame, side, body.detail, exchange))
+            anomaly = frame_anomaly(problem, tcp, frame, direction, body.detail, exchange)
+            events.anomalies.append(anomaly)

@@ -63,17 +63,17 @@ class MessageChecks:
         check = self._request_check(header.api_key, header.api_version)
         if check is None:
             return None
-        here = view[: size + 4]
+        window = view[: size + 4]
         try:
-            _, end = check(here, header.body, 0, None)
+            _, end = check(window, header.body, 0, None)
         except Truncated:
-            return _fits_other(self._superseded_check(header), here, header.body, size)
+            return _fits_other(self._superseded_check(header), window, header.body, size)
         except WireError:
             end = -1
-        if size + 4 - end <= _PADDING_BYTES and not any(here[end:]):
+        if size + 4 - end <= _PADDING_BYTES and not any(window[end:]):
             return True
         superseded = self._superseded_check(header)
-        return False if superseded is None else _fits_other(superseded, here, header.body, size)
+        return False if superseded is None else _fits_other(superseded, window, header.body, size)
 
     def response_fits(
         self, view: memoryview, size: int, api_key: int, api_version: int
@@ -82,21 +82,21 @@ class MessageChecks:
         plan = self._plans.response(api_key, api_version)
         if plan.decode is None or not plan.known:
             return None
-        here = view[: size + 4]
+        window = view[: size + 4]
         at = 8
         try:
-            at = parse_response_header(here, 4, len(here), plan.header_version).body
+            at = parse_response_header(window, 4, len(window), plan.header_version).body
             decode = plan.decode
-            if api_key == API_VERSIONS and _INT16(here, at)[0] == UNSUPPORTED_VERSION:
+            if api_key == API_VERSIONS and _INT16(window, at)[0] == UNSUPPORTED_VERSION:
                 decode = self._plans.response(api_key, 0).decode or decode
-            _, end = decode(here, at, 0, None)
+            _, end = decode(window, at, 0, None)
         except (Truncated, struct.error):
-            return _fits_other(plan.superseded, here, at, size)
+            return _fits_other(plan.superseded, window, at, size)
         except WireError:
             end = -1
         if end == size + 4 or plan.superseded is None:
             return bool(end == size + 4)
-        return _fits_other(plan.superseded, here, at, size)
+        return _fits_other(plan.superseded, window, at, size)
 
     def whole_request_fits(self, frame: Frame, header: RequestHeader) -> bool:
         """As :meth:`request_fits`, for a frame that is complete and contiguous."""
@@ -137,7 +137,7 @@ class MessageChecks:
         if key not in self._request_checks:
             self._request_checks[key] = (
                 self._decoders.get(api_key, "request", version, _NO_FIELDS)
-                if self._plans.knows_version(api_key, version)
+                if self._plans.has_version(api_key, version)
                 else None
             )
         return self._request_checks[key]
@@ -158,17 +158,17 @@ def response_body_at(frame: Frame, header_version: int) -> int | None:
         return None
 
 
-def _fits_other(decode: BodyDecoder | None, here: memoryview, at: int, size: int) -> bool | None:
+def _fits_other(decode: BodyDecoder | None, window: memoryview, at: int, size: int) -> bool | None:
     """Return true if a body that does not fit its layout fits the one that some releases had.
 
     None if the bytes end too early to decide.
     """
-    if len(here) < size + 4:
+    if len(window) < size + 4:
         return None
     if decode is None:
         return False
     try:
-        _, end = decode(here, at, 0, None)
+        _, end = decode(window, at, 0, None)
     except WireError:
         return False
     return bool(end == size + 4)

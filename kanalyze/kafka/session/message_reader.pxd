@@ -52,7 +52,7 @@ cdef class MessageReader:
     )
     cdef RequestHeader _usual_header(self, Frame frame)
     cpdef DecodedBody request_body(self, Frame frame, RequestHeader header)
-    cpdef bint knows(self, int api_key) except -1
+    cpdef bint has_api(self, int api_key) except -1
     cpdef acks(self, Frame frame, RequestHeader header)
     @cython.locals(segments=Segments)
     cpdef long long correlation_id(self, Frame frame) except? -1

@@ -138,9 +138,9 @@ class MessageReader:
         self.checks = MessageChecks(self._plans, decoders)
         self.fields = SessionFields(catalog, self._plans, decoders)
 
-    def knows(self, api_key: int) -> bool:
+    def has_api(self, api_key: int) -> bool:
         """Return true if the API is known."""
-        return self._plans.knows(api_key)
+        return self._plans.has_api(api_key)
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class MessageReader:
         or the version is unknown. This is slow: for a few requests.
         """
         version = header.api_version
-        if header.api_key != PRODUCE or not self._plans.knows_version(PRODUCE, version):
+        if header.api_key != PRODUCE or not self._plans.has_version(PRODUCE, version):
             return None
         message = self._catalog.message(header.api_key, "request")
         head = view[: header.body + _RECORDS_WITHIN_BYTES]
@@ -305,7 +305,7 @@ class MessageReader:
             return
         version = message.version
         is_superseded, taped = fields(state, "bt")
-        if api_key is None or version is None or not self._plans.knows_version(api_key, version):
+        if api_key is None or version is None or not self._plans.has_version(api_key, version):
             raise ValueError("a body of an unknown API")
         plan = self._plans.of_kind(api_key, version, kind)
         decode = plan.superseded if is_superseded else plan.decode
@@ -325,9 +325,9 @@ class MessageReader:
         if wrong is not None:
             if not plan.known:
                 return _of_unknown_version(plan, None)
-            found = self._by_superseded(plan, frame, at)
-            if found is not None:
-                return found
+            superseded = self._by_superseded(plan, frame, at)
+            if superseded is not None:
+                return superseded
             kind = _failure(frame)
             if kind is AnomalyKind.MISSING_BYTES:
                 return DecodedBody(None, None, kind, NOT_ALL_THERE)
@@ -337,9 +337,9 @@ class MessageReader:
         end = decode.end
         exact = end == frame.length
         if not exact and plan.superseded is not None:
-            found = self._by_superseded(plan, frame, at)
-            if found is not None:
-                return found
+            superseded = self._by_superseded(plan, frame, at)
+            if superseded is not None:
+                return superseded
         if not plan.known:
             return _of_unknown_version(plan, self._taped(decode) if exact else None)
         taped = self._taped(decode)

@@ -32,16 +32,16 @@ class NonMessages:
         self._bodies = bodies
         self._tcp = tcp
 
-    def add_token(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
+    def add_token(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """Count a token of SASL, and report where it is."""
-        events.token_bytes.append(self._tokens.of_frame(frame, side))
+        events.token_bytes.append(self._tokens.of_frame(frame, direction))
         self._bodies.decoded_bytes += frame.length
 
     def add_unreadable(
-        self, frame: Frame, side: int, detail: str, events: ConnectionEvents
+        self, frame: Frame, direction: int, detail: str, events: ConnectionEvents
     ) -> None:
         """Count and report a frame that cannot be read; it may be a token."""
-        events.token_bytes.append(self._tokens.of_frame(frame, side))
+        events.token_bytes.append(self._tokens.of_frame(frame, direction))
         self._bodies.undecoded_bytes += frame.length
         kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        events.anomalies.append(frame_anomaly(kind, self._tcp, frame, side, detail))
+        events.anomalies.append(frame_anomaly(kind, self._tcp, frame, direction, detail))

@@ -65,14 +65,14 @@ class OneWayRequests:
 
     def expire(self, now_ns: int) -> list[Exchange]:
         """Remove and return the requests that have waited for too long, or are too many."""
-        found = []
+        expired = []
         while len(self._requests):
             oldest = next(iter(self._requests))
             if len(self._requests) <= _MOST_WAITING and now_ns - _begin_ns(oldest) <= _PATIENCE_NS:
                 break
             self._requests.remove(oldest)
-            found.append(oldest)
-        return found + self._expect_none() if found else []
+            expired.append(oldest)
+        return expired + self._expect_none() if expired else []
 
     def match(self, frame: Frame, correlation_id: int, checks: MessageChecks) -> Exchange | None:
         """Remove and return the request that a response belongs to; None if it fits none."""
@@ -90,13 +90,13 @@ class OneWayRequests:
             packet: the packet in which that request began.
             unsure_before: a packet; the response to a request that began before it may be lost.
         """
-        found = [exchange for exchange in self._requests if _begin(exchange) < packet]
-        for exchange in found:
+        dropped = [exchange for exchange in self._requests if _begin(exchange) < packet]
+        for exchange in dropped:
             self._requests.remove(exchange)
-        found.sort(key=_begin)
-        if found and _begin(found[-1]) >= unsure_before:
-            found += self._expect_none()
-        return found
+        dropped.sort(key=_begin)
+        if dropped and _begin(dropped[-1]) >= unsure_before:
+            dropped += self._expect_none()
+        return dropped
 
     def drop_all(self) -> list[Exchange]:
         """Remove and return all, in their order."""

@@ -34,7 +34,7 @@ class PartialMessages:
         self._reader = reader
         self._builder = builder
 
-    def add_request(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
+    def add_request(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """Drop the unneeded bytes of an incomplete request; report where tokens may be."""
         if is_worth_skimming(frame):
             with suppress(WireError):
@@ -42,19 +42,19 @@ class PartialMessages:
                 if not self._builder.bodies.keeps_bytes(header.api_key):
                     self._reader.skim_request(frame, header)
         if self._builder.login.may_be_token(frame):
-            events.token_bytes.append(self._builder.tokens.of_partial(frame, side))
+            events.token_bytes.append(self._builder.tokens.of_partial(frame, direction))
 
-    def add_response(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
+    def add_response(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """As :meth:`add_request`, for a response."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
             if self._builder.login.raw is not None or frame.missing_bytes > 0:
-                events.token_bytes.append(self._builder.tokens.of_partial(frame, side))
+                events.token_bytes.append(self._builder.tokens.of_partial(frame, direction))
             return
         request = self._builder.correlator.oldest(correlation_id)
         if request is None or request.api_key == _SASL_AUTHENTICATE:
-            events.token_bytes.append(self._builder.tokens.of_partial(frame, side))
+            events.token_bytes.append(self._builder.tokens.of_partial(frame, direction))
         if request is None or request.api_key is None or not is_worth_skimming(frame):
             return
         if not self._builder.bodies.keeps_bytes(request.api_key):

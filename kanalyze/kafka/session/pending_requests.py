@@ -33,7 +33,7 @@ class PendingRequests:
     """
 
     __slots__ = ("_by_id", "_most", "_only", "size")
-    _LEFT_OUT = ("_by_id", "_most", "_only", "size")
+    _NOT_SAVED = ("_by_id", "_most", "_only", "size")
     """Its state is the exchanges, one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
@@ -117,10 +117,10 @@ class PendingRequests:
             return None
         self.size -= 1
         if isinstance(waiting, deque):
-            found = waiting.popleft()
+            oldest = waiting.popleft()
             if waiting:
-                return found
-            waiting = found
+                return oldest
+            waiting = oldest
         del self._by_id[correlation_id]
         return waiting
 
@@ -137,19 +137,19 @@ class PendingRequests:
 
     def apis(self) -> dict[int, set[tuple[int, int]]]:
         """Return the (api_key, api_version) of the exchanges of each correlation id."""
-        found: dict[int, set[tuple[int, int]]] = {}
+        apis_by_id: dict[int, set[tuple[int, int]]] = {}
         for exchange in self:
             key, version = exchange.api_key, exchange.api_version
             if key is not None and version is not None:
-                found.setdefault(exchange.correlation, set()).add((key, version))
-        return found
+                apis_by_id.setdefault(exchange.correlation, set()).add((key, version))
+        return apis_by_id
 
     def pop_all(self) -> list[Exchange]:
         """Remove and return all, in the order of their requests."""
         if self.size == 0:
             return []
-        left = list(self)
+        requests = list(self)
         self._by_id.clear()
         self.size = 0
-        left.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)
-        return left
+        requests.sort(key=lambda exchange: exchange.request.start_packet if exchange.request else 0)
+        return requests

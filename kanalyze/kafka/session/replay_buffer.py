@@ -40,7 +40,7 @@ class _SegmentRows:
     """The columns of the segments and gaps of a stream, in order; positions as of the buffer."""
 
     __slots__ = ("captured", "length", "packet", "start", "stream_offset", "time_ns")
-    _LEFT_OUT = ("start",)
+    _NOT_SAVED = ("start",)
 
     def __init__(self) -> None:
         self.stream_offset = 0
@@ -131,20 +131,20 @@ class _SegmentRows:
             self.time_ns.tolist(),
             self.packet.tolist(),
         )
-        found: list[StreamItem] = []
+        items: list[StreamItem] = []
         offset = offset_of_run = self.stream_offset
         first = 0
         for index, captured in enumerate(segments.captured):
             length = segments.length[index]
             if captured == _GAP:
                 if first < index:
-                    found.append(Chunk(offset_of_run, segments, first, index))
-                found.append(Gap(offset, length, segments.time_ns[index], segments.packet[index]))
+                    items.append(Chunk(offset_of_run, segments, first, index))
+                items.append(Gap(offset, length, segments.time_ns[index], segments.packet[index]))
                 first, offset_of_run = index + 1, offset + length
             offset += length
         if first < len(self):
-            found.append(Chunk(offset_of_run, segments, first, len(self)))
-        return found
+            items.append(Chunk(offset_of_run, segments, first, len(self)))
+        return items
 
 
 class ContiguousRuns:
@@ -296,13 +296,13 @@ class ReplayBuffer:
         if isinstance(item, Gap):
             self._add_gap(item)
             return -1
-        segments, came = item.segments, 0
+        segments, added_bytes = item.segments, 0
         if not self._rows:
             self._rows.stream_offset = self.end_offset = item.stream_offset
         for index in range(first, item.last):
-            if came >= most_bytes:
+            if added_bytes >= most_bytes:
                 return index
-            came += self._add_segment(segments, index)
+            added_bytes += self._add_segment(segments, index)
         return -1
 
     def read(self, first: int, last: int) -> memoryview:

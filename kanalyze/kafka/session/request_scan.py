@@ -89,11 +89,11 @@ class ScanState:
         made.searched, made.searched_07, made.next_end, made.next_answer_end, made.is_row = values[
             :5
         ]
-        for each in items(values[5], "t"):
-            head, to_the_byte = fields(each, "tb")
+        for item in items(values[5], "t"):
+            head, to_the_byte = fields(item, "tb")
             made.waiting.append((RequestHead.from_state(head), to_the_byte))
-        for each in items(values[6], "t"):
-            end_offset, head = fields(each, "nt")
+        for item in items(values[6], "t"):
+            end_offset, head = fields(item, "nt")
             made.begun.append((end_offset, RequestHead.from_state(head)))
         return made
 
@@ -158,10 +158,10 @@ class RequestScanner:
         from kanalyze.kafka.v07.resync import Request07Locator
 
         view = buffer.read(scan.searched_07, end)
-        found, keep = Request07Locator()(view)
-        if found is not None and _is_sound_07(view[found:]):
+        begin, keep = Request07Locator()(view)
+        if begin is not None and _is_sound_07(view[begin:]):
             return "kafka-0.7"
-        scan.searched_07 += keep if found is None else found + 1
+        scan.searched_07 += keep if begin is None else begin + 1
         return None
 
     def _new(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> bool:
@@ -171,17 +171,17 @@ class RequestScanner:
         keep = max(0, len(view) - _HEAD_BYTES + 1)
         is_open = False
         for at, verdict in islice(self._locate.candidates(view), _MOST_TRIES):
-            position, here = first + at, view[at:]
+            position, rest_of_view = first + at, view[at:]
             if verdict == "yes":
-                if self._begins(scan, buffer, position, here):
+                if self._begins(scan, buffer, position, rest_of_view):
                     return True
                 continue
-            if carries_records(self._reader, here):
+            if carries_records(self._reader, rest_of_view):
                 return True
-            self._note_begun(scan, buffer, position, here)
+            self._note_begun(scan, buffer, position, rest_of_view)
             if final:
-                self._wait_if_cut(scan, buffer, position, here)
-            elif not is_open and len(here) < _PATIENCE_BYTES:
+                self._wait_if_cut(scan, buffer, position, rest_of_view)
+            elif not is_open and len(rest_of_view) < _PATIENCE_BYTES:
                 # It is checked again with the bytes that follow.
                 keep, is_open = at, True
         scan.searched += keep

@@ -208,7 +208,7 @@ class RequestLocator(FrameLocator):
 class ResponseLocator(FrameLocator):
     """Finds the responses to pending requests, which :meth:`expect` sets before a search."""
 
-    _LEFT_OUT = ("_patience", "_pending", "_reader")
+    _NOT_SAVED = ("_patience", "_pending", "_reader")
 
     def __init__(
         self,
@@ -244,10 +244,10 @@ class ResponseLocator(FrameLocator):
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a response's first byte or None, index of the first byte to keep)."""
-        found, keep = self._find(view)
-        if found is not None or keep:
+        index, keep = self._find(view)
+        if index is not None or keep:
             self._at_first_byte = False
-        return found, keep
+        return index, keep
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
         """Return where the first response begins in pieces of segments (see ``FrameLocator``).
@@ -260,9 +260,9 @@ class ResponseLocator(FrameLocator):
                 data = bytes(piece)
                 if not any(each in data for each in ids):
                     continue
-            found, _ = self(piece)
-            if found is not None:
-                return number, found
+            index, _ = self(piece)
+            if index is not None:
+                return number, index
             if self._begins(piece):
                 return number, 0
         return None
@@ -327,19 +327,19 @@ class ResponseLocator(FrameLocator):
         return 4 <= size <= LARGEST_FRAME_BYTES and (is_near or correlation_id in self._pending)
 
 
-def _leads_to(view: memoryview, found: int) -> bool:
+def _leads_to(view: memoryview, index: int) -> bool:
     """Return true if frames with rising ids lead from the first byte to a response that was found.
 
     A capture that begins between two frames begins with responses to requests that it does not
     have. Only their sizes and ids can be checked.
     """
-    at, last = 0, _SIZE(view, found + 4)[0] - _NEAR_IDS
-    while at + 8 <= found:
+    at, last = 0, _SIZE(view, index + 4)[0] - _NEAR_IDS
+    while at + 8 <= index:
         size, correlation_id = _SIZE(view, at)[0], _SIZE(view, at + 4)[0]
         if not 4 <= size <= LARGEST_FRAME_BYTES or correlation_id <= last:
             return False
         at, last = at + size + 4, correlation_id
-    return at == found and last < _SIZE(view, found + 4)[0]
+    return at == index and last < _SIZE(view, index + 4)[0]
 
 
 def _chained_responses(view: memoryview) -> int | None:

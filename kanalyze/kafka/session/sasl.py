@@ -104,9 +104,9 @@ class RawLogin:
         """
         if self.is_over:
             return False
-        is_due = (self._unreplied > 0 or is_lossy) and not self._has_requests
+        is_expected = (self._unreplied > 0 or is_lossy) and not self._has_requests
         is_small = size < _SMALLEST_RESPONSE_BYTES
-        if not (is_due or is_small or _form_of(self._mechanism).is_brokers(token)):
+        if not (is_expected or is_small or _form_of(self._mechanism).is_brokers(token)):
             return False
         self._unreplied = max(0, self._unreplied - 1)
         return True

@@ -78,7 +78,7 @@ class SessionFields:
         key = (api_key, version, kind, paths)
         decode = self._by_fields.get(key)
         if decode is None:
-            if not self._plans.knows_version(api_key, version):
+            if not self._plans.has_version(api_key, version):
                 return None
             decode = self._decoders.get(api_key, kind, version, Projection.of(*paths))
             self._by_fields[key] = decode
@@ -92,7 +92,7 @@ class SessionFields:
         is_whole = frame.end_packet is not None and not frame.missing_bytes
         if not is_whole or frame.length > _MOST_TOKEN_BYTES:
             return body
-        if not self._plans.knows_version(_SASL_AUTHENTICATE, version):
+        if not self._plans.has_version(_SASL_AUTHENTICATE, version):
             return body
         message = self._catalog.message(_SASL_AUTHENTICATE, kind)
         trace = trace_message(message, version, frame.read(0, frame.length), at)

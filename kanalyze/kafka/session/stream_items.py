@@ -27,8 +27,8 @@ BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
 def payload_bytes(items: BothItems) -> int:
     """Return how many bytes of payload there are."""
     total = 0
-    for side in items:
-        for item in side:
+    for direction in items:
+        for item in direction:
             if not isinstance(item, Gap):
                 segments = item.segments
                 for index in range(item.first, item.last):
@@ -39,8 +39,8 @@ def payload_bytes(items: BothItems) -> int:
 def loss_packet(items: BothItems) -> int | None:
     """Return the first packet after missing bytes; None if none are missing."""
     first = None
-    for side in items:
-        for item in side:
+    for direction in items:
+        for item in direction:
             if isinstance(item, Gap) and (first is None or item.packet < first):
                 first = item.packet
     return first
@@ -52,8 +52,8 @@ def last_packet_about(items: BothItems, segments: int) -> int:
     If both directions have losses, the later packet; if neither has, counted from the beginning.
     There is at least one item.
     """
-    lossy = [side for side in items if any(isinstance(item, Gap) for item in side)]
-    return max(_last_packet(side, segments) for side in lossy or items if side)
+    lossy = [stream for stream in items if any(isinstance(item, Gap) for item in stream)]
+    return max(_last_packet(stream, segments) for stream in lossy or items if stream)
 
 
 def divide(items: BothItems, packet: int) -> tuple[BothItems, BothItems]:
@@ -61,16 +61,16 @@ def divide(items: BothItems, packet: int) -> tuple[BothItems, BothItems]:
 
     In each stream, everything behind a later packet belongs to the second part.
     """
-    (one, rest_of_one), (other, rest_of_other) = (_divide(side, packet) for side in items)
-    return (one, other), (rest_of_one, rest_of_other)
+    (first, after_first), (second, after_second) = (_divide(stream, packet) for stream in items)
+    return (first, second), (after_first, after_second)
 
 
-def _last_packet(side: list[StreamItem], segments: int) -> int:
+def _last_packet(items: list[StreamItem], segments: int) -> int:
     """Return the latest of all packets up to so many segments after the last gap of a stream."""
-    gaps = [index for index, item in enumerate(side) if isinstance(item, Gap)]
+    gaps = [index for index, item in enumerate(items) if isinstance(item, Gap)]
     begin = gaps[-1] + 1 if gaps else 0
-    latest = [_latest(item) for item in side[:begin]]
-    for item in side[begin:]:
+    latest = [_latest(item) for item in items[:begin]]
+    for item in items[begin:]:
         if isinstance(item, Chunk) and segments:
             some = item._replace(last=min(item.last, item.first + segments))
             latest.append(_latest(some))
@@ -84,19 +84,19 @@ def _latest(item: StreamItem) -> int:
     return max(item.segments.packet[item.first : item.last])
 
 
-def _divide(side: list[StreamItem], packet: int) -> tuple[list[StreamItem], list[StreamItem]]:
-    for index, item in enumerate(side):
+def _divide(items: list[StreamItem], packet: int) -> tuple[list[StreamItem], list[StreamItem]]:
+    for index, item in enumerate(items):
         if isinstance(item, Gap):
             if item.packet > packet:
-                return side[:index], side[index:]
+                return items[:index], items[index:]
             continue
         packets, index_in = item.segments.packet, item.first
         while index_in < item.last and packets[index_in] <= packet:
             index_in += 1
         if index_in < item.last:
-            one, rest = _cut(item, index_in)
-            return [*side[:index], *one], [*rest, *side[index + 1 :]]
-    return side, []
+            before, after = _cut(item, index_in)
+            return [*items[:index], *before], [*after, *items[index + 1 :]]
+    return items, []
 
 
 def _cut(chunk: Chunk, index: int) -> tuple[list[StreamItem], list[StreamItem]]:

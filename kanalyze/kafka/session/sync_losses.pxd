@@ -11,13 +11,13 @@ from kanalyze.kafka.session.token_ranges cimport TokenRanges
 @cython.final
 cdef class SyncLosses:
     cdef object _tcp
-    cdef int _client_side
+    cdef int _client_index
     cdef Correlator _correlator
     cdef TokenRanges _tokens
     cdef public tuple _open
     cdef readonly bint has_open
     cdef readonly object lost_ns
 
-    cpdef add(self, list losses, int side, ConnectionEvents events)
-    cpdef end_before(self, Frame frame, int side, ConnectionEvents events)
+    cpdef add(self, list losses, int direction, ConnectionEvents events)
+    cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
     cpdef note_missing(self, Frame frame, Exchange exchange)

@@ -31,7 +31,7 @@ class SyncLosses:
     """The losses of both directions since the last frame, and the time of the last one."""
 
     __slots__ = (
-        "_client_side",
+        "_client_index",
         "_correlator",
         "_open",
         "_tcp",
@@ -39,13 +39,13 @@ class SyncLosses:
         "has_open",
         "lost_ns",
     )
-    _LEFT_OUT = ("_client_side", "_correlator", "_tcp", "_tokens", "has_open")
+    _NOT_SAVED = ("_client_index", "_correlator", "_tcp", "_tokens", "has_open")
 
     def __init__(
-        self, tcp: TcpConnection, client_side: int, correlator: Correlator, tokens: TokenRanges
+        self, tcp: TcpConnection, client_index: int, correlator: Correlator, tokens: TokenRanges
     ) -> None:
         self._tcp = tcp
-        self._client_side = client_side
+        self._client_index = client_index
         self._correlator = correlator
         self._tokens = tokens
         self._open: tuple[list[tuple[int, int | None]], ...] = ([], [])
@@ -62,48 +62,48 @@ class SyncLosses:
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
         self.lost_ns, *both = fields(state, "Itt")
-        self._open = tuple([_losses_from_state(side) for side in both])
+        self._open = tuple([_losses_from_state(losses) for losses in both])
         self._update()
 
     @property
     def is_waiting(self) -> bool:
         """True if a loss that took bytes is not over."""
-        return any(time_ns is not None for side in self._open for _, time_ns in side)
+        return any(time_ns is not None for losses in self._open for _, time_ns in losses)
 
     def has_lost_responses(self) -> bool:
         """Return true if responses may be lost at the end of the stream."""
-        return bool(self._open[1 - self._client_side])
+        return bool(self._open[1 - self._client_index])
 
     def begin(self, in_sync: tuple[bool, bool], *, is_whole: bool) -> ConnectionEvents:
         """Return the events of a connection that begins out of sync, or with missing bytes."""
         events = ConnectionEvents()
         first_ns = self._tcp.first_time_ns
         self.lost_ns = None if is_whole else first_ns
-        for side in (0, 1):
-            if not in_sync[side]:
+        for direction in (0, 1):
+            if not in_sync[direction]:
                 # Responses from before the capture belong to requests that were not captured.
-                time_ns = None if side == self._client_side else first_ns
-                self._add(side, 0, time_ns, events)
+                time_ns = None if direction == self._client_index else first_ns
+                self._add(direction, 0, time_ns, events)
         return events
 
-    def add(self, losses: list[SyncLoss], side: int, events: ConnectionEvents) -> None:
+    def add(self, losses: list[SyncLoss], direction: int, events: ConnectionEvents) -> None:
         """Note where a direction lost sync."""
         for loss in losses:
-            events.anomalies.append(sync_loss_anomaly(self._tcp, loss, side))
-            if side == self._client_side:
+            events.anomalies.append(sync_loss_anomaly(self._tcp, loss, direction))
+            if direction == self._client_index:
                 self._correlator.lost.requests = True
-            self._add(side, loss.stream_offset, loss.time_ns, events)
+            self._add(direction, loss.stream_offset, loss.time_ns, events)
 
-    def end_before(self, frame: Frame, side: int, events: ConnectionEvents) -> None:
+    def end_before(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """Note that a frame could be read: the losses before it are over."""
-        waiting = self._open[side]
+        waiting = self._open[direction]
         while waiting and waiting[0][0] <= frame.stream_offset:
             stream_offset, time_ns = waiting.pop(0)
-            unread = self._tokens.of_unread(side, stream_offset, frame.stream_offset)
+            unread = self._tokens.of_unread(direction, stream_offset, frame.stream_offset)
             events.token_bytes.append(unread)
             if time_ns is not None:
                 self._note_time(time_ns)
-                if side != self._client_side:
+                if direction != self._client_index:
                     self._correlator.lost.add_responses(frame.start_packet)
         self._update()
 
@@ -118,11 +118,11 @@ class SyncLosses:
                 exchange.anomalies.append(kind)
 
     def _add(
-        self, side: int, stream_offset: int, time_ns: int | None, events: ConnectionEvents
+        self, direction: int, stream_offset: int, time_ns: int | None, events: ConnectionEvents
     ) -> None:
-        self._open[side].append((stream_offset, time_ns))
+        self._open[direction].append((stream_offset, time_ns))
         self.has_open = True
-        events.token_bytes.append(self._tokens.of_unread(side, stream_offset))
+        events.token_bytes.append(self._tokens.of_unread(direction, stream_offset))
 
     def _note_time(self, time_ns: int) -> None:
         self.lost_ns = time_ns if self.lost_ns is None else max(self.lost_ns, time_ns)

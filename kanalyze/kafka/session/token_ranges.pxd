@@ -10,4 +10,4 @@ cdef class TokenRanges:
     cdef public list _partial_offsets
     cdef readonly bint has_partial
 
-    cpdef bint was_partial(self, Frame frame, int side) except -1
+    cpdef bint was_partial(self, Frame frame, int direction) except -1

@@ -29,7 +29,7 @@ class TokenRanges:
     """Reports where tokens are. A later range of the same message replaces an earlier one."""
 
     __slots__ = ("_partial_offsets", "_tcp", "has_partial")
-    _LEFT_OUT = ("_tcp", "has_partial")
+    _NOT_SAVED = ("_tcp", "has_partial")
 
     def __init__(self, tcp: TcpConnection) -> None:
         self._tcp = tcp
@@ -48,28 +48,28 @@ class TokenRanges:
         self.has_partial = self._partial_offsets != [_NONE, _NONE]
 
     def of_frame(
-        self, frame: Frame, side: int, begin: int = PREFIX_BYTES, end: int | None = None
+        self, frame: Frame, direction: int, begin: int = PREFIX_BYTES, end: int | None = None
     ) -> TokenBytes:
         """Report a token in a frame, from one frame position to another, or to its end."""
         at = frame.stream_offset
         last = at + (frame.length if end is None else end)
-        return TokenBytes(self._tcp, side, at, at + begin, last, self._tcp.last_time_ns)
+        return TokenBytes(self._tcp, direction, at, at + begin, last, self._tcp.last_time_ns)
 
-    def of_none(self, frame: Frame, side: int) -> TokenBytes:
+    def of_none(self, frame: Frame, direction: int) -> TokenBytes:
         """Report that a frame has no token, though an earlier range said so."""
-        return self.of_frame(frame, side, 0, 0)
+        return self.of_frame(frame, direction, 0, 0)
 
-    def of_partial(self, frame: Frame, side: int) -> TokenBytes:
+    def of_partial(self, frame: Frame, direction: int) -> TokenBytes:
         """Report that an incomplete frame may have a token, until that is known."""
-        self._partial_offsets[side] = frame.stream_offset
+        self._partial_offsets[direction] = frame.stream_offset
         self.has_partial = True
-        return self.of_frame(frame, side)
+        return self.of_frame(frame, direction)
 
-    def of_unread(self, side: int, stream_offset: int, end: int | None = None) -> TokenBytes:
+    def of_unread(self, direction: int, stream_offset: int, end: int | None = None) -> TokenBytes:
         """Report that unreadable bytes may have a token, up to ``end`` if that is known."""
         time_ns = self._tcp.last_time_ns
-        return TokenBytes(self._tcp, side, stream_offset, stream_offset, end, time_ns)
+        return TokenBytes(self._tcp, direction, stream_offset, stream_offset, end, time_ns)
 
-    def was_partial(self, frame: Frame, side: int) -> bool:
+    def was_partial(self, frame: Frame, direction: int) -> bool:
         """Return true if a complete frame was reported as a possible token before."""
-        return self._partial_offsets[side] == frame.stream_offset
+        return self._partial_offsets[direction] == frame.stream_offset

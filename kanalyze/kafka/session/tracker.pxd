@@ -11,7 +11,7 @@ cdef class ConnectionTracker:
     cdef public KafkaConnections _kafka
     cdef public dict _others
     cdef bint _collect_summaries
-    cdef dict _closed_sides
+    cdef dict _closed_client_indices
     cdef object _expiry_ns
     cdef tuple _settings
     cdef public object counts

@@ -49,13 +49,13 @@ class _OtherConnection(NamedTuple):
     """A connection that is not Kafka, until it closes."""
 
     protocol: str
-    client_side: int | None = None
+    client_index: int | None = None
 
 
 class ConnectionTracker:
     """Passes the updates of each connection to its reader."""
 
-    _LEFT_OUT = ("_closed_sides", "_collect_summaries", "_settings")
+    _NOT_SAVED = ("_closed_client_indices", "_collect_summaries", "_settings")
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ConnectionTracker:
         )
         self._others: dict[int, _OtherConnection] = {}
         self._collect_summaries = collect_summaries
-        self._closed_sides: dict[int, int | None] = {}
+        self._closed_client_indices: dict[int, int | None] = {}
         """The clients of the connections that closed with the last batch."""
         self._expiry_ns: int | None = None
         """Time of the last :meth:`in_flight`: the next batch completes what had expired then."""
@@ -126,9 +126,9 @@ class ConnectionTracker:
         self._kafka.load_state(kafka, connections)
         for each in items(others, "t"):
             serial, known = fields(each, "nt")
-            protocol, client_side = fields(known, "sN")
+            protocol, client_index = fields(known, "sN")
             open_connection(connections, serial)
-            self._others[serial] = _OtherConnection(protocol, end_of_two(client_side))
+            self._others[serial] = _OtherConnection(protocol, end_of_two(client_index))
         serials = self._undecided.serials | self._kafka.serials | self._others.keys()
         if len(serials) != len(undecided) + len(kafka) + len(others):
             raise ValueError("a connection that is two things at once")
@@ -143,18 +143,18 @@ class ConnectionTracker:
         """About how much memory incomplete messages and pending requests take."""
         return self._kafka.buffered_bytes
 
-    def client_side(self, tcp: TcpConnection) -> int | None:
+    def client_index(self, tcp: TcpConnection) -> int | None:
         """Return which end of a connection is the client; None if that is not known (yet).
 
         Of open connections, and of those that closed with the last batch.
         """
         kafka = self._kafka.find(tcp.serial)
         if kafka is not None:
-            return kafka.client_side
+            return kafka.client_index
         other = self._others.get(tcp.serial)
         if other is not None:
-            return other.client_side
-        return self._closed_sides.get(tcp.serial)
+            return other.client_index
+        return self._closed_client_indices.get(tcp.serial)
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
         """Return what an open connection is so far; None while that is not decided."""
@@ -162,7 +162,7 @@ class ConnectionTracker:
         if kafka is not None:
             return kafka.summary(tcp)
         other = self._others.get(tcp.serial)
-        return other and ConnectionSummary(tcp, other.protocol, other.client_side)
+        return other and ConnectionSummary(tcp, other.protocol, other.client_index)
 
     def is_unknown(self, tcp: TcpConnection) -> bool:
         """Return true if the protocol of an open connection has been unknown for long."""
@@ -187,7 +187,7 @@ class ConnectionTracker:
     def feed(self, updates: Iterable[StreamUpdate]) -> SessionEvents:
         """Read the updates of connections in a batch; return their events."""
         events = SessionEvents()
-        self._closed_sides = {}
+        self._closed_client_indices = {}
         if self._expiry_ns is not None:
             self._kafka.expire(self._expiry_ns, events)
             self._expiry_ns = None
@@ -222,11 +222,11 @@ class ConnectionTracker:
         elif isinstance(decision, KafkaStart):
             tcp = update.connection
             self.counts.kafka_bytes += payload_bytes(decision.items) + decision.dropped_bytes
-            self.counts.count_kafka(tcp.endpoints[1 - decision.client_side].port)
-            found = self._kafka.begin(tcp, decision)
+            self.counts.count_kafka(tcp.endpoints[1 - decision.client_index].port)
+            first_events = self._kafka.begin(tcp, decision)
             kafka = self._kafka.find(tcp.serial)
             assert kafka is not None
-            self._finish_step(update, kafka, found, events)
+            self._finish_step(update, kafka, first_events, events)
         else:
             self._begin_other(decision, events)
             if update.closed:
@@ -250,14 +250,14 @@ class ConnectionTracker:
         counts.decoded_bytes += kafka.connection.decoded_bytes
         counts.undecoded_bytes += kafka.connection.undecoded_bytes
         counts.skipped_bytes += kafka.connection.skipped_bytes + kafka.dropped_bytes
-        self._closed_sides[tcp.serial] = kafka.client_side
+        self._closed_client_indices[tcp.serial] = kafka.client_index
         if self._collect_summaries:
             events.summaries.append(kafka.summary(tcp))
 
     def _begin_other(self, decision: NotKafka, events: SessionEvents) -> None:
         if decision.anomaly is not None:
             events.anomalies.append(decision.anomaly)
-        other = _OtherConnection(decision.protocol, decision.client_side)
+        other = _OtherConnection(decision.protocol, decision.client_index)
         self._others[decision.tcp.serial] = other
         self.counts.count(decision.protocol)
 
@@ -265,9 +265,9 @@ class ConnectionTracker:
         other = self._others.pop(tcp.serial)
         if other.protocol == "unknown":
             self.counts.count_unknown(tcp)
-        self._summarize(ConnectionSummary(tcp, other.protocol, other.client_side), events)
+        self._summarize(ConnectionSummary(tcp, other.protocol, other.client_index), events)
 
     def _summarize(self, summary: ConnectionSummary, events: SessionEvents) -> None:
-        self._closed_sides[summary.tcp.serial] = summary.client_side
+        self._closed_client_indices[summary.tcp.serial] = summary.client_index
         if self._collect_summaries:
             events.summaries.append(summary)

@@ -17,7 +17,7 @@ from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.session.detection import (
     ProtocolDetector,
     UndecidedConnection,
-    client_hello_side,
+    client_hello_direction,
 )
 from kanalyze.kafka.session.stream_items import payload_bytes
 from kanalyze.kafka.session.tls import is_alert, is_client_hello
@@ -53,7 +53,7 @@ _LONG_UNDECIDED_NS = 10_000_000_000
 class KafkaStart(NamedTuple):
     """A connection that is Kafka, and its streams so far."""
 
-    client_side: int
+    client_index: int
     wire: Wire
     in_sync: tuple[bool, bool]
     """By direction, whether its first byte begins a frame."""
@@ -67,7 +67,7 @@ class NotKafka(NamedTuple):
 
     tcp: TcpConnection
     protocol: str
-    client_side: int | None
+    client_index: int | None
     anomaly: Anomaly | None = None
 
 
@@ -77,7 +77,7 @@ Decision: TypeAlias = "KafkaStart | NotKafka"
 class UndecidedConnections:
     """Buffers connections until they are decided."""
 
-    _LEFT_OUT = ("_buffered_bytes", "_detector", "_is_broker", "_most_bytes")
+    _NOT_SAVED = ("_buffered_bytes", "_detector", "_is_broker", "_most_bytes")
 
     def __init__(
         self,
@@ -105,13 +105,13 @@ class UndecidedConnections:
 
     def load_state(self, state: object, connections: Mapping[int, TcpConnection]) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        for each in items(state, "t"):
-            serial, known = fields(each, "nt")
+        for item in items(state, "t"):
+            serial, connection_state = fields(item, "nt")
             undecided = self._by_serial[serial] = UndecidedConnection(
                 open_connection(connections, serial)
             )
-            undecided.load_state(known)
-        self._buffered_bytes = sum([each.buffered_bytes for each in self._by_serial.values()])
+            undecided.load_state(connection_state)
+        self._buffered_bytes = sum([item.buffered_bytes for item in self._by_serial.values()])
 
     @property
     def serials(self) -> set[int]:
@@ -126,7 +126,7 @@ class UndecidedConnections:
     def is_long_undecided(self, tcp: TcpConnection) -> bool:
         """Return true if a connection has been undecided for long."""
         undecided = self._by_serial.get(tcp.serial)
-        if undecided is None or undecided.tls_sides:
+        if undecided is None or undecided.tls_directions:
             return False
         return tcp.last_time_ns - tcp.first_time_ns >= _LONG_UNDECIDED_NS
 
@@ -141,7 +141,7 @@ class UndecidedConnections:
             match = self._detector.at_first_sight(update, self._forced_client(tcp))
             if match is not None:
                 starts = (tcp.start_seen[0], tcp.start_seen[1])
-                return KafkaStart(match.client_side, match.wire, starts, update.items)
+                return KafkaStart(match.client_index, match.wire, starts, update.items)
             undecided = self._by_serial[tcp.serial] = UndecidedConnection(tcp)
         before = undecided.buffered_bytes
         decision = self._decide(undecided, update)
@@ -172,7 +172,7 @@ class UndecidedConnections:
                 AnomalyKind.MEMORY_LIMIT,
                 time_ns=undecided.tcp.last_time_ns,
                 connection=undecided.tcp,
-                length=sum(side.buffer.captured_bytes for side in undecided.sides),
+                length=sum(stream.buffer.captured_bytes for stream in undecided.streams),
                 detail="given up before it was known whether this is Kafka",
             )
             dropped.append(self._other(undecided)._replace(anomaly=anomaly))
@@ -186,7 +186,7 @@ class UndecidedConnections:
             decision = self._look(undecided)
             if decision is not None:
                 return decision
-            dropped = sum([side.buffer.bound() for side in undecided.sides])
+            dropped = sum([stream.buffer.bound() for stream in undecided.streams])
             if dropped and self._detector.is_tls(undecided):
                 return self._other(undecided)
         undecided.end_step()
@@ -194,7 +194,7 @@ class UndecidedConnections:
 
     def _look(self, undecided: UndecidedConnection) -> Decision | None:
         """Decide by the buffered bytes; None if that is not possible yet."""
-        if undecided.tls_sides:
+        if undecided.tls_directions:
             return self._look_at_tls(undecided)
         match = self._match(undecided, last=False)
         if match is not None:
@@ -205,11 +205,11 @@ class UndecidedConnections:
         return None
 
     def _look_at_tls(self, undecided: UndecidedConnection) -> Decision | None:
-        if len(undecided.tls_sides) == 2:
+        if len(undecided.tls_directions) == 2:
             return _tls(undecided)
-        (side,) = undecided.tls_sides
-        buffer = undecided.sides[side].buffer
-        if not undecided.sides[1 - side].buffer.payload_bytes:
+        (direction,) = undecided.tls_directions
+        buffer = undecided.streams[direction].buffer
+        if not undecided.streams[1 - direction].buffer.payload_bytes:
             # A handshake without a reply may be a TLS client on a plaintext port: wait for the end
             # of the connection, and buffer nothing meanwhile.
             if not is_alert(buffer.head):
@@ -219,24 +219,24 @@ class UndecidedConnections:
         return _tls(undecided) if match is None else _start(undecided, match)
 
     def _decide_at_end(self, undecided: UndecidedConnection) -> Decision:
-        if undecided.tls_sides:
+        if undecided.tls_directions:
             return _tls(undecided)._replace(anomaly=_tls_on_plaintext(undecided))
         match = self._match(undecided, last=True)
-        if match is not None and any(side.buffer.payload_bytes for side in undecided.sides):
+        if match is not None and any(stream.buffer.payload_bytes for stream in undecided.streams):
             return _start(undecided, match)
         return self._other(undecided)
 
     def _match(self, undecided: UndecidedConnection, *, last: bool) -> KafkaMatch | None:
-        client_side = self._forced_client(undecided.tcp)
-        if client_side is not None:
-            return self._detector.forced(undecided, client_side, last=last)
+        client_index = self._forced_client(undecided.tcp)
+        if client_index is not None:
+            return self._detector.forced(undecided, client_index, last=last)
         return self._detector.find(undecided, last=last)
 
     def _forced_client(self, tcp: TcpConnection) -> int | None:
         """Return the client of a connection to a given broker; None for any other connection."""
         if self._is_broker is None:
             return None
-        brokers = [side for side in (0, 1) if self._is_broker(*tcp.endpoints[side])]
+        brokers = [direction for direction in (0, 1) if self._is_broker(*tcp.endpoints[direction])]
         if len(brokers) == 2:
             return tcp.opened_by
         return 1 - brokers[0] if brokers else None
@@ -245,7 +245,7 @@ class UndecidedConnections:
         """Return the most likely protocol of a connection that is not Kafka."""
         from kanalyze.kafka.session.signatures import guess_protocol  # not needed if all is Kafka
 
-        first, second = (side.buffer.head for side in undecided.sides)
+        first, second = (stream.buffer.head for stream in undecided.streams)
         protocol = guess_protocol(first, second)
         if protocol == "unknown" and self._detector.is_tls(undecided):
             protocol = "tls"
@@ -262,28 +262,28 @@ def open_connection(connections: Mapping[int, TcpConnection], serial: int) -> Tc
 
 def _start(undecided: UndecidedConnection, match: KafkaMatch) -> KafkaStart:
     """Return the start of a Kafka connection, with all its buffered bytes."""
-    in_sync = (undecided.sides[0].from_start, undecided.sides[1].from_start)
+    in_sync = (undecided.streams[0].from_start, undecided.streams[1].from_start)
     streams = (undecided.rest(0), undecided.rest(1))
     dropped_bytes = undecided.payload_bytes - payload_bytes(streams)
-    return KafkaStart(match.client_side, match.wire, in_sync, streams, dropped_bytes)
+    return KafkaStart(match.client_index, match.wire, in_sync, streams, dropped_bytes)
 
 
 def _tls(undecided: UndecidedConnection) -> NotKafka:
-    return NotKafka(undecided.tcp, "tls", client_hello_side(undecided))
+    return NotKafka(undecided.tcp, "tls", client_hello_direction(undecided))
 
 
 def _tls_on_plaintext(undecided: UndecidedConnection) -> Anomaly | None:
-    tcp, side = undecided.tcp, undecided.tls_sides[0]
-    if not is_client_hello(undecided.sides[side].buffer.head):
+    tcp, direction = undecided.tcp, undecided.tls_directions[0]
+    if not is_client_hello(undecided.streams[direction].buffer.head):
         return None
-    if not tcp.packets[1 - side] or tcp.payload_bytes[1 - side]:
+    if not tcp.packets[1 - direction] or tcp.payload_bytes[1 - direction]:
         return None
     return Anomaly(
         AnomalyKind.TLS_ON_PLAINTEXT_PORT,
         time_ns=tcp.first_time_ns,
         connection=tcp,
-        direction=side,
-        length=undecided.sides[side].buffer.payload_bytes,
-        detail=f"{tcp.endpoints[side]} began TLS with {tcp.endpoints[1 - side]}, "
+        direction=direction,
+        length=undecided.streams[direction].buffer.payload_bytes,
+        detail=f"{tcp.endpoints[direction]} began TLS with {tcp.endpoints[1 - direction]}, "
         "which closed without an answer",
     )

@@ -40,7 +40,7 @@ class Kafka07Connection:
     def __init__(
         self,
         peers: Peers,
-        client_side: int,
+        client_index: int,
         *,
         in_sync: tuple[bool, bool],
         from_start: bool,
@@ -50,28 +50,28 @@ class Kafka07Connection:
 
         Args:
             peers: the two ends.
-            client_side: which direction (0 or 1) the requests come from.
+            client_index: which direction (0 or 1) the requests come from.
             in_sync: by direction, whether its first byte begins a frame.
             from_start: the connection was seen from its handshake on.
             keep: tells of an API key whether the bytes of its messages are kept. It is asked for a
                 request's type, and for the key of the most similar later API.
         """
         self.peers = peers
-        self._client_side = client_side
+        self._client_index = client_index
         self._requests = FrameCutter(
-            Request07Locator(), in_sync=in_sync[client_side], smallest_bytes=_SMALLEST_BYTES
+            Request07Locator(), in_sync=in_sync[client_index], smallest_bytes=_SMALLEST_BYTES
         )
         self._responses = FrameCutter(
-            Response07Locator(), in_sync=in_sync[1 - client_side], smallest_bytes=_SMALLEST_BYTES
+            Response07Locator(), in_sync=in_sync[1 - client_index], smallest_bytes=_SMALLEST_BYTES
         )
         self._builder = ExchangeBuilder07(
-            peers, client_side, is_certain=from_start and all(in_sync), keep=keep
+            peers, client_index, is_certain=from_start and all(in_sync), keep=keep
         )
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes, between two batches."""
         return (
-            *(self._client_side, self.peers.state()),
+            *(self._client_index, self.peers.state()),
             *(self._requests.state(), self._responses.state(), self._builder.state()),
         )
 
@@ -80,12 +80,12 @@ class Kafka07Connection:
         cls, state: object, tcp: TcpConnection, keep: KeepsBytes | None
     ) -> Kafka07Connection:
         """Make one from a state; raises ValueError for any other value."""
-        client_side, identity, requests, responses, builder = fields(state, "ntttt")
-        end_of_two(client_side)
-        peers = Peers(tcp, tcp.endpoints[client_side], tcp.endpoints[1 - client_side])
+        client_index, identity, requests, responses, builder = fields(state, "ntttt")
+        end_of_two(client_index)
+        peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
         made = cls(
             peers.with_state(identity),
-            client_side,
+            client_index,
             in_sync=(True, True),
             from_start=True,
             keep=keep,
@@ -119,8 +119,8 @@ class Kafka07Connection:
     def shed(self) -> ConnectionEvents:
         """Drop what takes memory; return what that completes, and what was lost by it."""
         events, tcp = ConnectionEvents(), self.peers.tcp
-        events.anomalies += shed(self._requests, tcp, self._client_side)
-        events.anomalies += shed(self._responses, tcp, 1 - self._client_side)
+        events.anomalies += shed(self._requests, tcp, self._client_index)
+        events.anomalies += shed(self._responses, tcp, 1 - self._client_index)
         self._builder.lose_sync(events)
         return events
 
@@ -128,24 +128,24 @@ class Kafka07Connection:
         """Take in what was added to both directions; return what that brings."""
         events, tcp = ConnectionEvents(), self.peers.tcp
         frames, lost = [], []
-        for cutter, side in self._sides():
-            cut = cutter.feed(items[side])
-            events.anomalies += [sync_loss_anomaly(tcp, loss, side) for loss in cut.losses]
+        for cutter, direction in self._cutters():
+            cut = cutter.feed(items[direction])
+            events.anomalies += [sync_loss_anomaly(tcp, loss, direction) for loss in cut.losses]
             lost += [loss.packet for loss in cut.losses]
-            frames += [(frame.completion_packet(), side, frame) for frame in cut.frames]
+            frames += [(frame.completion_packet(), direction, frame) for frame in cut.frames]
         frames.sort(key=lambda each: each[0])
         losses = deque(sorted(lost))
-        for packet, side, frame in frames:
+        for packet, direction, frame in frames:
             while losses and packet >= losses[0]:
                 self._builder.lose_sync(events)
                 losses.popleft()
-            if side == self._client_side:
+            if direction == self._client_index:
                 self._builder.add_request(frame, events)
             else:
                 self._builder.add_response(frame, events)
         if losses:
             self._builder.lose_sync(events)
-        for cutter, _ in self._sides():
+        for cutter, _ in self._cutters():
             if cutter.partial.frame is not None:
                 cutter.partial.frame.detach()
         return events
@@ -153,15 +153,15 @@ class Kafka07Connection:
     def close(self) -> ConnectionEvents:
         """End the connection; return what is left: requests without a response."""
         events = ConnectionEvents()
-        for cutter, side in self._sides():
+        for cutter, direction in self._cutters():
             frame, seen_bytes = cutter.partial.frame, cutter.partial.seen_bytes
             if frame is not None:
                 self._builder.undecoded_bytes += seen_bytes
-                anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, side)
+                anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, direction)
                 events.anomalies.append(anomaly)
         self._builder.lose_sync(events)
         return events
 
-    def _sides(self) -> tuple[tuple[FrameCutter, int], tuple[FrameCutter, int]]:
+    def _cutters(self) -> tuple[tuple[FrameCutter, int], tuple[FrameCutter, int]]:
         """Return the cutters of requests and responses, with their directions."""
-        return (self._requests, self._client_side), (self._responses, 1 - self._client_side)
+        return (self._requests, self._client_index), (self._responses, 1 - self._client_index)

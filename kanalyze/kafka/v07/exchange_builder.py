@@ -118,14 +118,14 @@ _BODIES = _BodyStates07()
 class ExchangeBuilder07:
     """Pairs requests and responses of one connection, and reads what they say."""
 
-    _LEFT_OUT = ("_client_side", "_keep", "_peers")
+    _NOT_SAVED = ("_client_index", "_keep", "_peers")
 
     def __init__(
-        self, peers: Peers, client_side: int, *, is_certain: bool, keep: KeepsBytes | None
+        self, peers: Peers, client_index: int, *, is_certain: bool, keep: KeepsBytes | None
     ) -> None:
         """Begin with a connection; ``is_certain``: no frame was lost so far."""
         self._peers = peers
-        self._client_side = client_side
+        self._client_index = client_index
         self._keep = keep
         self._is_certain = is_certain
         self._pending: deque[tuple[Exchange, Request07 | None]] = deque()
@@ -216,29 +216,29 @@ class ExchangeBuilder07:
             self._drop_pending(events)
         self._pending.append((exchange, request))
         if len(self._pending) > _MOST_PENDING:
-            kind, side = AnomalyKind.PENDING_LIMIT, self._client_side
-            events.anomalies.append(frame_anomaly(kind, self._peers.tcp, frame, side))
+            kind, direction = AnomalyKind.PENDING_LIMIT, self._client_index
+            events.anomalies.append(frame_anomaly(kind, self._peers.tcp, frame, direction))
             self.lose_sync(events)
 
     def _read_request(
         self, frame: Frame, exchange: Exchange, events: ConnectionEvents
     ) -> Request07 | None:
-        side = self._client_side
+        direction = self._client_index
         if frame.missing_bytes:
             self._add_problem(
-                AnomalyKind.MISSING_BYTES, frame, side, exchange, NOT_ALL_THERE, events
+                AnomalyKind.MISSING_BYTES, frame, direction, exchange, NOT_ALL_THERE, events
             )
             return _request_head(frame, exchange)
         try:
             request = parse_request(frame.read(0, frame.length), COUNTING_LIMITS)
         except WireError as error:
             kind = AnomalyKind.MALFORMED_BODY
-            self._add_problem(kind, frame, side, exchange, str(error), events)
+            self._add_problem(kind, frame, direction, exchange, str(error), events)
             return None
         self.decoded_bytes += frame.length
         exchange.api_key, exchange.api_version = int(request.type), 0
         if any(part.messages and part.messages.bad_checksums for part in request.parts):
-            self._add_bad_checksum(frame, side, exchange, events)
+            self._add_bad_checksum(frame, direction, exchange, events)
         return request
 
     # -- responses --------------------------------------------------------------------------------
@@ -277,14 +277,14 @@ class ExchangeBuilder07:
         problem: str,
         events: ConnectionEvents,
     ) -> None:
-        side = 1 - self._client_side
+        direction = 1 - self._client_index
         if values is None:
             kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-            self._add_problem(kind, frame, side, exchange, problem, events)
+            self._add_problem(kind, frame, direction, exchange, problem, events)
         else:
             self.decoded_bytes += frame.length
             if any(isinstance(p, FetchPart07) and p.messages.bad_checksums for p in values):
-                self._add_bad_checksum(frame, side, exchange, events)
+                self._add_bad_checksum(frame, direction, exchange, events)
         self._complete(exchange, values, events)
 
     def _keep_bytes(self, frame: Frame, message: Message | None, kind: int | None) -> None:
@@ -307,7 +307,7 @@ class ExchangeBuilder07:
         self,
         kind: AnomalyKind,
         frame: Frame,
-        side: int,
+        direction: int,
         exchange: Exchange,
         detail: str,
         events: ConnectionEvents,
@@ -315,13 +315,13 @@ class ExchangeBuilder07:
         self.undecoded_bytes += frame.length
         exchange.malformed = True
         tcp = self._peers.tcp
-        events.anomalies.append(frame_anomaly(kind, tcp, frame, side, detail, exchange))
+        events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, detail, exchange))
 
     def _add_bad_checksum(
-        self, frame: Frame, side: int, exchange: Exchange, events: ConnectionEvents
+        self, frame: Frame, direction: int, exchange: Exchange, events: ConnectionEvents
     ) -> None:
         kind, tcp = AnomalyKind.MALFORMED_BODY, self._peers.tcp
-        events.anomalies.append(frame_anomaly(kind, tcp, frame, side, "checksum", exchange))
+        events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, "checksum", exchange))
 
     def _complete_unanswered(self, exchange: Exchange, events: ConnectionEvents) -> None:
         events.anomalies.append(exchange_anomaly(AnomalyKind.UNANSWERED_REQUEST, exchange))

@@ -179,11 +179,11 @@ def request_state(request: Request07) -> State:
 def request_from_state(state: object) -> Request07:
     """Return the request of :func:`request_state`; raises ValueError for any other value."""
     kind, parts = fields(state, "nt")
-    found = []
+    request_parts = []
     for part in items(parts, "t"):
         *first, messages = fields(part, "siIIIIT")
-        found.append(Part07._make((*first, _messages_from_state(messages))))
-    return Request07(RequestType(kind), tuple(found))
+        request_parts.append(Part07._make((*first, _messages_from_state(messages))))
+    return Request07(RequestType(kind), tuple(request_parts))
 
 
 def response_state(response: Response07) -> State:
@@ -198,13 +198,13 @@ def response_from_state(state: object) -> Response07:
     if isinstance(state, tuple) and state and isinstance(state[0], int):
         code, offsets = fields(state, "it")
         return OffsetsPart07(code, items(offsets, "i"))
-    found = []
+    parts = []
     for part in items(state, "t"):
         code, messages = fields(part, "it")
-        known = _messages_from_state(messages)
-        assert known is not None
-        found.append(FetchPart07(code, known))
-    return tuple(found)
+        messages_read = _messages_from_state(messages)
+        assert messages_read is not None
+        parts.append(FetchPart07(code, messages_read))
+    return tuple(parts)
 
 
 def _messages_state(messages: MessageSet07 | None) -> State | None:
@@ -298,14 +298,14 @@ def fits_request(view: bytes | memoryview, size: int) -> bool | None:
     Returns:
         None if the view ends early and nothing contradicts a request.
     """
-    here = view[: size + 4]
+    frame_view = view[: size + 4]
     try:
-        request = parse_request(here)
+        request = parse_request(frame_view)
     except Truncated:
-        return None if len(here) < size + 4 and may_fit(here, size) else False
+        return None if len(frame_view) < size + 4 and may_fit(frame_view, size) else False
     except WireError:
         return False
-    if len(here) < size + 4:
+    if len(frame_view) < size + 4:
         return False
     return all(_is_sound(part) for part in request.parts)
 

@@ -95,9 +95,9 @@ class _Budget07:
             return b"", RecordProblem.UNKNOWN_CODEC
         from kanalyze.kafka.records.compression import decompress  # loaded at every start otherwise
 
-        found, problem = decompress(codec, payload, self.remaining_bytes)
-        self.remaining_bytes -= len(found)
-        return found, problem
+        plain, problem = decompress(codec, payload, self.remaining_bytes)
+        self.remaining_bytes -= len(plain)
+        return plain, problem
 
 
 # -- counting -------------------------------------------------------------------------------------
@@ -123,12 +123,12 @@ class InsideCounter:
 
 
 def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> int | None:
-    found, problem = budget.opened(codec, payload)
+    plain, problem = budget.opened(codec, payload)
     if problem is not None:
         return None
     problems: list[RecordProblem] = []
     count = 0
-    for message in _messages(found, problems):
+    for message in _messages(plain, problems):
         if not budget.remaining_messages:
             return None
         budget.remaining_messages -= 1
@@ -137,7 +137,7 @@ def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> 
             continue
         inside = None
         if depth < _MOST_DEPTH:
-            inner = found[message.payload : message.end]
+            inner = plain[message.payload : message.end]
             inside = _count_inside(budget, message.codec, inner, depth + 1)
         if inside is None:
             return None
@@ -218,18 +218,18 @@ def _inside(
     if depth > _MOST_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
-    found, problem = budget.opened(codec, payload)
+    plain, problem = budget.opened(codec, payload)
     inner_problems: list[RecordProblem] = []
-    for message in _messages(found, inner_problems):
+    for message in _messages(plain, inner_problems):
         if not budget.remaining_messages:
             note(problems, RecordProblem.TOO_MANY_RECORDS)
             return
         budget.remaining_messages -= 1
-        inner = found[message.payload : message.end]
+        inner = plain[message.payload : message.end]
         if message.codec:
             yield from _inside(budget, message.codec, inner, offset, problems, depth + 1)
         else:
-            yield Record(offset, None, None, inner, (), _is_checked(found, message))
+            yield Record(offset, None, None, inner, (), _is_checked(plain, message))
     if problem is not None:
         note(problems, problem)
     elif inner_problems:

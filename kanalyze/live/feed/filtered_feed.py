@@ -66,4 +66,4 @@ class FilteredFeed:
         rows = self._filter.selected(packets)
         if len(rows) == len(packets):
             return packets
-        return packets.taken(rows) if rows else None
+        return packets.select(rows) if rows else None

@@ -126,9 +126,9 @@ def _begun(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
 
 def _read_all(read: Callable[[], int]) -> None:
     """Read until nothing is there, or a bound: a pipe may have no end."""
-    left = 2 * MOST_BYTES_BEFORE
-    while left > 0 and (count := read()):
-        left -= count
+    remaining_bytes = 2 * MOST_BYTES_BEFORE
+    while remaining_bytes > 0 and (count := read()):
+        remaining_bytes -= count
 
 
 class _GrowingFile:
@@ -146,11 +146,11 @@ class _GrowingFile:
         self._offset = 0
         self._tail = b""
         """The bytes before the offset."""
-        self._seen: tuple[int, int] | None = None
+        self._size_and_mtime: tuple[int, int] | None = None
         """Size and time of the file when it was read last."""
-        self._rest = b""
+        self._last_line = b""
         """A line without an end."""
-        self._rest_ns: int | None = None
+        self._last_line_ns: int | None = None
         """The time since when it waits; None once it was taken for a line."""
         self._skips_line = False
         self._lines = self._wrong_lines = 0
@@ -182,16 +182,16 @@ class _GrowingFile:
             piece = self._added()
         if piece:
             self._take(piece)
-            self._rest_ns = clock_ns
-        elif self._rest and clock_ns is not None:
+            self._last_line_ns = clock_ns
+        elif self._last_line and clock_ns is not None:
             self._take_settled(clock_ns)
         return len(piece)
 
     def end(self) -> None:
         """Take what follows the last line end for a line."""
-        if self._rest:
-            self._feed(self._rest + b"\n")
-        self._rest = b""
+        if self._last_line:
+            self._feed(self._last_line + b"\n")
+        self._last_line = b""
 
     def close(self) -> None:
         """Close the file, and forget what was read of it."""
@@ -205,56 +205,56 @@ class _GrowingFile:
             self._descriptor = os.open(self.path, _OPEN)
         except FileNotFoundError:
             return False
-        found = os.fstat(self._descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_size > MOST_BYTES_BEFORE:
-            self._offset = self.skipped_bytes = found.st_size - MOST_BYTES_BEFORE
+        status = os.fstat(self._descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES_BEFORE:
+            self._offset = self.skipped_bytes = status.st_size - MOST_BYTES_BEFORE
             self._skips_line = True
         return True
 
     def _added(self) -> bytes:
         """Return the next bytes."""
         assert self._descriptor is not None
-        found = os.fstat(self._descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
             with suppress(BlockingIOError):
                 return os.read(self._descriptor, MOST_BYTES_A_LOOK)
             return b""
-        seen = (found.st_size, found.st_mtime_ns)
-        if seen == self._seen:
+        size_and_mtime = (status.st_size, status.st_mtime_ns)
+        if size_and_mtime == self._size_and_mtime:
             return b""
         tail = os.pread(self._descriptor, len(self._tail), self._offset - len(self._tail))
-        if found.st_size < self._offset or tail != self._tail:  # written anew
-            self._offset, self._tail, self._rest = 0, b"", b""
+        if status.st_size < self._offset or tail != self._tail:  # written anew
+            self._offset, self._tail, self._last_line = 0, b"", b""
         piece = os.pread(self._descriptor, MOST_BYTES_A_LOOK, self._offset)
         self._offset += len(piece)
         self._tail = (self._tail + piece)[-_TAIL_BYTES:]
-        if self._offset >= found.st_size:
-            self._seen = seen
+        if self._offset >= status.st_size:
+            self._size_and_mtime = size_and_mtime
         return piece
 
     def _is_replaced(self) -> bool:
         """Tell whether another file has the name now."""
         assert self._descriptor is not None
-        found = paths.stat_of(self.path)
-        if found is None:
+        status_at_path = paths.stat_of(self.path)
+        if status_at_path is None:
             return False
         opened = os.fstat(self._descriptor)
-        return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
+        return (status_at_path.st_dev, status_at_path.st_ino) != (opened.st_dev, opened.st_ino)
 
     def _take(self, piece: bytes) -> None:
-        lines, end, rest = (self._rest + piece).rpartition(b"\n")
+        lines, end, last_line = (self._last_line + piece).rpartition(b"\n")
         if self._skips_line:
-            lines, rest = lines.partition(b"\n")[2], rest if end else b""
+            lines, last_line = lines.partition(b"\n")[2], last_line if end else b""
             self._skips_line = not end
         # As much of a line that is too long as shows that.
-        self._rest = rest[: LONGEST_LINE_BYTES + 1]
+        self._last_line = last_line[: LONGEST_LINE_BYTES + 1]
         if lines:
             self._feed(lines + b"\n")
 
     def _take_settled(self, clock_ns: int) -> None:
-        if self._rest_ns is not None and clock_ns - self._rest_ns >= _SETTLED_NS:
-            self._rest_ns = None
-            self._feed(self._rest + b"\n")  # if more follows after all, it is read again
+        if self._last_line_ns is not None and clock_ns - self._last_line_ns >= _SETTLED_NS:
+            self._last_line_ns = None
+            self._feed(self._last_line + b"\n")  # if more follows after all, it is read again
 
     def _feed(self, lines: bytes) -> None:
         log = self._log

@@ -183,11 +183,11 @@ class Metrics:
         build.add_metric([__version__], 1)
         yield build
         yield from self._rows.families()
-        known = dict(self._capture)
+        values = dict(self._capture)
         for name, text in _CAPTURE_COUNTERS.items():
-            yield CounterMetricFamily(f"kanalyze_{name}", text, value=known.get(name))
+            yield CounterMetricFamily(f"kanalyze_{name}", text, value=values.get(name))
         for name, text in _CAPTURE_GAUGES.items():
-            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=known.get(name))
+            yield GaugeMetricFamily(f"kanalyze_{name}", text, value=values.get(name))
         anomalies = CounterMetricFamily(
             "kanalyze_anomalies",
             "Problems of the traffic or the capture.",
@@ -447,6 +447,6 @@ def _brokers(rows: RowMeasures) -> WordArray:
     """Return the address of each row's broker."""
     ips = rows.words("broker_ip")
     keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values
-    found, places = np.unique(keys, return_inverse=True)
-    words = [str(Endpoint(ips.words[key >> 16], key & 0xFFFF)) for key in found.tolist()]
-    return WordArray(places.astype(np.int32), words)
+    brokers, codes = np.unique(keys, return_inverse=True)
+    words = [str(Endpoint(ips.words[key >> 16], key & 0xFFFF)) for key in brokers.tolist()]
+    return WordArray(codes.astype(np.int32), words)

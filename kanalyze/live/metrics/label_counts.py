@@ -83,9 +83,9 @@ class LabelValues:
         text = label_text(value)
         if text in self._reserved:
             text = f"\\u{ord(text[0]):04x}{text[1:]}"
-        found = self._slots.get(text)
-        if found is not None:
-            return found
+        used_slot = self._slots.get(text)
+        if used_slot is not None:
+            return used_slot
         if self.used == self.limit:
             return _OTHER_SLOT
         self._slots[text] = slot = len(self.texts)

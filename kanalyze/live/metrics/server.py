@@ -322,10 +322,10 @@ class _Server(ThreadingMixIn, TCPServer):
 
         An IP address cannot be made to resolve to another one.
         """
-        found = _HOST.fullmatch(host)
-        if found is None:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
-        name = (found["name"] or found["ipv6"]).lower()
+        name = (match["name"] or match["ipv6"]).lower()
         return name.removesuffix(".") in self._names or _is_address(name)
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -22,13 +22,13 @@ def numbered_files(folder: Path, name: re.Pattern[str]) -> list[tuple[int, Path]
 
     The number is group ``number`` of the pattern. Raises OSError.
     """
-    found = []
+    files = []
     with os.scandir(folder) as entries:
         for entry in entries:
             fits = name.fullmatch(entry.name)
             if fits and entry.is_file(follow_symlinks=False):
-                found.append((int(fits["number"]), folder / entry.name))
-    return sorted(found)
+                files.append((int(fits["number"]), folder / entry.name))
+    return sorted(files)
 
 
 def remove_oldest(folder: Path, name: re.Pattern[str], keep: int) -> None:

@@ -73,11 +73,11 @@ class _RowRateLimit:
             self._second = -1
         latest = np.maximum.accumulate(np.maximum(seconds, self._second))
         is_first = latest != np.concatenate(([self._second], latest[:-1]))
-        places = np.arange(len(seconds))
-        begins = np.maximum.accumulate(np.where(is_first, places, -self._count))
-        places -= begins
-        self._second, self._count = int(latest[-1]), int(places[-1]) + 1
-        return places < self._most
+        index_in_second = np.arange(len(seconds))
+        begins = np.maximum.accumulate(np.where(is_first, index_in_second, -self._count))
+        index_in_second -= begins
+        self._second, self._count = int(latest[-1]), int(index_in_second[-1]) + 1
+        return index_in_second < self._most
 
 
 class PacketRecorder:
@@ -181,27 +181,27 @@ class PacketRecorder:
 
     def _write_all(self, packets: Iterable[SelectedPackets]) -> None:
         failure = None
-        for taken in packets:
+        for selected in packets:
             try:
-                self._sink.write(taken.packets, taken.comments)
+                self._sink.write(selected.packets, selected.comments)
             except OSError as error:
                 # They are not buffered again: there would be more and more of them.
-                self.lost_packets += len(taken.packets)
+                self.lost_packets += len(selected.packets)
                 failure = failure or error
         if failure is not None:
             raise failure
 
     def _matching(self, block: RowBlock) -> list[Row]:
         near = np.zeros(len(block), dtype=np.bool_)
-        for each in self._filters:
-            near |= _may_match(block, each)
+        for row_filter in self._filters:
+            near |= _may_match(block, row_filter)
         if not near.any():
             return []
         some = np.flatnonzero(near)
         is_within = self._rate.admit(_row_times(block)[some] // _NS_PER_S)
         self.skipped_rows += len(some) - int(is_within.sum())
         rows = block.take(some[is_within].tolist()).rows()
-        return [row for row in rows if any(each.matches(row) for each in self._filters)]
+        return [row for row in rows if any(row_filter.matches(row) for row_filter in self._filters)]
 
     def _spans(self, rows: Sequence[Row]) -> dict[EndpointHashes, list[tuple[int, int]]]:
         """Return the time spans of packets to record, by connection."""
@@ -254,12 +254,12 @@ def _span(row: Row) -> tuple[int, int]:
     The span has no end if the end of the response was not seen, or if the clock was set back.
     """
     times = (row.request_start_ns, row.request_end_ns, row.response_start_ns, row.response_end_ns)
-    known = [time_ns for time_ns in times if time_ns is not None]
+    known_times = [time_ns for time_ns in times if time_ns is not None]
     is_over = row.response_end_ns is not None or row.status == "one_way"
-    if known != sorted(known):
+    if known_times != sorted(known_times):
         # The clock was set back: packets in between may have any time.
-        return min(known), _LAST_NS
-    return known[0], known[-1] if is_over else _LAST_NS
+        return min(known_times), _LAST_NS
+    return known_times[0], known_times[-1] if is_over else _LAST_NS
 
 
 def _joined(spans: Iterable[tuple[int, int]], lead_ns: int) -> list[tuple[int, int]]:

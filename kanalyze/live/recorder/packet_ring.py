@@ -84,26 +84,26 @@ class PacketRing:
 
         The packets are copied at once, even if the result is not iterated.
         """
-        left = []
+        dropped_chunks = []
         chunk_bytes = self._limit_bytes // _CHUNKS
         columns = PacketArrays.of(batch)
         for chunk in _chunks_of(columns, self._ages(columns.time_ns), chunk_bytes):
             self._append(chunk, chunk_bytes)
             self.buffered_bytes += chunk.buffered_bytes
             while self.buffered_bytes > self._limit_bytes and len(self._chunks) > 1:
-                left.append(self._chunks.popleft())
-                self.buffered_bytes -= left[-1].buffered_bytes
-        if left or self._chunks:
-            self._redactor.drop((left or self._chunks)[0].first_age_ns)
-        taken = (chunk.release(None, self._redactor) for chunk in left)
-        return (each for each in taken if each is not None)
+                dropped_chunks.append(self._chunks.popleft())
+                self.buffered_bytes -= dropped_chunks[-1].buffered_bytes
+        if dropped_chunks or self._chunks:
+            self._redactor.drop((dropped_chunks or self._chunks)[0].first_age_ns)
+        selections = (chunk.release(None, self._redactor) for chunk in dropped_chunks)
+        return (each for each in selections if each is not None)
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Redact tokens in all packets that are released from now on."""
         for token in tokens:
             ends = token.connection.endpoints
-            found = EndpointHashes.of(ends[token.direction], ends[1 - token.direction])
-            sender = int(found.both), int(found.first)
+            hashes = EndpointHashes.of(ends[token.direction], ends[1 - token.direction])
+            sender = int(hashes.both), int(hashes.first)
             self._redactor.add(sender, token, self._last_age_ns)
         if self._redactor.is_full:
             for chunk in self._chunks:
@@ -119,9 +119,9 @@ class PacketRing:
         senders: tuple[list[_SentSegments], list[_SentSegments]] = ([], [])
         for chunk in self._chunks:
             if chunk.first_ns <= until_ns and chunk.last_ns >= from_ns:
-                for found, of_sender in zip(chunk.find(ends), senders, strict=True):
-                    times = found.time_ns
-                    within = found.picked((times >= from_ns) & (times <= until_ns))
+                for segments, of_sender in zip(chunk.find(ends), senders, strict=True):
+                    times = segments.time_ns
+                    within = segments.picked((times >= from_ns) & (times <= until_ns))
                     chunk.mark(within.row)
                     of_sender.append(within)
                 chunk.mark_fragments(ends, from_ns, until_ns)
@@ -133,17 +133,17 @@ class PacketRing:
         They begin with its last SYN (without ACK) up to that time.
         """
         chunks = list(self._chunks)
-        known = self._handshake_searched.get(ends, 0)
+        searched_until = self._handshake_searched.get(ends, 0)
         opening = None
         for number in reversed(range(len(chunks))):
             opening = chunks[number].opening_row(ends, before_ns)
-            if opening is not None or chunks[number].first_number <= known:
+            if opening is not None or chunks[number].first_number <= searched_until:
                 break
-        seen = [chunk.first_number for chunk in chunks if chunk.last_ns <= before_ns]
-        if seen:
+        past_chunks = [chunk.first_number for chunk in chunks if chunk.last_ns <= before_ns]
+        if past_chunks:
             if len(self._handshake_searched) >= _MAX_SEARCHED:
                 self._handshake_searched.clear()
-            self._handshake_searched[ends] = seen[-1]
+            self._handshake_searched[ends] = past_chunks[-1]
         if opening is None:
             return
         missing = _HANDSHAKE_PACKETS
@@ -178,9 +178,9 @@ class PacketRing:
         if until_ns is not None and self._last_ns is not None:
             until_age_ns = until_ns - self._last_ns + self._last_age_ns
         for chunk in self._chunks:
-            taken = chunk.release(until_age_ns, self._redactor)
-            if taken is not None:
-                yield taken
+            selected = chunk.release(until_age_ns, self._redactor)
+            if selected is not None:
+                yield selected
 
     def _ages(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the times of packets on a clock that does not jump."""
@@ -219,9 +219,9 @@ class _SentSegments(NamedTuple):
     length: NDArray[np.int64]
     """Sequence numbers that it takes: payload bytes, SYN and FIN."""
 
-    def picked(self, which: NDArray[np.bool_] | slice) -> _SentSegments:
+    def picked(self, selection: NDArray[np.bool_] | slice) -> _SentSegments:
         """Return some of the segments."""
-        return _SentSegments(*(column[which] for column in self))
+        return _SentSegments(*(column[selection] for column in self))
 
 
 class _RingChunk:
@@ -296,10 +296,10 @@ class _RingChunk:
         """Return the marked packets up to an age, redacted; None if there are none."""
         if not self._has_marked:
             return None
-        is_due = self._marked
+        is_selected = self._marked
         if until_age_ns is not None:
-            is_due = is_due & (self._age_ns <= until_age_ns)
-        rows = np.flatnonzero(is_due)
+            is_selected = is_selected & (self._age_ns <= until_age_ns)
+        rows = np.flatnonzero(is_selected)
         if len(rows) and redactor:
             rows = self._without_fragments(rows, redactor)
         if not len(rows):
@@ -312,7 +312,7 @@ class _RingChunk:
         self._released[rows] = True
         self._marked[rows] = False
         self._has_marked = bool(self._marked.any())
-        packets = self.packets.taken(rows)
+        packets = self.packets.select(rows)
         if redactor:
             packets = self._index.redacted(packets, rows, redactor)
         return SelectedPackets(packets.batch(), comments)
@@ -321,14 +321,14 @@ class _RingChunk:
         self, rows: NDArray[np.int64], redactor: TokenRedactor
     ) -> NDArray[np.int64]:
         """Leave out fragments, in which tokens cannot be found."""
-        left_out = rows[self._index.is_fragment(rows)]
-        if not len(left_out) or not redactor.covers(self.first_age_ns, int(self._age_ns[-1])):
+        fragments = rows[self._index.is_fragment(rows)]
+        if not len(fragments) or not redactor.covers(self.first_age_ns, int(self._age_ns[-1])):
             return rows
-        self._released[left_out] = True
-        self._marked[left_out] = False
-        for row in left_out.tolist():
+        self._released[fragments] = True
+        self._marked[fragments] = False
+        for row in fragments.tolist():
             self._comments.pop(row, None)
-        return np.setdiff1d(rows, left_out)
+        return np.setdiff1d(rows, fragments)
 
     @cached_property
     def _index(self) -> _ChunkIndex:
@@ -340,11 +340,11 @@ class _ChunkIndex:
 
     def __init__(self, packets: PacketArrays) -> None:
         self._packets = packets
-        found = read_headers(packets.batch(), LayerStats())
+        headers = read_headers(packets.batch(), LayerStats())
         segments = SimpleNamespace(
-            **{name: np.asarray(getattr(found, name)) for name in found.__slots__}
+            **{name: np.asarray(getattr(headers, name)) for name in headers.__slots__}
         )
-        senders, receivers = hashes_of_ends(found)
+        senders, receivers = hashes_of_ends(headers)
         # The sum is the same in both directions.
         keys = senders + receivers
         order = np.argsort(keys, kind="stable")
@@ -402,20 +402,20 @@ class _ChunkIndex:
 
         The chunk itself is not changed: which bytes to redact may still change.
         """
-        places = self._redactable(redactor)
-        places = places[np.isin(self._segments.row[places], rows)]
-        if not len(places):
+        indices = self._redactable(redactor)
+        indices = indices[np.isin(self._segments.row[indices], rows)]
+        if not len(indices):
             return packets
         copied = _copied(packets)
         shifts = copied.offset - packets.offset
-        of_rows = np.searchsorted(rows, self._segments.row[places])
-        self._zero(copied.buffer, places, shifts[of_rows], redactor)
+        of_rows = np.searchsorted(rows, self._segments.row[indices])
+        self._zero(copied.buffer, indices, shifts[of_rows], redactor)
         return copied
 
     def redact(self, redactor: TokenRedactor) -> None:
         """Redact the chunk."""
-        places = self._redactable(redactor)
-        self._zero(self._packets.buffer, places, np.zeros_like(places), redactor)
+        indices = self._redactable(redactor)
+        self._zero(self._packets.buffer, indices, np.zeros_like(indices), redactor)
 
     def _redactable(self, redactor: TokenRedactor) -> NDArray[np.int64]:
         """Return the segments of connections that have tokens."""
@@ -424,17 +424,19 @@ class _ChunkIndex:
     def _zero(
         self,
         buffer: memoryview,
-        places: NDArray[np.int64],
+        indices: NDArray[np.int64],
         shifts: NDArray[np.int64],
         redactor: TokenRedactor,
     ) -> None:
         """Redact some segments, each shifted in the buffer."""
-        senders = np.stack([self._keys[places], self._senders[places]], axis=1)
-        found, sender_of = np.unique(senders, axis=0, return_inverse=True)
-        for index, (connection, sender) in enumerate(found.tolist()):
-            own = np.flatnonzero(sender_of.reshape(-1) == index)
+        senders = np.stack([self._keys[indices], self._senders[indices]], axis=1)
+        unique_senders, sender_of = np.unique(senders, axis=0, return_inverse=True)
+        for index, (connection, sender) in enumerate(unique_senders.tolist()):
+            of_sender = np.flatnonzero(sender_of.reshape(-1) == index)
             redactor.redact(
-                buffer, self._sent.moved(places[own], shifts[own]), (connection, sender)
+                buffer,
+                self._sent.moved(indices[of_sender], shifts[of_sender]),
+                (connection, sender),
             )
 
     def _range(self, ends: EndpointHashes) -> slice:
@@ -465,7 +467,7 @@ def _chunks_of(
     numbers = ends // max(chunk_bytes, 1)
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     for rows in np.split(np.arange(len(batch)), cuts):
-        yield _RingChunk(_copied(batch.taken(rows)), ages[rows])
+        yield _RingChunk(_copied(batch.select(rows)), ages[rows])
 
 
 def _copied(packets: PacketArrays) -> PacketArrays:

@@ -126,7 +126,7 @@ class PcapngWriter:
         new = [each for each in blocks.link_types if each not in self._interfaces]
         interfaces = self._interfaces | numbered(new, len(self._interfaces))
         described = (interface_description(each, name=self._interface) for each in new)
-        self._put(file, head + b"".join(described), blocks.encoded(interfaces))
+        self._append(file, head + b"".join(described), blocks.encoded(interfaces))
         self._interfaces, self._sessions = interfaces, sessions
         self.packets += len(packets)
 
@@ -139,7 +139,7 @@ class PcapngWriter:
         """Close and rename the file, if there is one; the next packet starts another."""
         if self._size:
             self.close()
-            self._put_aside()
+            self._rotate()
 
     def close(self) -> None:
         """Close the file. Does nothing the second time."""
@@ -165,7 +165,7 @@ class PcapngWriter:
     def _create(self) -> FileIO:
         """Create the file, and lock it until it is closed."""
         if _check_own(self._path):
-            self._put_aside()
+            self._rotate()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, stat.S_IRUSR | stat.S_IWUSR)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
@@ -173,12 +173,12 @@ class PcapngWriter:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._file
 
-    def _put(self, file: FileIO, *parts: bytes | bytearray) -> None:
+    def _append(self, file: FileIO, *parts: bytes | bytearray) -> None:
         try:
             for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    rest = rest[file.write(rest) :]
+                unwritten = memoryview(part)
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
         except OSError:
             # Readers stop at an incomplete block.
             with suppress(OSError):
@@ -187,7 +187,7 @@ class PcapngWriter:
             raise
         self._size += sum(map(len, parts))
 
-    def _put_aside(self) -> None:
+    def _rotate(self) -> None:
         """Rename the file to the next number, and remove the oldest files."""
         folder = self._path.parent
         files = numbered_files(folder, self._rolled)

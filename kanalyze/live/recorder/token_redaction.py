@@ -54,14 +54,14 @@ class SegmentPayloads(NamedTuple):
     ports: NDArray[np.uint32]
     """The source port in the upper half, the destination port in the lower half."""
 
-    def moved(self, which: NDArray[np.int64], shifts: NDArray[np.int64]) -> SegmentPayloads:
+    def moved(self, indices: NDArray[np.int64], shifts: NDArray[np.int64]) -> SegmentPayloads:
         """Return some payloads, as they are in a buffer where each is shifted."""
         return SegmentPayloads(
-            self.time_ns[which],
-            self.sequence[which],
-            self.payload_start[which] + shifts,
-            self.captured_bytes[which],
-            self.ports[which],
+            self.time_ns[indices],
+            self.sequence[indices],
+            self.payload_start[indices] + shifts,
+            self.captured_bytes[indices],
+            self.ports[indices],
         )
 
 
@@ -128,9 +128,9 @@ class TokenRedactor:
     def covers(self, first_ns: int, last_ns: int) -> bool:
         """Return whether a token was added near an interval on the monotonic clock."""
         return any(
-            first_ns - _LATE_NS <= each.age_ns <= last_ns + _LATE_NS
+            first_ns - _LATE_NS <= token.age_ns <= last_ns + _LATE_NS
             for tokens in self._by_sender.values()
-            for each in tokens.values()
+            for token in tokens.values()
         )
 
     def redact(self, buffer: memoryview, sent: SegmentPayloads, sender: Sender) -> None:

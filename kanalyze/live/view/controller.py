@@ -109,26 +109,26 @@ class ViewController:
         selection = (self._state.shown_pattern(), self._state.opened, self._state.latest)
         # What is paused stays as it is until something else is asked for.
         if self._snapshot is None or not self._state.paused or selection != self._selection:
-            self._snapshot, self._selection = self._taken(now_ns), selection
+            self._snapshot, self._selection = self._latest_snapshot(now_ns), selection
         lines, self._state = view_of(self._snapshot, self._state, *size)
         self._terminal.show(render(lines))
 
-    def _taken(self, now_ns: int) -> Snapshot:
-        whole = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
-        if whole is None or not self._state.paused:
-            whole = self._windows.snapshot(now_ns)
-            whole = whole._replace(findings=self.findings, filters=self._filters)
-        return self._opened(self._matching(whole))
+    def _latest_snapshot(self, now_ns: int) -> Snapshot:
+        snapshot = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
+        if snapshot is None or not self._state.paused:
+            snapshot = self._windows.snapshot(now_ns)
+            snapshot = snapshot._replace(findings=self.findings, filters=self._filters)
+        return self._opened(self._matching(snapshot))
 
-    def _matching(self, whole: Snapshot) -> Snapshot:
+    def _matching(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot of the requests that match the pattern, or of all."""
         rows, pattern = self._windows.recent_rows, self._state.shown_pattern()
         if not pattern or rows is None:
             self._filtered = None
-            return whole
+            return snapshot
         if self._filtered is None or self._filtered[0] != pattern:
             self._filtered = pattern, FilteredWindows(rows, RowChoice(naming=pattern))
-        return self._filtered[1].snapshot(whole)
+        return self._filtered[1].snapshot(snapshot)
 
     def _opened(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with the requests of the entry that is opened."""
@@ -138,10 +138,10 @@ class ViewController:
             return snapshot._replace(opened=None)
         naming = RowChoice(naming=state.shown_pattern())
         span_ns = snapshot.recent_ns if line.is_recent else snapshot.window_ns
-        found, count = rows.find(
+        requests, count = rows.find(
             lambda block: line.choice(block) & naming(block),
             since_ns=snapshot.time_ns - span_ns,
             most=MOST_REQUESTS,
             slowest=not state.latest,
         )
-        return snapshot._replace(opened=OpenedRows(tuple(found), count))
+        return snapshot._replace(opened=OpenedRows(tuple(requests), count))

@@ -102,15 +102,15 @@ def sorted_entries(
     topic may name others too: those that match come alone, if there are any.
     """
     order = table.columns[by].order
-    found = [
+    entries = [
         entry for entry in table.entries(snapshot) if text_matches(pattern, table.texts(entry))
     ]
-    if snapshot.unfiltered is not None and not (found and table.names_items):
-        found = list(table.entries(snapshot))
+    if snapshot.unfiltered is not None and not (entries and table.names_items):
+        entries = list(table.entries(snapshot))
     # Equal entries keep the order of the snapshot.
-    down = bool(found) and not isinstance(order(found[0]), str)
-    found.sort(key=order, reverse=down != reverse)
-    return sorted(found, key=_is_other)
+    down = bool(entries) and not isinstance(order(entries[0]), str)
+    entries.sort(key=order, reverse=down != reverse)
+    return sorted(entries, key=_is_other)
 
 
 def table_lines(
@@ -499,7 +499,9 @@ _GROUPS = LiveTable(
         _text("last error", 10, lambda entry: shown(entry.last_error_name), rank=1),
         _number("joins", _if_classic(lambda entry: entry.joins), count_text, rank=6),
         _number("leaves", _if_classic(lambda entry: entry.leaves), count_text, rank=7),
-        _number("told to rejoin", _if_classic(lambda entry: entry.told), count_text, rank=5),
+        _number(
+            "told to rejoin", _if_classic(lambda entry: entry.rejoin_responses), count_text, rank=5
+        ),
         _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=2),
     ),
     10,
@@ -564,11 +566,11 @@ def _finding_key(finding: Finding) -> tuple[Any, ...]:
 
 def _opened_finding(key: tuple[Any, ...]) -> OpenedLine:
     name, *items = key
-    concerns = {what: bounded_text(str(value)) for what, value in items}
+    concerns = {column: bounded_text(str(value)) for column, value in items}
     columns: dict[str, str | int | None] = {
-        what: concerns[what]
-        for what in ("client_id", "client_ip", "api_name", "group_id")
-        if what in concerns
+        column: concerns[column]
+        for column in ("client_id", "client_ip", "api_name", "group_id")
+        if column in concerns
     }
     if "broker" in concerns:
         columns |= _broker_columns(concerns["broker"])

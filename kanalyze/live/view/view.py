@@ -215,10 +215,10 @@ def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
         ("errors", errors, rate_text(max(errors, default=0), step_ns), "red"),
     ):
         labels = [(name, top), *[("", "")] * (height - 1)]
-        for (left, right), bars in zip(labels, bar_lines(amounts, height), strict=True):
+        for (label, scale), bars in zip(labels, bar_lines(amounts, height), strict=True):
             line = Line()
-            line.append(padded(left, _CHART_NAME), "dim")
-            line.append(padded(right, _CHART_TOP + 1, right=True), "dim")
+            line.append(padded(label, _CHART_NAME), "dim")
+            line.append(padded(scale, _CHART_TOP + 1, right=True), "dim")
             line.append(" \u2502", "dim")
             # The newest step is at the right.
             line.append(bars.rjust(columns), style)
@@ -319,33 +319,33 @@ def _tables(
     snapshot: Snapshot, state: ViewState, width: int, room: int
 ) -> tuple[list[Line], ViewState]:
     chosen = _entries(state.table, snapshot, state)
-    left = room - min(len(chosen) + 1, max(_MIN_LINES, room // 2))
-    others: list[Line] = []
+    remaining_lines = room - min(len(chosen) + 1, max(_MIN_LINES, room // 2))
+    other_lines: list[Line] = []
     for most in _OTHERS_LINES:
         blocks = [
             _other(number, snapshot, state, width, most)
             for number in range(len(TABLES))
             if number != state.table
         ]
-        if sum(map(len, blocks)) <= left:
+        if sum(map(len, blocks)) <= remaining_lines:
             break
     for block in blocks:
-        if len(others) + len(block) <= left:
-            others += block
-    room -= len(others)
+        if len(other_lines) + len(block) <= remaining_lines:
+            other_lines += block
+    room -= len(other_lines)
     about = _left_out(snapshot, state)[: max(room - 2, 0)]
     keys = list(map(TABLES[state.table].key, chosen))
-    state = state.settled(keys, _shown(len(chosen), room - len(about)))
+    state = state.settled(keys, _visible_entries(len(chosen), room - len(about)))
     lines = [*about, *_chosen(chosen, snapshot, state, width, room - len(about))]
     lines += [Line()] * (room - len(lines))
-    return [*lines, *others], state
+    return [*lines, *other_lines], state
 
 
 def _left_out(snapshot: Snapshot, state: ViewState) -> list[Line]:
     """Return which findings are not searched for, above their table."""
     if not TABLES[state.table].finds or snapshot.findings is None:
         return []
-    reasons = snapshot.findings.left_out.items()
+    reasons = snapshot.findings.not_searched.items()
     return [
         Line(f"left out: {shown(name)}: {shown(why, _WORDS)}", "yellow") for name, why in reasons
     ]
@@ -362,7 +362,7 @@ def _requests(
     table, opened = TABLES[state.table], snapshot.opened
     line = table.opened(state.opened)
     rows = () if opened is None else opened.rows
-    count = 0 if opened is None else opened.found
+    count = 0 if opened is None else opened.total
     span_ns = snapshot.recent_ns if line is not None and line.is_recent else snapshot.window_ns
     span = duration_text(_rounded_up(span_ns, snapshot.step_ns))
     order = "latest" if state.latest else "slowest"
@@ -429,7 +429,7 @@ def _fields(request: Row, state: ViewState, width: int, room: int) -> tuple[list
     return lines, state
 
 
-def _shown(entries: int, room: int) -> int:
+def _visible_entries(entries: int, room: int) -> int:
     """Return how many entries fit between the titles and the line with their count."""
     most = max(room - 1, 0)
     return most if entries <= most else max(most - 1, 0)
@@ -453,7 +453,7 @@ def _chosen(
     table, order = TABLES[state.table], state.orders[state.table]
     if not entries:
         return [Line(f"{table.title}: {_nothing(table, snapshot, state)}", style="dim")]
-    some = entries[state.first : state.first + _shown(len(entries), room)]
+    some = entries[state.first : state.first + _visible_entries(len(entries), room)]
     lines = list(
         table_lines(
             table,
@@ -474,10 +474,10 @@ def _chosen(
 
 def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
     """Return why a table is empty."""
-    found = snapshot.findings
-    if table.finds and found is not None and found.requests and not found.findings:
-        span = duration_text(_rounded_up(found.span_ns, snapshot.step_ns))
-        return f"none in the last {count_text(found.requests)} requests, of {span}"
+    latest = snapshot.findings
+    if table.finds and latest is not None and latest.requests and not latest.findings:
+        span = duration_text(_rounded_up(latest.span_ns, snapshot.step_ns))
+        return f"none in the last {count_text(latest.requests)} requests, of {span}"
     return "nothing matches" if state.shown_pattern() else "nothing yet"
 
 

@@ -44,22 +44,22 @@ class FilteredWindows:
                 numbers = np.flatnonzero(self._chosen(block)).tolist()
                 self._windows.add(block.take(numbers), step * self._rows.step_ns)
 
-    def snapshot(self, whole: Snapshot) -> Snapshot:
+    def snapshot(self, unfiltered: Snapshot) -> Snapshot:
         """Return a snapshot at the time of that of all rows, with its state of the capture."""
         self.follow()
-        made = self._windows.snapshot(whole.time_ns)
+        filtered = self._windows.snapshot(unfiltered.time_ns)
         rows = self._rows
-        followed_ns = max(whole.time_ns - self._first_step * rows.step_ns, rows.step_ns)
-        return made._replace(
-            window_ns=min(whole.window_ns, followed_ns),
-            packets=whole.packets,
-            wire_bytes=whole.wire_bytes,
-            dropped_packets=whole.dropped_packets,
-            idle_ns=whole.idle_ns,
-            capture=whole.capture,
-            findings=whole.findings,
-            filters=whole.filters,
-            unfiltered=whole,
+        followed_ns = max(unfiltered.time_ns - self._first_step * rows.step_ns, rows.step_ns)
+        return filtered._replace(
+            window_ns=min(unfiltered.window_ns, followed_ns),
+            packets=unfiltered.packets,
+            wire_bytes=unfiltered.wire_bytes,
+            dropped_packets=unfiltered.dropped_packets,
+            idle_ns=unfiltered.idle_ns,
+            capture=unfiltered.capture,
+            findings=unfiltered.findings,
+            filters=unfiltered.filters,
+            unfiltered=unfiltered,
         )
 
     def _begin(self) -> None:

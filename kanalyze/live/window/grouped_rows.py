@@ -79,15 +79,15 @@ class GroupedRows:
         """Return the values of each group, of the places ``where`` is true, or of all."""
         if not self.firsts:
             return []
-        kept = values[self._order]
+        ordered = values[self._order]
         if where is None:
-            counts = np.diff(self._starts, append=len(kept))
+            counts = np.diff(self._starts, append=len(ordered))
         else:
-            is_kept = where[self._order]
-            counts = np.add.reduceat(is_kept, self._starts, dtype=np.int64)
-            kept = kept[is_kept]
-        made = _runs(kept, counts)
-        return [made[group] for group in self._by_first.tolist()]
+            is_selected = where[self._order]
+            counts = np.add.reduceat(is_selected, self._starts, dtype=np.int64)
+            ordered = ordered[is_selected]
+        latencies = _runs(ordered, counts)
+        return [latencies[group] for group in self._by_first.tolist()]
 
     def _totals(self, table: NDArray[np.int64]) -> list[list[int]]:
         """Return, for each row of a table in order of groups, the sums of all groups."""

@@ -66,7 +66,7 @@ class KeyedSums(Generic[T]):
         for key, item in other:
             self.of(key).merge(item)
         if other.others is not None:
-            self._rest().merge(other.others)
+            self._others_or_new().merge(other.others)
 
     def _new(self, key: Key) -> T:
         short = tuple(bounded_text(part) if isinstance(part, str) else part for part in key)
@@ -74,11 +74,11 @@ class KeyedSums(Generic[T]):
         if item is not None:
             return item
         if len(self._items) >= self._limit:
-            return self._rest()
+            return self._others_or_new()
         item = self._items[short] = self._make()
         return item
 
-    def _rest(self) -> T:
+    def _others_or_new(self) -> T:
         if self.others is None:
             self.others = self._make()
         return self.others

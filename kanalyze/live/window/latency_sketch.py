@@ -143,12 +143,12 @@ class LatencySketch:
     def _count(self, lowest: int, counts: NDArray[np.int64]) -> None:
         """Add to the counts of the buckets from ``lowest`` on."""
         end = lowest + len(counts)
-        own_end = self._lowest + len(self._buckets)
+        bucket_end = self._lowest + len(self._buckets)
         if not len(self._buckets):
             self._lowest, self._buckets = lowest, np.zeros(len(counts), dtype=np.int64)
-        elif lowest < self._lowest or end > own_end:
+        elif lowest < self._lowest or end > bucket_end:
             before = max(self._lowest - lowest, 0)
-            self._buckets = np.pad(self._buckets, (before, max(end - own_end, 0)))
+            self._buckets = np.pad(self._buckets, (before, max(end - bucket_end, 0)))
             self._lowest -= before
         self._buckets[lowest - self._lowest : end - self._lowest] += counts
 
@@ -160,9 +160,9 @@ class LatencySketch:
 def _ceiling_of_share(share: float, count: int) -> int:
     """Return ``ceil(share * count)``, computed of the shortest decimal of ``share``, 0 to 1."""
     digits, _, exponent = str(share).partition("e")
-    whole, _, decimals = digits.partition(".")
+    integer, _, decimals = digits.partition(".")
     per: int = 10 ** (len(decimals) - int(exponent or 0))
-    return -(-int(whole + decimals) * count // per)
+    return -(-int(integer + decimals) * count // per)
 
 
 def _int64s(values: Iterable[int]) -> array[int]:

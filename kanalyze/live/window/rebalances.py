@@ -200,18 +200,24 @@ def are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:
 
 def add_groups(groups: KeyedSums[RebalanceTotals], rows: RowMeasures) -> None:
     """Add the rebalances that rows show, by ``(group_id,)``."""
-    found = _RebalanceRows(rows)
-    indices = found.indices
+    rebalance_rows = _RebalanceRows(rows)
+    indices = rebalance_rows.indices
     if not len(indices):
         return
     group_ids, names = rows.words("group_id"), rows.words("api_name")
     by_group = GroupedRows(key_of(group_ids)[indices])
-    masks = (found.is_join, found.is_sync, found.is_leave, found.is_rejoin, found.is_failed)
+    masks = (
+        rebalance_rows.is_join,
+        rebalance_rows.is_sync,
+        rebalance_rows.is_leave,
+        rebalance_rows.is_rejoin,
+        rebalance_rows.is_failed,
+    )
     counts = by_group.sums(*(mask[indices].astype(np.int64) for mask in masks))
     latencies = rows.ints("latency_ns").values[indices]
     is_timed = rows.known("latency_ns")
-    joins = by_group.values(latencies, (is_timed & found.is_join)[indices])
-    syncs = by_group.values(latencies, (is_timed & found.is_sync)[indices])
+    joins = by_group.values(latencies, (is_timed & rebalance_rows.is_join)[indices])
+    syncs = by_group.values(latencies, (is_timed & rebalance_rows.is_sync)[indices])
     is_answered = rows.known("response_start_ns")[indices]
     ends = by_group.values(rows.ints("response_start_ns").values[indices], is_answered)
     for first, of_group, join, sync, end in zip(
@@ -226,8 +232,8 @@ def add_groups(groups: KeyedSums[RebalanceTotals], rows: RowMeasures) -> None:
             )
         )
     _add_protocols(groups, group_ids, names, indices)
-    _add_assignments(groups, rows, found)
-    _add_failures(groups, rows, indices[found.is_failed[indices]])
+    _add_assignments(groups, rows, rebalance_rows)
+    _add_failures(groups, rows, indices[rebalance_rows.is_failed[indices]])
 
 
 def _add_protocols(
@@ -245,14 +251,14 @@ def _add_protocols(
 
 
 def _add_assignments(
-    groups: KeyedSums[RebalanceTotals], rows: RowMeasures, found: _RebalanceRows
+    groups: KeyedSums[RebalanceTotals], rows: RowMeasures, rebalance_rows: _RebalanceRows
 ) -> None:
     group_ids, member_ids = rows.words("group_id"), rows.words("member_id")
-    indices = found.indices[member_ids.codes[found.indices] >= 0]
+    indices = rebalance_rows.indices[member_ids.codes[rebalance_rows.indices] >= 0]
     if not len(indices):
         return
     pairs = GroupedRows(key_of(group_ids)[indices], key_of(member_ids)[indices])
-    counts = pairs.sums(found.is_assigned[indices].astype(np.int64))
+    counts = pairs.sums(rebalance_rows.is_assigned[indices].astype(np.int64))
     for first, (count,) in zip(pairs.firsts, counts, strict=True):
         if member_id := value_at(member_ids, indices[first]):
             group = groups.of((value_at(group_ids, indices[first]),))
@@ -318,7 +324,7 @@ def _has_error(rows: RowMeasures, error_name: str) -> NDArray[np.bool_]:
     return has_error
 
 
-def _higher(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)
+def _higher(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return max(a, b)

@@ -94,17 +94,17 @@ class RecentRows:
         Those count that have no time before ``since_ns``. They are sorted by time, the latest
         first, or by latency, the slowest first.
         """
-        found: list[tuple[int, int, int, RowBlock]] = []
+        best_rows: list[tuple[int, int, int, RowBlock]] = []
         count = 0
-        for number, each in enumerate(self._blocks):
-            times, latencies = _times_and_latencies(each.block)
-            places = np.flatnonzero(chosen(each.block) & (times >= since_ns))
-            count += len(places)
-            keys, others = (latencies, times) if slowest else (times, latencies)
-            best = places[np.lexsort((-others[places], -keys[places]))[:most]]
-            found += [(int(keys[at]), -number, int(at), each.block) for at in best.tolist()]
-        found.sort(key=lambda item: item[:2], reverse=True)
-        return [block.take([at]).rows()[0] for _, _, at, block in found[:most]], count
+        for number, stored in enumerate(self._blocks):
+            times, latencies = _times_and_latencies(stored.block)
+            indices = np.flatnonzero(chosen(stored.block) & (times >= since_ns))
+            count += len(indices)
+            keys, tie_breakers = (latencies, times) if slowest else (times, latencies)
+            best = indices[np.lexsort((-tie_breakers[indices], -keys[indices]))[:most]]
+            best_rows += [(int(keys[at]), -number, int(at), stored.block) for at in best.tolist()]
+        best_rows.sort(key=lambda item: item[:2], reverse=True)
+        return [block.take([at]).rows()[0] for _, _, at, block in best_rows[:most]], count
 
     def _is_too_much(self) -> bool:
         blocks = self._blocks

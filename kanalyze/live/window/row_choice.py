@@ -53,10 +53,10 @@ def text_matches(pattern: str, texts: Iterable[str | None]) -> bool:
     if not pattern:
         return True
     lowered = pattern.lower()
-    known = (text.lower() for text in texts if text is not None)
+    lowercase = (text.lower() for text in texts if text is not None)
     if any(char in lowered for char in "*?["):
-        return any(fnmatchcase(text, lowered) for text in known)
-    return any(lowered in text for text in known)
+        return any(fnmatchcase(text, lowered) for text in lowercase)
+    return any(lowered in text for text in lowercase)
 
 
 class RowChoice:
@@ -116,10 +116,10 @@ def _equals(values: IntArray | WordArray, expected: Any, *, null_is_0: bool = Fa
             return np.asarray(values.codes < 0)
         return _of_words(values, lambda text: bounded_text(text) == expected)
     numbers, valid = values
-    known = np.ones(len(numbers), dtype=np.bool_) if valid is None else valid
+    has_value = np.ones(len(numbers), dtype=np.bool_) if valid is None else valid
     if expected is None:
-        return ~known
-    return np.asarray((numbers == int(expected)) & (known | (null_is_0 and expected == 0)))
+        return ~has_value
+    return np.asarray((numbers == int(expected)) & (has_value | (null_is_0 and expected == 0)))
 
 
 def _of_words(texts: WordArray, selects: Callable[[str], bool]) -> Mask:
@@ -146,23 +146,23 @@ def _has_item(lists: ListArray, values: Mapping[str, str | int | None], rows: in
 
 
 def _rows_with(lists: ListArray, items: Mask, rows: int) -> Mask:
-    found = np.zeros(rows, dtype=np.bool_)
-    found[rows_of_items(lists)[items]] = True
-    return found
+    has_item = np.zeros(rows, dtype=np.bool_)
+    has_item[rows_of_items(lists)[items]] = True
+    return has_item
 
 
 def _names(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
     """Return which rows have a text that is wanted."""
-    found = np.zeros(len(block), dtype=np.bool_)
+    is_named = np.zeros(len(block), dtype=np.bool_)
     for name in _NAMES:
-        found |= _of_words(words_of(block.columns[name]), selects)
-    found |= _of_words(_brokers(block), selects)
+        is_named |= _of_words(words_of(block.columns[name]), selects)
+    is_named |= _of_words(_brokers(block), selects)
     for list_name, name in _NAMES_OF_ITEMS:
         lists = lists_of(block.columns[list_name])
         texts = lists.fields[name]
         assert isinstance(texts, WordArray)
-        found |= _rows_with(lists, _of_words(texts, selects), len(block))
-    return found
+        is_named |= _rows_with(lists, _of_words(texts, selects), len(block))
+    return is_named
 
 
 def _brokers(block: RowBlock) -> WordArray:

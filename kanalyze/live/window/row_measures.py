@@ -183,5 +183,5 @@ def _in_use(codes: NDArray[np.int32], words: list[str]) -> WordArray:
     if len(words) <= len(codes):
         return WordArray(codes, words)
     used = np.unique(codes[codes >= 0])
-    places = np.where(codes < 0, -1, np.searchsorted(used, codes)).astype(np.int32)
-    return WordArray(places, [words[code] for code in used.tolist()])
+    new_codes = np.where(codes < 0, -1, np.searchsorted(used, codes)).astype(np.int32)
+    return WordArray(new_codes, [words[code] for code in used.tolist()])

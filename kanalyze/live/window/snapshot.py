@@ -54,7 +54,7 @@ class LatestFindings(NamedTuple):
     """The time from the first of them to the last."""
     findings: tuple[Finding, ...]
     """The worst first."""
-    left_out: Mapping[str, str]
+    not_searched: Mapping[str, str]
     """By kind of finding: why it was not searched for."""
 
 
@@ -63,7 +63,7 @@ class OpenedRows(NamedTuple):
 
     rows: tuple[Row, ...]
     """The first ones."""
-    found: int
+    total: int
     """How many there are."""
 
 
@@ -199,7 +199,7 @@ class GroupEntry(NamedTuple):
     joins: int
     syncs: int
     leaves: int
-    told: int
+    rejoin_responses: int
     """Responses with REBALANCE_IN_PROGRESS."""
     errors: int
     """Failed requests of members, without errors that belong to any rebalance."""

@@ -179,20 +179,20 @@ class StepSums:
         ends: KeyedSums[EndTotals],
         names: tuple[str, str],
         rows: RowMeasures,
-        which: NDArray[np.bool_] | None,
+        selected: NDArray[np.bool_] | None,
     ) -> None:
-        """Add rows by two columns; only some of them, unless ``which`` is None."""
-        places = np.arange(len(rows)) if which is None else np.flatnonzero(which)
-        if not len(places):
+        """Add rows by two columns; only some of them, unless ``selected`` is None."""
+        indices = np.arange(len(rows)) if selected is None else np.flatnonzero(selected)
+        if not len(indices):
             return
         keys = [rows.key(name) for name in names]
-        groups = GroupedRows(*(key_of(key)[places] for key in keys))
-        sums = groups.sums(*(measure[places] for measure in rows.traffic))
+        groups = GroupedRows(*(key_of(key)[indices] for key in keys))
+        sums = groups.sums(*(measure[indices] for measure in rows.traffic))
         latencies = groups.values(
-            rows.ints("latency_ns").values[places], rows.has_broker_latency[places]
+            rows.ints("latency_ns").values[indices], rows.has_broker_latency[indices]
         )
         for first, of_end, latencies_ns in zip(groups.firsts, sums, latencies, strict=True):
-            end = ends.of(tuple(value_at(key, places[first]) for key in keys))
+            end = ends.of(tuple(value_at(key, indices[first]) for key in keys))
             end.add(EndSums._make([*of_end, latencies_ns]))
 
 
@@ -211,12 +211,13 @@ class RecentSums:
         """Add the rows of a block, at least one; ``rows`` are its measures."""
         add_groups(self.groups, rows)
         # As in a report: requests that were held back on purpose are not slow.
-        known = np.flatnonzero(rows.has_broker_latency)
-        columns = [rows.ints(name).values[known] for name in SlowestRows.FIRST_BY]
+        indices_with_latency = np.flatnonzero(rows.has_broker_latency)
+        columns = [rows.ints(name).values[indices_with_latency] for name in SlowestRows.FIRST_BY]
         indices = self.slowest.candidates(*columns)
         if len(indices):
             self.slowest.add(
-                block.take(known[indices].tolist()).rows(), int(columns[0][indices].max())
+                block.take(indices_with_latency[indices].tolist()).rows(),
+                int(columns[0][indices].max()),
             )
 
     def merge(self, other: RecentSums) -> None:

@@ -186,19 +186,21 @@ class SlowestRows:
         The columns are those of :attr:`FIRST_BY`, 0 where not known; all rows have a latency.
         """
         least_ns = self._least_ns()
-        places = np.arange(len(latency_ns))
+        indices = np.arange(len(latency_ns))
         if least_ns is not None:
-            places = np.flatnonzero(latency_ns >= least_ns)
-        if len(places) <= self._most:
-            return places
-        latencies = latency_ns[places]
-        places = places[latencies >= np.partition(latencies, -self._most)[-self._most]]
-        columns = np.stack([~latency_ns[places], request_start_ns[places], request_packet[places]])
+            indices = np.flatnonzero(latency_ns >= least_ns)
+        if len(indices) <= self._most:
+            return indices
+        latencies = latency_ns[indices]
+        indices = indices[latencies >= np.partition(latencies, -self._most)[-self._most]]
+        columns = np.stack(
+            [~latency_ns[indices], request_start_ns[indices], request_packet[indices]]
+        )
         order = np.lexsort(columns[::-1])
         ordered = columns[:, order]
         # The last one within the limit, and all that are equal to it in these columns.
         is_last = (ordered == ordered[:, [self._most - 1]]).all(axis=0)
-        kept: NDArray[np.int64] = places[order[: np.flatnonzero(is_last)[-1] + 1]]
+        kept: NDArray[np.int64] = indices[order[: np.flatnonzero(is_last)[-1] + 1]]
         return kept
 
     def merge(self, other: SlowestRows) -> None:

@@ -158,7 +158,7 @@ class Windows:
         window, recent = self._merged()
         captured = window.captured
         now = self._now_ns or 0
-        shown = range(
+        steps = range(
             max(self._since_ns // self._step_ns, self._history.oldest), self._history.newest + 1
         )
         latency = window.latency()
@@ -178,8 +178,8 @@ class Windows:
             idle_ns=now - self._packets_ns,
             capture=self._capture,
             step_ns=self._step_ns,
-            history=tuple(self._amounts(number) for number in shown),
-            p99_history=tuple(self._p99_ns(number) for number in shown),
+            history=tuple(self._amounts(number) for number in steps),
+            p99_history=tuple(self._p99_ns(number) for number in steps),
             apis=_apis(window),
             clients=_clients(window),
             brokers=_brokers(window),
@@ -339,7 +339,7 @@ def _groups(recent: RecentSums) -> tuple[GroupEntry, ...]:
             joins=group.counts.joins,
             syncs=group.counts.syncs,
             leaves=group.counts.leaves,
-            told=group.counts.rejoins,
+            rejoin_responses=group.counts.rejoins,
             errors=group.counts.failures,
             last_error_name=group.last_failure,
             longest_join_ns=group.longest_join_ns,

@@ -29,7 +29,7 @@ _LEAST_HEADER_BYTES: Final = 20
 class Datagram:
     """The pieces seen of one datagram; none of them overlap."""
 
-    _LEFT_OUT = ("buffered_bytes",)
+    _NOT_SAVED = ("buffered_bytes",)
 
     def __init__(self, time_ns: int, packet: int) -> None:
         self.time_ns = time_ns
@@ -102,7 +102,7 @@ class Datagram:
         """Fragments seen that were not the same as another one."""
         return len(self._seen)
 
-    def knows(self, start: int, stop: int, data: bytes) -> bool:
+    def has(self, start: int, stop: int, data: bytes) -> bool:
         """Tell whether this very fragment was seen."""
         return (start, stop, zlib.crc32(data)) in self._seen
 
@@ -111,7 +111,7 @@ class Datagram:
 
         ``data`` may be shorter than ``stop - start``.
         """
-        if self.knows(start, stop, data):
+        if self.has(start, stop, data):
             return False
         self._seen.add((start, stop, zlib.crc32(data)))
         self.buffered_bytes += PIECE_BYTES

@@ -75,7 +75,7 @@ class IncompleteDatagram(NamedTuple):
 class FragmentReassembler:
     """Buffers the datagrams of which fragments are missing."""
 
-    _LEFT_OUT = ("_done_bytes", "_buffered_bytes", "_incomplete", "_limits", "_stats")
+    _NOT_SAVED = ("_done_bytes", "_buffered_bytes", "_incomplete", "_limits", "_stats")
 
     def __init__(
         self, limits: FragmentLimits, stats: LayerStats, *, return_incomplete: bool = False
@@ -208,11 +208,11 @@ class FragmentReassembler:
             datagram.total = fragment.stop
         elif datagram.total is not None and fragment.stop > datagram.total:
             return "fragments say different lengths"
-        was_noted = datagram.contradicts
+        contradicted_before = datagram.contradicts
         overlaps = datagram.add(fragment.start, fragment.stop, data)
         if fragment.is_ipv6 and overlaps:
             return "fragments overlap"
-        if datagram.contradicts and not was_noted:
+        if datagram.contradicts and not contradicted_before:
             self._note(fragment, "fragments overlap with different bytes")
         return "too many fragments" if datagram.fragments > self._limits.fragments else None
 
@@ -224,7 +224,7 @@ class FragmentReassembler:
         done = self._done.get(fragment.key)
         if done is None:
             return False
-        known = done.is_false or done.knows(fragment.start, fragment.stop, data)
+        known = done.is_false or done.has(fragment.start, fragment.stop, data)
         if known and not self._is_old(done, fragment.time_ns):
             return True
         self._forget_done(fragment.key)

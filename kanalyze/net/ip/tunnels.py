@@ -68,10 +68,10 @@ def _read_rare(cursor: HeaderCursor, tunnel: str, name: str, reader: str, kind: 
     if not can_read():
         note_missing(cursor, name)
         return kind
-    found = find_inside(cursor, reader)
-    if isinstance(found, str):
+    inside = find_inside(cursor, reader)
+    if isinstance(inside, str):
         return kind
-    size, inner = found
+    size, inner = inside
     cursor.enter(tunnel_bit(tunnel))
     cursor.at += size
     return inner

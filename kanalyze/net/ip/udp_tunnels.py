@@ -49,22 +49,22 @@ class _TunnelHeader(NamedTuple):
 
 def read_udp(cursor: HeaderCursor) -> int:
     """Step over UDP and tunnel headers; a packet without a tunnel keeps the kind of UDP."""
-    known = _BY_PORT.get(cursor.peek16(2))
-    if known is None:
+    tunnel = _BY_PORT.get(cursor.peek16(2))
+    if tunnel is None:
         return _UDP
-    name, read = known
+    name, read = tunnel
     at = cursor.at
     cursor.at += _UDP_BYTES
-    seen = read(cursor)
-    if seen is not None:
-        cursor.at += seen.size
-        if _looks_like(cursor, seen.kind):
+    header = read(cursor)
+    if header is not None:
+        cursor.at += header.size
+        if _looks_like(cursor, header.kind):
             cursor.enter(tunnel_bit(name))
-            return seen.kind
+            return header.kind
         # Too little was captured to tell: no segment, and not simply other traffic either.
-        needed = _FRAME_BYTES if seen.kind == ETHERNET else _BASE_BYTES
+        needed = _FRAME_BYTES if header.kind == ETHERNET else _BASE_BYTES
         is_short = cursor.at + needed > cursor.limit
-        if seen.kind and is_short and cursor.limit < cursor.end:
+        if header.kind and is_short and cursor.limit < cursor.end:
             return cursor.cut(_INSIDE)
     cursor.at = at
     return _UDP

@@ -66,7 +66,7 @@ class OpenConnection:
         *("_limits", "_stats", "_writers", "active_tick", "higher", "lower", "meter", "pair"),
         *("tcp", "update"),
     )
-    _LEFT_OUT = ("_limits", "_stats", "_writers", "update")
+    _NOT_SAVED = ("_limits", "_stats", "_writers", "update")
 
     def __init__(
         self,

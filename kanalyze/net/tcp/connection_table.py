@@ -36,7 +36,7 @@ _Connection = TypeVar("_Connection", OpenConnection, HalfOpenConnection)
 class ConnectionTable:
     """The connections of a shard that have not closed, within limits."""
 
-    _LEFT_OUT = ("_limits", "_opened", "_shard", "_stats", "_timed")
+    _NOT_SAVED = ("_limits", "_opened", "_shard", "_stats", "_timed")
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class ConnectionTable:
         """Continue from a state; raises ValueError for any other value."""
         self._serial, opened, half_open, serials, time_wait, idle = fields(state, "ittttT")
         by_serial: dict[int, OpenConnection] = {}
-        for each in items(opened, "t"):
-            connection = OpenConnection.from_state(each, self._limits, self._stats, self._timed)
+        for item in items(opened, "t"):
+            connection = OpenConnection.from_state(item, self._limits, self._stats, self._timed)
             self.open[connection.pair] = by_serial[connection.tcp.serial] = connection
         if not len(by_serial) == len(opened) == len(self.open):
             raise ValueError("connections that are there twice")
-        for each in items(half_open, "t"):
-            known = HalfOpenConnection.from_state(each)
-            self.half_open[known.pair] = known
+        for item in items(half_open, "t"):
+            half_open_connection = HalfOpenConnection.from_state(item)
+            self.half_open[half_open_connection.pair] = half_open_connection
         for serial in items(serials, "n"):
             if serial not in by_serial:
                 raise ValueError(f"no connection {serial} is open")
@@ -108,13 +108,13 @@ class ConnectionTable:
 
     def promote(self, pair: Pair, shared: Segments) -> OpenConnection | None:
         """Make a half-open connection an open one; None where the pair has none."""
-        known = self.half_open.pop(pair, None)
-        if known is None:
+        half_open = self.half_open.pop(pair, None)
+        if half_open is None:
             return None
-        connection = self._new(pair, known.syn, known.number)
-        connection.tcp.serial = known.serial
-        connection.active_tick = known.active_tick
-        connection.receive(known.syn, shared)
+        connection = self._new(pair, half_open.syn, half_open.number)
+        connection.tcp.serial = half_open.serial
+        connection.active_tick = half_open.active_tick
+        connection.receive(half_open.syn, shared)
         return connection
 
     def is_late(self, pair: Pair, segment: Segment) -> bool:
@@ -162,10 +162,10 @@ class ConnectionTable:
         self._time_wait.add(connection)
         return update
 
-    def _close_half_open(self, known: HalfOpenConnection, end: ConnectionEnd) -> StreamUpdate:
-        update = known.close(end, measure=self._timed is not None)
-        del self.half_open[known.pair]
-        self._time_wait.add_cut_off(known.pair, known.number, known.last_time_ns)
+    def _close_half_open(self, half_open: HalfOpenConnection, end: ConnectionEnd) -> StreamUpdate:
+        update = half_open.close(end, measure=self._timed is not None)
+        del self.half_open[half_open.pair]
+        self._time_wait.add_cut_off(half_open.pair, half_open.number, half_open.last_time_ns)
         return update
 
     def close_all(self, shared: Segments) -> list[StreamUpdate]:

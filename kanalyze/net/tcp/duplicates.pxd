@@ -41,10 +41,10 @@ cdef class SegmentIdentities:
     @cython.locals(
         sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
     )
-    cdef long long last_same(self, SegmentIdentities others, long long row, long long first) except -2
+    cdef long long last_same(self, SegmentIdentities newer, long long row, long long first) except -2
     @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong)
-    cdef bint is_near(self, SegmentIdentities others, long long row, long long earlier) except -1
-    cdef bint is_same(self, SegmentIdentities others, long long row, long long earlier) except -1
+    cdef bint is_near(self, SegmentIdentities newer, long long row, long long earlier) except -1
+    cdef bint is_same(self, SegmentIdentities newer, long long row, long long earlier) except -1
     @cython.locals(
         mixed=cython.ulonglong,
         sequence=cython.ulonglong,

@@ -101,10 +101,10 @@ class DuplicateDetector:
             b"".join((old, memoryview(getattr(segments, name))))
             for old, name in zip(before, _COLUMNS, strict=True)
         ]
-        known = len(before[0]) // 8
-        found = bytearray(known + len(segments))
-        _identities(columns).mark(found)
-        return found[known:]
+        before_count = len(before[0]) // 8
+        marks = bytearray(before_count + len(segments))
+        _identities(columns).mark(marks)
+        return marks[before_count:]
 
     def lookback(self, segments: SegmentColumns) -> DuplicateLookup:
         """Return a look-up for single segments of the present batch, where few may be copies."""
@@ -188,43 +188,43 @@ class SegmentIdentities:
             if earlier >= 0 and self.is_near(self, row, earlier):
                 copies[row] = IS_COPY
 
-    def last_same(self, others: SegmentIdentities, row: int, first: int) -> int:
+    def last_same(self, newer: SegmentIdentities, row: int, first: int) -> int:
         """Return the last segment up to ``first`` with the identity of one of others.
 
         -1 where there is none that could be near it.
         """
-        sequence, number = others.sequences[row], others.numbers[row]
+        sequence, number = newer.sequences[row], newer.numbers[row]
         for earlier in range(first, -1, -1):
             if number - self.numbers[earlier] > WITHIN:
                 return -1
-            if self.sequences[earlier] == sequence and self.is_same(others, row, earlier):
+            if self.sequences[earlier] == sequence and self.is_same(newer, row, earlier):
                 return earlier
         return -1
 
-    def is_near(self, others: SegmentIdentities, row: int, earlier: int) -> bool:
+    def is_near(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
         """Tell whether one of others came soon after a segment."""
-        allowed_ns = IDENTIFIED if others.identifications[row] > 0 else UNIDENTIFIED
-        apart_ns = others.times[row] - self.times[earlier]
+        allowed_ns = IDENTIFIED if newer.identifications[row] > 0 else UNIDENTIFIED
+        apart_ns = newer.times[row] - self.times[earlier]
         if apart_ns > allowed_ns or -apart_ns > allowed_ns:
             return False
-        return others.numbers[row] - self.numbers[earlier] <= WITHIN
+        return newer.numbers[row] - self.numbers[earlier] <= WITHIN
 
-    def is_same(self, others: SegmentIdentities, row: int, earlier: int) -> bool:
+    def is_same(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
         """Tell whether one of others and a segment have the same identity."""
         return (
-            others.sequences[row] == self.sequences[earlier]
-            and others.acknowledgments[row] == self.acknowledgments[earlier]
-            and others.flags[row] == self.flags[earlier]
-            and others.lengths[row] == self.lengths[earlier]
-            and others.windows[row] == self.windows[earlier]
-            and others.checksums[row] == self.checksums[earlier]
-            and others.identifications[row] == self.identifications[earlier]
-            and others.source_ports[row] == self.source_ports[earlier]
-            and others.destination_ports[row] == self.destination_ports[earlier]
-            and others.source_lows[row] == self.source_lows[earlier]
-            and others.destination_lows[row] == self.destination_lows[earlier]
-            and others.source_highs[row] == self.source_highs[earlier]
-            and others.destination_highs[row] == self.destination_highs[earlier]
+            newer.sequences[row] == self.sequences[earlier]
+            and newer.acknowledgments[row] == self.acknowledgments[earlier]
+            and newer.flags[row] == self.flags[earlier]
+            and newer.lengths[row] == self.lengths[earlier]
+            and newer.windows[row] == self.windows[earlier]
+            and newer.checksums[row] == self.checksums[earlier]
+            and newer.identifications[row] == self.identifications[earlier]
+            and newer.source_ports[row] == self.source_ports[earlier]
+            and newer.destination_ports[row] == self.destination_ports[earlier]
+            and newer.source_lows[row] == self.source_lows[earlier]
+            and newer.destination_lows[row] == self.destination_lows[earlier]
+            and newer.source_highs[row] == self.source_highs[earlier]
+            and newer.destination_highs[row] == self.destination_highs[earlier]
         )
 
     def _hash(self, row: int) -> int:

@@ -47,7 +47,7 @@ cdef class HalfStream(SequenceSpace):
         repeated=cython.longlong,
         last=cython.longlong,
         skip=cython.longlong,
-        left=cython.longlong,
+        length=cython.longlong,
         captured=cython.longlong,
     )
     cdef long long _add_out_of_order(

@@ -52,7 +52,7 @@ class HalfStream(SequenceSpace):
         *("anomalies", "buffer", "fin_acknowledged", "has_last_ack", "last_ack"),
         *("last_ack_packet", "last_ack_time_ns", "out_of_window", "timer"),
     )
-    _LEFT_OUT = ()
+    _NOT_SAVED = ()
 
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, stats: LayerStats
@@ -145,7 +145,7 @@ class HalfStream(SequenceSpace):
         if is_repeated or segment.time_ns - hole_since_ns > LEAST_HOLE_NS:
             end = stream_offset + segment.length
             is_tail = is_repeated and end >= self.furthest()
-            self.connection.path.add_sent_again(
+            self.connection.path.add_retransmission(
                 self.index, stream_offset, end, is_tail, segment.time_ns, segment.packet
             )
 
@@ -181,12 +181,12 @@ class HalfStream(SequenceSpace):
             if not self.buffer.segments:
                 skip = self.stream_offset - stream_offset
                 out.trimmed(self.stream_offset, segment, skip)
-                left = segment.length - skip
+                length = segment.length - skip
                 captured = max(segment.captured - skip, 0)
                 self.anomalies.snapped(
-                    self.stream_offset, left, captured, segment.time_ns, segment.packet
+                    self.stream_offset, length, captured, segment.time_ns, segment.packet
                 )
-                self.advance(left)
+                self.advance(length)
                 return repeated
         repeated += self.buffer.insert(
             segment, stream_offset, self.stream_offset, out.buffer, self.anomalies

@@ -24,7 +24,7 @@ class IdleTimer:
     A clock that jumps, ahead or back, makes one tick: a jump closes no connection.
     """
 
-    _LEFT_OUT = ("_tick_ns",)
+    _NOT_SAVED = ("_tick_ns",)
 
     def __init__(self, idle_ns: int) -> None:
         """``idle_ns`` is the least silence that counts as idle: more than 0."""

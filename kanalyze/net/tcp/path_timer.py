@@ -53,7 +53,7 @@ class PathTimer:
     """
 
     __slots__ = ("end", "has_syn", "history", "is_syn", "is_timed", "sent_ns")
-    _LEFT_OUT = ("history",)
+    _NOT_SAVED = ("history",)
 
     def __init__(self, history: RoundTripHistory) -> None:
         self.history = history

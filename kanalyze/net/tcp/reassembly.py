@@ -56,7 +56,7 @@ class ReassembledBatch(NamedTuple):
 class Reassembler:
     """Follows every TCP connection of a capture."""
 
-    _LEFT_OUT = ("_active", "_closed", "_eventful", "_limits", "_shard", "_timed")
+    _NOT_SAVED = ("_active", "_closed", "_eventful", "_limits", "_shard", "_timed")
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ cdef class ReorderBuffer:
     cpdef bint is_overdue(self, long long now_ns) except -1
 
 
-@cython.locals(known=bytes, again=bytes, start=cython.longlong, size=cython.Py_ssize_t)
+@cython.locals(earlier_bytes=bytes, repeated_bytes=bytes, start=cython.longlong, size=cython.Py_ssize_t)
 cdef bint differs(
     BufferedSegment earlier,
     Segment segment,

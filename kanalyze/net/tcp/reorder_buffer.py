@@ -30,7 +30,7 @@ class ReorderBuffer:
         *("_most_segments", "acknowledged", "acknowledged_segments", "acknowledged_since_ns"),
         *("hole_since_ns", "payload_bytes", "segments"),
     )
-    _LEFT_OUT = (
+    _NOT_SAVED = (
         *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_bytes"),
         *("_most_segments", "payload_bytes"),
     )
@@ -142,12 +142,12 @@ class ReorderBuffer:
             stream_offset += piece.length
             self.payload_bytes -= len(piece.data)
             count += 1
-        found = self.segments[:count]
+        contiguous = self.segments[:count]
         if count:
             del self.segments[:count]
             self.hole_since_ns = now_ns
             self.acknowledged_segments = 0
-        return found
+        return contiguous
 
     def _count_up_to(self, stream_offset: int) -> int:
         """Return how many segments begin at an offset or before."""
@@ -202,8 +202,8 @@ def differs(
     source: memoryview,
 ) -> bool:
     """Tell whether a segment differs from a buffered one between ``at`` and ``stop``."""
-    known = earlier.data[at - earlier.stream_offset : stop - earlier.stream_offset]
+    earlier_bytes = earlier.data[at - earlier.stream_offset : stop - earlier.stream_offset]
     start = segment.start + at - stream_offset
-    again = bytes(source[start : start + min(stop, stream_offset + segment.captured) - at])
-    size = min(len(known), len(again))
-    return known[:size] != again[:size]
+    repeated_bytes = bytes(source[start : start + min(stop, stream_offset + segment.captured) - at])
+    size = min(len(earlier_bytes), len(repeated_bytes))
+    return earlier_bytes[:size] != repeated_bytes[:size]

@@ -67,7 +67,7 @@ class RoundTripTimer:
         "sums",
         "times",
     )
-    _LEFT_OUT = ("all_timed", "sums")
+    _NOT_SAVED = ("all_timed", "sums")
 
     def __init__(self, sums: RoundTrips, all_timed: TimedSegments) -> None:
         self.sums = sums

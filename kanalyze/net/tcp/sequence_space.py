@@ -48,7 +48,7 @@ class SequenceSpace:
         *("connection", "fin_offset", "first_sequence", "has_syn", "index", "next_sequence"),
         *("started", "stream_offset"),
     )
-    _LEFT_OUT: tuple[str, ...] = ("connection", "index")
+    _NOT_SAVED: tuple[str, ...] = ("connection", "index")
 
     def __init__(self, connection: TcpConnection, index: int) -> None:
         self.connection = connection

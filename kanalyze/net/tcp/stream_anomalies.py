@@ -74,7 +74,7 @@ class StreamAnomalies:
     """
 
     __slots__ = ("_is_cut", "_more_cut", "connection", "index", "stats")
-    _LEFT_OUT = ("connection", "index", "stats")
+    _NOT_SAVED = ("connection", "index", "stats")
 
     def __init__(self, connection: TcpConnection, index: int, stats: LayerStats) -> None:
         self.connection = connection

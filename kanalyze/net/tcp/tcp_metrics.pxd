@@ -27,7 +27,7 @@ cdef class Meter:
 
     cpdef drop_timed(self)
     @cython.locals(
-        side=cython.longlong,
+        from_higher=cython.longlong,
         flags=cython.longlong,
         first=cython.longlong,
         length=cython.longlong,

@@ -43,7 +43,7 @@ class Meter:
         *("_expected", "_is_simultaneous", "awaited", "higher_timer", "indices", "lower_timer"),
         "measures",
     )
-    _LEFT_OUT = ("indices", "measures")
+    _NOT_SAVED = ("indices", "measures")
 
     def __init__(
         self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
@@ -89,8 +89,8 @@ class Meter:
             is_out_of_window: only its flags and window count.
             is_last: the stream ends with its FIN, which takes a sequence number.
         """
-        side = segment.from_higher
-        index = self.indices[side]
+        from_higher = segment.from_higher
+        index = self.indices[from_higher]
         flags = segment.flags
         if segment.marks & IS_COPY:
             self.measures.duplicate_packets[index] += 1
@@ -99,17 +99,17 @@ class Meter:
             self.measures.zero_window_packets[index] += 1
         if flags & CONTROL:
             self._take_control(segment, index)
-        if side == self.awaited and not flags & SYN:
+        if from_higher == self.awaited and not flags & SYN:
             self._end_handshake(segment)
         if flags & RST or is_out_of_window:
             return
         if flags & ACK:
-            other = self.lower_timer if side else self.higher_timer
+            other = self.lower_timer if from_higher else self.higher_timer
             other.acknowledge(segment.acknowledgment, segment.time_ns)
         if segment.length:
             first = segment.sequence + (1 if flags & SYN else 0)
             length = segment.length + (1 if is_last else 0)
-            mine = self.higher_timer if side else self.lower_timer
+            mine = self.higher_timer if from_higher else self.lower_timer
             mine.send(first & SEQUENCE_MASK, length, segment.time_ns)
 
     def _take_control(self, segment: Segment, index: int) -> None:

@@ -61,7 +61,7 @@ class _TimeWaitEntry:
 class TimeWaitTable:
     """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
 
-    _LEFT_OUT = ("_limits",)
+    _NOT_SAVED = ("_limits",)
 
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits

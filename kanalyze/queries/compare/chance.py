@@ -67,10 +67,10 @@ _EQUAL = 1e-4
 
 
 class Counts(NamedTuple):
-    """For each slice of one side, the number ``found`` among all requests, ``among``."""
+    """For each slice of one side, the number of slow or failed requests, ``hits``, and of all."""
 
-    found: Floats
-    among: Floats
+    hits: Floats
+    requests: Floats
 
 
 class Chance(NamedTuple):
@@ -82,21 +82,21 @@ class Chance(NamedTuple):
     """Probability that any tested difference is as large."""
 
 
-def slices_of(one: int, other: int) -> tuple[int, int] | None:
+def slices_of(seconds_a: int, seconds_b: int) -> tuple[int, int] | None:
     """Return the numbers of slices of equal length on both sides; None if there are too few.
 
     Args:
-        one: number of seconds with requests on one side. A slice is at least one second.
-        other: the same for the other side.
+        seconds_a: number of seconds with requests on one side. A slice is at least one second.
+        seconds_b: the same for the other side.
     """
-    shorter, longer = sorted((one, other))
+    shorter, longer = sorted((seconds_a, seconds_b))
     if not shorter:
         return None
     many = min(MOST_OF_SHORTER, shorter, MOST_SLICES * shorter // longer)
     if many < LEAST_SLICES:
         return None
     most = min(round(many * longer / shorter), MOST_SLICES)
-    return (many, most) if one <= other else (most, many)
+    return (many, most) if seconds_a <= seconds_b else (most, many)
 
 
 def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0) -> list[Chance]:
@@ -110,75 +110,79 @@ def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0)
     if not pairs:
         return []
     one, other = pairs[0]()
-    deals = _deals(len(one.found), len(other.found), seed)
+    deals = _deals(len(one.hits), len(other.hits), seed)
     largest = np.zeros(DEALS)
-    alone: list[float] = []
+    alone_chances: list[float] = []
     statistics: list[float] = []
     for first in range(0, len(pairs), _AT_ONCE):
-        made = [_statistic(*pair()) for pair in pairs[first : first + _AT_ONCE]]
-        found = np.array([statistic for _, statistic in made])
-        sums = deals @ np.array([residuals for residuals, _ in made], np.float32).T
+        residuals_and_statistics = [_statistic(*pair()) for pair in pairs[first : first + _AT_ONCE]]
+        batch_statistics = np.array([statistic for _, statistic in residuals_and_statistics])
+        sums = (
+            deals @ np.array([residuals for residuals, _ in residuals_and_statistics], np.float32).T
+        )
         dealt = np.abs(sums)
         np.maximum(largest, dealt.max(axis=1), out=largest)
-        alone += _beyond(dealt, found)
-        statistics += found.tolist()
+        alone_chances += _beyond(dealt, batch_statistics)
+        statistics += batch_statistics.tolist()
     ordered = np.sort(largest)
     return [
         Chance(
-            each,
+            alone,
             (1 + len(ordered) - int(np.searchsorted(ordered, statistic - _EQUAL))) / (DEALS + 1),
         )
-        for each, statistic in zip(alone, statistics, strict=True)
+        for alone, statistic in zip(alone_chances, statistics, strict=True)
     ]
 
 
-def _beyond(dealt: NDArray[np.floating], found: Floats) -> list[float]:
+def _beyond(dealt: NDArray[np.floating], statistics: Floats) -> list[float]:
     """Return, for each column, the share of permutations with a value at least as large."""
-    share: Floats = (1 + (dealt >= found - _EQUAL).sum(axis=0)) / (DEALS + 1)
+    share: Floats = (1 + (dealt >= statistics - _EQUAL).sum(axis=0)) / (DEALS + 1)
     return list(map(float, share))
 
 
-def _deals(one: int, other: int, seed: int) -> NDArray[np.float32]:
+def _deals(slices_a: int, slices_b: int, seed: int) -> NDArray[np.float32]:
     """Return permutations as a matrix: times residuals it gives differences of means."""
-    many = one + other
+    many = slices_a + slices_b
     order = np.random.default_rng(seed).random((DEALS, many), dtype=np.float32)
-    of_one = np.argpartition(order, one - 1, axis=1)[:, :one]
-    weights = np.full((DEALS, many), 1 / other, np.float32)
-    np.put_along_axis(weights, of_one, np.float32(-1 / one), axis=1)
+    of_a = np.argpartition(order, slices_a - 1, axis=1)[:, :slices_a]
+    weights = np.full((DEALS, many), 1 / slices_b, np.float32)
+    np.put_along_axis(weights, of_a, np.float32(-1 / slices_a), axis=1)
     return weights
 
 
-def _statistic(one: Counts, other: Counts) -> tuple[Floats, float]:
+def _statistic(a: Counts, b: Counts) -> tuple[Floats, float]:
     """Return the residual of each slice, and the absolute statistic.
 
     The residuals are scaled so that the difference of their means has variance 1 over the
     permutations.
     """
-    sides = (one, other)
-    levels = [side.among.mean() for side in sides]
-    units = [side.found / level for side, level in zip(sides, levels, strict=True)]
-    weights = [side.among / level for side, level in zip(sides, levels, strict=True)]
+    sides = (a, b)
+    levels = [side.requests.mean() for side in sides]
+    units = [side.hits / level for side, level in zip(sides, levels, strict=True)]
+    weights = [side.requests / level for side, level in zip(sides, levels, strict=True)]
     shares = [float(unit.mean()) for unit in units]
     many = [len(unit) for unit in units]
     common = sum(share * m for share, m in zip(shares, many, strict=True)) / sum(many)
     residuals = np.concatenate(
         [unit - common * weight for unit, weight in zip(units, weights, strict=True)]
     )
-    own = [u - p * w for u, w, p in zip(units, weights, shares, strict=True)]
+    own_residuals = [u - p * w for u, w, p in zip(units, weights, shares, strict=True)]
     of_deals = float((residuals**2).sum()) / (sum(many) - 1) * sum(1 / m for m in many)
     if not of_deals:
         return residuals, 0.0
-    of_sides = [float((rest**2).sum()) / (m * (m - 1)) for rest, m in zip(own, many, strict=True)]
-    independent = [p * (1 - p) / side.among.sum() for p, side in zip(shares, sides, strict=True)]
+    of_sides = [
+        float((rest**2).sum()) / (m * (m - 1)) for rest, m in zip(own_residuals, many, strict=True)
+    ]
+    independent = [p * (1 - p) / side.requests.sum() for p, side in zip(shares, sides, strict=True)]
     design = max(1.0, *(v / i for v, i in zip(of_sides, independent, strict=True) if i > 0), 1.0)
-    in_lumps = design * common * (1 - common) * sum(1 / side.among.sum() for side in sides)
-    variance = max(of_deals, sum(of_sides), float(in_lumps)) * _inflation(own)
+    in_lumps = design * common * (1 - common) * sum(1 / side.requests.sum() for side in sides)
+    variance = max(of_deals, sum(of_sides), float(in_lumps)) * _inflation(own_residuals)
     return residuals / of_deals**0.5, abs(shares[1] - shares[0]) / variance**0.5
 
 
-def _inflation(own: Iterable[Floats]) -> float:
+def _inflation(residuals_of_sides: Iterable[Floats]) -> float:
     """Return the factor of a variance for slices that are correlated with their neighbours."""
-    rests = list(own)
+    rests = list(residuals_of_sides)
     total = sum(float((rest**2).sum()) for rest in rests)
     if not total:
         return 1.0
@@ -191,52 +195,52 @@ def _inflation(own: Iterable[Floats]) -> float:
 class Resampled:
     """Bootstrap samples of the slices of two sides, from which intervals are computed."""
 
-    def __init__(self, one: int, other: int, seed: int = 0) -> None:
+    def __init__(self, slices_a: int, slices_b: int, seed: int = 0) -> None:
         """Draw the samples.
 
         Args:
-            one: number of slices of one side.
-            other: number of slices of the other side.
+            slices_a: number of slices of one side.
+            slices_b: number of slices of the other side.
             seed: seed of the draws.
         """
         draw = np.random.default_rng(seed)
         self._times = [
             draw.multinomial(many, np.full(many, 1 / many), RESAMPLES).astype(np.float64)
-            for many in (one, other)
+            for many in (slices_a, slices_b)
         ]
 
-    def difference(self, one: Counts, other: Counts) -> tuple[float, float] | None:
+    def difference(self, a: Counts, b: Counts) -> tuple[float, float] | None:
         """Return the interval of the other side's share minus this side's share."""
         shares = []
-        for times, side in zip(self._times, (one, other), strict=True):
-            among = times @ side.among
+        for times, side in zip(self._times, (a, b), strict=True):
+            among = times @ side.requests
             with np.errstate(invalid="ignore", divide="ignore"):
-                shares.append((times @ side.found) / among)
+                shares.append((times @ side.hits) / among)
         return _interval(shares[1] - shares[0])
 
-    def log_ratio(self, one: Floats, other: Floats, part: float) -> tuple[float, float] | None:
+    def log_ratio(self, a: Floats, b: Floats, part: float) -> tuple[float, float] | None:
         """Return the interval of the difference of a quantile, in bins of histograms.
 
         Args:
-            one: number of requests by slice and bin, on one side.
-            other: the same for the other side, with the same bins.
+            a: number of requests by slice and bin, on one side.
+            b: the same for the other side, with the same bins.
             part: which quantile, 0 to 1.
         """
-        places = []
-        for times, bins in zip(self._times, (one, other), strict=True):
+        bins_of_quantile = []
+        for times, bins in zip(self._times, (a, b), strict=True):
             # Single precision is exact up to 16 million, which is enough for an interval.
             running = times.astype(np.float32) @ np.cumsum(bins, axis=1).astype(np.float32)
             total = running[:, -1:]
-            place = (running < part * total).sum(axis=1).astype(np.float64)
-            place[total[:, 0] == 0] = np.nan
-            places.append(place)
-        return _interval(places[1] - places[0])
+            bin_of_quantile = (running < part * total).sum(axis=1).astype(np.float64)
+            bin_of_quantile[total[:, 0] == 0] = np.nan
+            bins_of_quantile.append(bin_of_quantile)
+        return _interval(bins_of_quantile[1] - bins_of_quantile[0])
 
 
 def _interval(values: Floats) -> tuple[float, float] | None:
     """Return the 95 % interval of sampled values; None if too few samples have a value."""
-    known = values[~np.isnan(values)]
-    if len(known) < RESAMPLES // 2:
+    defined = values[~np.isnan(values)]
+    if len(defined) < RESAMPLES // 2:
         return None
-    low, high = np.percentile(known, _INTERVAL)
+    low, high = np.percentile(defined, _INTERVAL)
     return float(low), float(high)

@@ -115,9 +115,10 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
     """Return the comparison of two sides."""
     measures, too_few = _measures(a, b)
     tested = a.slices is not None and b.slices is not None
-    found = _Differences(a, b, measures, thresholds)
+    differences = _Differences(a, b, measures, thresholds)
     sections = {
-        name: found.changes(kind, is_worse=is_worse) for (kind, is_worse), name in _SECTIONS.items()
+        name: differences.changes(kind, is_worse=is_worse)
+        for (kind, is_worse), name in _SECTIONS.items()
     }
     new, gone = _only_on_one_side(a, b)
     result: dict[str, Any] = {
@@ -134,12 +135,12 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
         "not_tested": None if tested else _why_not_tested(a, b),
         "differences_tested": len(measures) if tested else 0,
         **sections,
-        "may_be_chance": found.maybe(),
+        "may_be_chance": differences.maybe(),
         "new": new,
         "gone": gone,
-        "alike": found.alike(),
+        "alike": differences.alike(),
         "too_few": [
-            {**_who(key), "requests": [a.lines[key].requests, b.lines[key].requests]}
+            {**_identity(key), "requests": [a.lines[key].requests, b.lines[key].requests]}
             for key in too_few
         ],
         "load": [_load(a, b, key) for key in _shared(a, b) if key[0] == "api"],
@@ -198,17 +199,17 @@ def _shared(a: Side, b: Side) -> list[LineKey]:
 
 def _measures(a: Side, b: Side) -> tuple[list[_Measure], list[LineKey]]:
     """Return all figures that can be compared, and the lines with too few requests."""
-    found: list[_Measure] = []
+    measures: list[_Measure] = []
     too_few: list[LineKey] = []
     for key in _shared(a, b):
-        before = len(found)
-        one, other = a.lines[key], b.lines[key]
-        if _is_spread(one) and _is_spread(other):
-            found += _latency_measures(key, one, other, a.slices, b.slices)
-            found += _status_measures(key, one, other)
-        if len(found) == before:
+        before = len(measures)
+        line_a, line_b = a.lines[key], b.lines[key]
+        if _is_spread(line_a) and _is_spread(line_b):
+            measures += _latency_measures(key, line_a, line_b, a.slices, b.slices)
+            measures += _status_measures(key, line_a, line_b)
+        if len(measures) == before:
             too_few.append(key)
-    return found, too_few
+    return measures, too_few
 
 
 def _is_spread(line: SideLine) -> bool:
@@ -219,31 +220,31 @@ def _is_spread(line: SideLine) -> bool:
 
 
 def _latency_measures(
-    key: LineKey, one: SideLine, other: SideLine, slices: int | None, others: int | None
+    key: LineKey, line_a: SideLine, line_b: SideLine, slices_a: int | None, slices_b: int | None
 ) -> Iterator[_Measure]:
-    fewest = min(line.latency_ns["count"] or 0 for line in (one, other))
+    fewest = min(line.latency_ns["count"] or 0 for line in (line_a, line_b))
     for name, part in QUANTILES.items():
-        a, b = one.latency_ns[name], other.latency_ns[name]
+        a, b = line_a.latency_ns[name], line_b.latency_ns[name]
         is_enough = fewest >= LEAST_REQUESTS and fewest * (1 - part) >= LEAST_BEYOND - 1e-6
         if a is None or b is None or not is_enough:
             continue
         counts = None
-        if one.latencies and other.latencies and slices and others:
-            counts = partial(_slower, one.latencies, other.latencies, slices, others, part)
+        if line_a.latencies and line_b.latencies and slices_a and slices_b:
+            counts = partial(_slower, line_a.latencies, line_b.latencies, slices_a, slices_b, part)
         yield _Measure(key, name, a, b, counts)
 
 
 def _slower(
-    one: LatencyCells, other: LatencyCells, slices: int, others: int, part: float
+    a: LatencyCells, b: LatencyCells, slices_a: int, slices_b: int, part: float
 ) -> tuple[Counts, Counts]:
     """Return how many are slower than the quantile of both sides, which have equal weight."""
-    low = min(int(one.bins.min()), int(other.bins.min()))
-    high = max(int(one.bins.max()), int(other.bins.max()))
+    low = min(int(a.bins.min()), int(b.bins.min()))
+    high = max(int(a.bins.max()), int(b.bins.max()))
     shares = np.zeros(high - low + 1)
-    for cells in (one, other):
+    for cells in (a, b):
         shares += np.bincount(cells.bins - low, cells.counts, len(shares)) / cells.counts.sum() / 2
     limit = low + int(np.searchsorted(np.cumsum(shares), part - 1e-9))
-    return _counts(one, slices, limit), _counts(other, others, limit)
+    return _counts(a, slices_a, limit), _counts(b, slices_b, limit)
 
 
 def _counts(cells: LatencyCells, slices: int, limit: int) -> Counts:
@@ -254,23 +255,23 @@ def _counts(cells: LatencyCells, slices: int, limit: int) -> Counts:
     )
 
 
-def _status_measures(key: LineKey, one: SideLine, other: SideLine) -> Iterator[_Measure]:
-    if min(one.due, other.due) < LEAST_REQUESTS:
+def _status_measures(key: LineKey, line_a: SideLine, line_b: SideLine) -> Iterator[_Measure]:
+    if min(line_a.due, line_b.due) < LEAST_REQUESTS:
         return
     for name in STATUSES:
-        a, b = getattr(one, name), getattr(other, name)
+        a, b = getattr(line_a, name), getattr(line_b, name)
         if a is None or b is None or a == b == 0:
             continue
         counts = None
-        if one.by_slice and other.by_slice:
-            counts = partial(_failed, one, other, name)
-        yield _Measure(key, name, a / one.due, b / other.due, counts)
+        if line_a.by_slice and line_b.by_slice:
+            counts = partial(_failed, line_a, line_b, name)
+        yield _Measure(key, name, a / line_a.due, b / line_b.due, counts)
 
 
-def _failed(one: SideLine, other: SideLine, name: str) -> tuple[Counts, Counts]:
+def _failed(a: SideLine, b: SideLine, name: str) -> tuple[Counts, Counts]:
     first, second = (
         Counts(line.by_slice[name].astype(float), line.by_slice["due"].astype(float))
-        for line in (one, other)
+        for line in (a, b)
         if line.by_slice
     )
     return first, second
@@ -298,23 +299,23 @@ class _Differences:
     def changes(self, kind: str, *, is_worse: bool) -> list[dict[str, Any]]:
         """Return the lines that differ, sorted by the lower bound of the difference, descending."""
         by_line: dict[LineKey, list[dict[str, Any]]] = {}
-        for place, measure in enumerate(self._measures):
+        for index, measure in enumerate(self._measures):
             if (
                 measure.is_latency == (kind == "latency")
                 and measure.is_worse == is_worse
                 and measure.matters(self._thresholds)
-                and self._is_sure(place)
+                and self._is_sure(index)
             ):
-                by_line.setdefault(measure.key, []).append(self._difference(place))
+                by_line.setdefault(measure.key, []).append(self._difference(index))
         ranked = sorted(by_line.items(), key=_rank, reverse=True)
         return _folded([self._change(key, found, is_worse=is_worse) for key, found in ranked])
 
     def maybe(self) -> list[dict[str, Any]]:
         """Return differences that are large enough but may be chance."""
         by_line: dict[LineKey, list[dict[str, Any]]] = {}
-        for place, measure in enumerate(self._measures):
-            if measure.matters(self._thresholds) and not self._is_sure(place):
-                by_line.setdefault(measure.key, []).append(self._difference(place, sure=False))
+        for index, measure in enumerate(self._measures):
+            if measure.matters(self._thresholds) and not self._is_sure(index):
+                by_line.setdefault(measure.key, []).append(self._difference(index, sure=False))
         # Lines of an API come before the lines of its clients, topics and brokers.
         ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
         return _folded([self._change(key, found, is_worse=False) for key, found in ranked])
@@ -336,19 +337,19 @@ class _Differences:
         measure = self._measures[index]
         chance = self._chances[index] if self._chances else None
         interval = self._interval(measure) if sure else None
-        found: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
+        difference: dict[str, Any] = {"measure": measure.name, "a": measure.a, "b": measure.b}
         if measure.is_latency:
-            found["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
+            difference["ratio"] = round(measure.b / measure.a, 4) if measure.a else None
             low, high = (
                 (None, None)
                 if interval is None
                 else (round(float(BIN_BASE**bins), 4) for bins in interval)
             )
         else:
-            found["difference"] = round(measure.b - measure.a, 6)
+            difference["difference"] = round(measure.b - measure.a, 6)
             low, high = (None, None) if interval is None else (round(each, 6) for each in interval)
         return {
-            **found,
+            **difference,
             "low": low,
             "high": high,
             "chance": None if chance is None else chance.among_all,
@@ -360,34 +361,34 @@ class _Differences:
             return None
         if measure.is_latency:
             one, other = self._histograms(measure.key)
-            found = self._resampled.log_ratio(one, other, QUANTILES[measure.name])
+            interval = self._resampled.log_ratio(one, other, QUANTILES[measure.name])
         else:
-            found = self._resampled.difference(*self._pair_of(measure)())
-        if found is None or not self._turned:
-            return found
-        return -found[1], -found[0]
+            interval = self._resampled.difference(*self._pair_of(measure)())
+        if interval is None or not self._turned:
+            return interval
+        return -interval[1], -interval[0]
 
     def _histograms(self, key: LineKey) -> list[Any]:
         """Return the latencies of both sides by slice and bin, in the order of the samples."""
         sides = [(side.slices, side.lines[key].latencies) for side in (self._a, self._b)]
-        known = [(slices, cells) for slices, cells in sides if slices and cells]
-        low = min(int(cells.bins.min()) for _, cells in known)
-        wide = max(int(cells.bins.max()) for _, cells in known) - low + 1
-        made = []
-        for slices, cells in reversed(known) if self._turned else known:
+        cells_of_sides = [(slices, cells) for slices, cells in sides if slices and cells]
+        low = min(int(cells.bins.min()) for _, cells in cells_of_sides)
+        wide = max(int(cells.bins.max()) for _, cells in cells_of_sides) - low + 1
+        histograms = []
+        for slices, cells in reversed(cells_of_sides) if self._turned else cells_of_sides:
             histogram = np.zeros((slices, wide))
             np.add.at(histogram, (cells.slices, cells.bins - low), cells.counts)
-            made.append(histogram)
-        return made
+            histograms.append(histogram)
+        return histograms
 
     def _change(
         self, key: LineKey, differences: list[dict[str, Any]], *, is_worse: bool
     ) -> dict[str, Any]:
-        one, other = self._a.lines[key], self._b.lines[key]
+        line_a, line_b = self._a.lines[key], self._b.lines[key]
         return {
-            **_who(key),
-            "requests": [one.requests, other.requests],
-            "requests_per_s": [_rate(one.requests, self._a), _rate(other.requests, self._b)],
+            **_identity(key),
+            "requests": [line_a.requests, line_b.requests],
+            "requests_per_s": [_rate(line_a.requests, self._a), _rate(line_b.requests, self._b)],
             "measures": differences,
             "as_much_for": [],
             "options": _options(key, differences) if is_worse else [],
@@ -403,7 +404,7 @@ def _turned(counts: Callable[[], tuple[Counts, Counts]]) -> tuple[Counts, Counts
     return other, one
 
 
-def _who(key: LineKey) -> dict[str, Any]:
+def _identity(key: LineKey) -> dict[str, Any]:
     kind, api, name = key
     return {"by": kind, "api": api, "name": name}
 
@@ -434,36 +435,36 @@ def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     A line that differs no more than the whole API, or has the same requests, is counted there.
     """
-    kept: list[dict[str, Any]] = []
+    independent: list[dict[str, Any]] = []
     for change in changes:
-        for before in kept:
-            if _says_already(before, change):
+        for before in independent:
+            if _covers(before, change):
                 before["as_much_for"].append({"by": change["by"], "name": change["name"]})
                 break
         else:
-            kept.append(change)
-    return kept
+            independent.append(change)
+    return independent
 
 
-def _says_already(before: dict[str, Any], change: dict[str, Any]) -> bool:
+def _covers(before: dict[str, Any], change: dict[str, Any]) -> bool:
     if before["api"] != change["api"]:
         return False
-    known = {difference["measure"]: difference for difference in before["measures"]}
+    measures_before = {difference["measure"]: difference for difference in before["measures"]}
     is_same = before["requests"] == change["requests"]
     if not is_same and before["by"] != "api":
         return False
     return all(
-        difference["measure"] in known
-        and (is_same or _overlap(known[difference["measure"]], difference))
+        difference["measure"] in measures_before
+        and (is_same or _overlap(measures_before[difference["measure"]], difference))
         for difference in change["measures"]
     )
 
 
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
     """Return whether two figures may differ by the same amount, as far as known."""
-    if one["low"] is None or other["low"] is None:
-        return one["chance"] is not None
-    return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
+    if a["low"] is None or b["low"] is None:
+        return a["chance"] is not None
+    return bool(a["low"] <= b["high"] and b["low"] <= a["high"])
 
 
 def _options(key: LineKey, differences: Iterable[dict[str, Any]]) -> list[str]:
@@ -489,23 +490,23 @@ def _only_on_one_side(a: Side, b: Side) -> tuple[list[dict[str, Any]], list[dict
     gone = _missing(a, b)
     many = 2 * (len(new) + len(gone))
     return (
-        [_presence(b, a, kind, name, seen, many) for kind, name, seen in new],
-        [_presence(a, b, kind, name, seen, many) for kind, name, seen in gone],
+        [_presence(b, a, kind, name, presence, many) for kind, name, presence in new],
+        [_presence(a, b, kind, name, presence, many) for kind, name, presence in gone],
     )
 
 
-def _missing(there: Side, elsewhere: Side) -> list[tuple[str, str, Presence]]:
+def _missing(present: Side, elsewhere: Side) -> list[tuple[str, str, Presence]]:
     return [
-        (kind, name, seen)
-        for kind, names in there.names.items()
+        (kind, name, presence)
+        for kind, names in present.names.items()
         if kind in elsewhere.names
-        for name, seen in sorted(names.items(), key=lambda item: (-item[1].requests, item[0]))
+        for name, presence in sorted(names.items(), key=lambda item: (-item[1].requests, item[0]))
         if name not in elsewhere.names[kind]
     ]
 
 
 def _presence(
-    there: Side, elsewhere: Side, kind: str, name: str, seen: Presence, many: int
+    present: Side, elsewhere: Side, kind: str, name: str, presence: Presence, many: int
 ) -> dict[str, Any]:
     """Return a name that only one side has.
 
@@ -514,16 +515,16 @@ def _presence(
     such tests (Bonferroni correction).
     """
     chance = None
-    if seen.seconds is not None and there.seconds and elsewhere.seconds:
-        share = there.seconds / (there.seconds + elsewhere.seconds)
-        chance = min(1.0, many * share**seen.seconds)
-    elif seen.seconds is not None:
+    if presence.seconds is not None and present.seconds and elsewhere.seconds:
+        share = present.seconds / (present.seconds + elsewhere.seconds)
+        chance = min(1.0, many * share**presence.seconds)
+    elif presence.seconds is not None:
         chance = 1.0
     return {
         "kind": kind,
         "name": name,
-        "requests": seen.requests,
-        "seconds": seen.seconds,
+        "requests": presence.requests,
+        "seconds": presence.seconds,
         "chance": chance,
         "may_be_chance": chance is not None and chance > FALSE_ALARMS,
     }
@@ -537,11 +538,11 @@ def _load(a: Side, b: Side, key: LineKey) -> dict[str, Any]:
         "requests_per_s": [
             _rate(line.requests, side) for line, side in zip(lines, (a, b), strict=True)
         ],
-        "request_bytes": [_each(line.request_bytes, line.requests) for line in lines],
-        "response_bytes": [_each(line.response_bytes, line.requests) for line in lines],
-        "waited": [_each(line.waited, line.requests) for line in lines],
+        "request_bytes": [_per_request(line.request_bytes, line.requests) for line in lines],
+        "response_bytes": [_per_request(line.response_bytes, line.requests) for line in lines],
+        "waited": [_per_request(line.waited, line.requests) for line in lines],
     }
 
 
-def _each(amount: int | None, requests: int) -> float | None:
+def _per_request(amount: int | None, requests: int) -> float | None:
     return None if amount is None or not requests else round(amount / requests, 4)

@@ -42,10 +42,10 @@ def is_report(first: bytes) -> bool:
 def parse_report(name: str, text: bytes) -> dict[str, Any]:
     """Parse a report; raises UsageError, whose text begins with ``name``."""
     try:
-        found = json.loads(text)
+        report = json.loads(text)
     except (ValueError, RecursionError):
         raise UsageError(f"{name}: not a kanalyze report: not JSON") from None
-    return checked_report(name, found)
+    return checked_report(name, report)
 
 
 def checked_report(name: str, report: object) -> dict[str, Any]:
@@ -225,10 +225,10 @@ def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str
 
 
 def _add(names: dict[str, dict[str, Presence]], kind: str, name: str | None, count: int) -> None:
-    known = names.setdefault(kind, {})
+    names_of_kind = names.setdefault(kind, {})
     if name is not None:
-        before = known.get(name)
-        known[name] = Presence(count + (before.requests if before else 0), None)
+        before = names_of_kind.get(name)
+        names_of_kind[name] = Presence(count + (before.requests if before else 0), None)
 
 
 def _requests_of(read: _ReportReader, item: Mapping[str, Any]) -> int:

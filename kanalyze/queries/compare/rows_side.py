@@ -65,12 +65,12 @@ def side_of_rows(
     database.keep("compare_slices", queries["slices"], {"slices": slices or 1})
     database.keep("compare_cells", queries["cells"], {})
     database.keep("compare_lines", queries["lines"], {"most_lines": MOST_LINES + 1})
-    found = database.ask("FROM compare_lines ORDER BY line").to_pylist()
-    latencies, is_cut = _by_line(database, "latencies", len(found))
-    statuses, is_also_cut = _by_line(database, "statuses", len(found))
+    line_rows = database.ask("FROM compare_lines ORDER BY line").to_pylist()
+    latencies, is_cut = _by_line(database, "latencies", len(line_rows))
+    statuses, is_also_cut = _by_line(database, "statuses", len(line_rows))
     lines: dict[LineKey, SideLine] = {
         (line["kind"], line["api"], line["name"]): _side_line(line, cells, ends, slices)
-        for line, cells, ends in zip(found, latencies, statuses, strict=False)
+        for line, cells, ends in zip(line_rows, latencies, statuses, strict=False)
     }
     names: dict[str, dict[str, Presence]] = {kind: {} for kind in KINDS}
     for line in database.answer(queries["names"], {"most_lines": MOST_LINES}):
@@ -88,7 +88,7 @@ def side_of_rows(
         slices,
         lines,
         names,
-        is_cut or is_also_cut or len(found) > MOST_LINES,
+        is_cut or is_also_cut or len(line_rows) > MOST_LINES,
     )
 
 
@@ -108,10 +108,10 @@ def _by_line(
     numbers = columns.pop("line")
     is_cut = len(numbers) >= MOST_CELLS
     whole = min(lines, int(numbers[-1])) if is_cut else lines
-    places = np.searchsorted(numbers, np.arange(whole + 1)).tolist()
+    starts = np.searchsorted(numbers, np.arange(whole + 1)).tolist()
     return (
         {name: column[low:high] for name, column in columns.items()}
-        for low, high in pairwise(places)
+        for low, high in pairwise(starts)
     ), is_cut
 
 

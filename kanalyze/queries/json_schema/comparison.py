@@ -51,15 +51,15 @@ _SIDE = struct(
 )
 
 
-def _pair(meaning: str, each: Schema) -> Schema:
-    return listed(f"{meaning}, of A and of B", each, many=2)
+def _pair(meaning: str, item: Schema) -> Schema:
+    return listed(f"{meaning}, of A and of B", item, many=2)
 
 
 _RATES = _pair(
     "requests per second",
     number("requests per second", null="the side is shorter than a second"),
 )
-_WHO = {
+_IDENTITY = {
     "by": text("what the requests have in common", choices=("api", "client", "topic", "broker")),
     "api": text("the API, with the protocol if it is kafka-0.7"),
     "name": text(
@@ -109,13 +109,13 @@ _STATUS = _measure(
 _CHANGE = struct(
     "requests that differ",
     {
-        **_WHO,
+        **_IDENTITY,
         "requests": _pair("requests", count("requests")),
         "requests_per_s": _RATES,
         "measures": listed("the figures that differ", {"anyOf": [_LATENCY, _STATUS]}),
         "as_much_for": listed(
             "other lines that differ as much, because they have the same requests or some of them",
-            struct("who", {"by": _WHO["by"], "name": _WHO["name"]}),
+            struct("who", {"by": _IDENTITY["by"], "name": _IDENTITY["name"]}),
         ),
         "options": listed("options of kanalyze requests that show rows of B", _TEXT),
     },
@@ -138,7 +138,7 @@ _PER_REQUEST = "there are no requests, or it is unknown"
 _LOAD = struct(
     "the load of one API",
     {
-        "api": _WHO["api"],
+        "api": _IDENTITY["api"],
         "requests_per_s": _RATES,
         "request_bytes": _pair("bytes of a request", number("mean", unit="B", null=_PER_REQUEST)),
         "response_bytes": _pair(
@@ -186,7 +186,7 @@ _COMPARISON = {
     "alike": count("lines (an API, or a client, topic or broker of one) without a difference"),
     "too_few": listed(
         "lines with too few requests to be compared",
-        struct("one line", {**_WHO, "requests": _pair("requests", count("requests"))}),
+        struct("one line", {**_IDENTITY, "requests": _pair("requests", count("requests"))}),
     ),
     "load": listed("the load of each API, most requests first", _LOAD),
     "limited": truth("whether lines were left out because there were too many"),

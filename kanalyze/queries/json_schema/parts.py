@@ -85,11 +85,11 @@ def by_name(meaning: str, values: Schema) -> Schema:
 
 def struct(meaning: str, fields: Mapping[str, Schema], *, optional: Iterable[str] = ()) -> Schema:
     """Return the schema of an object with these fields and no others."""
-    left_out = set(optional)
+    optional_names = set(optional)
     return {
         **_value("object", meaning, None),
         "properties": dict(fields),
-        "required": [name for name in fields if name not in left_out],
+        "required": [name for name in fields if name not in optional_names],
         "additionalProperties": False,
     }
 

@@ -340,9 +340,9 @@ _CERTIFICATE = {
 _NOT_MEASURED = "it was not measured for any of them"
 
 
-def _part(what: str) -> Schema:
+def _part(meaning: str) -> Schema:
     return struct(
-        what,
+        meaning,
         {
             "mean": integer("mean", unit="ns", null=_NOT_MEASURED),
             "per_mille": integer(
@@ -432,23 +432,23 @@ _SPAN = {
 _NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
 
 
-def _each(what: str, *, unit: str = "", null: str | None = None) -> Schema:
-    return listed(f"{what}, for each bucket", count(what, unit=unit, null=null))
+def _per_bucket(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
+    return listed(f"{meaning}, for each bucket", count(meaning, unit=unit, null=null))
 
 
 _THROUGHPUT = {
     **_SPAN,
-    "requests": _each("requests that began"),
-    "errors": _each("responses with an error that began"),
-    "request_bytes": _each("bytes of requests that began", unit="B"),
-    "response_bytes": _each("bytes of responses that began", unit="B"),
+    "requests": _per_bucket("requests that began"),
+    "errors": _per_bucket("responses with an error that began"),
+    "request_bytes": _per_bucket("bytes of requests that began", unit="B"),
+    "response_bytes": _per_bucket("bytes of responses that began", unit="B"),
 }
 _LATENCY_SERIES = {
     **_SPAN,
-    "p50": _each("median of the latency", unit="ns", null=_NO_LATENCY),
-    "p90": _each("90th percentile of the latency", unit="ns", null=_NO_LATENCY),
-    "p99": _each("99th percentile of the latency", unit="ns", null=_NO_LATENCY),
-    "max": _each("longest latency", unit="ns", null=_NO_LATENCY),
+    "p50": _per_bucket("median of the latency", unit="ns", null=_NO_LATENCY),
+    "p90": _per_bucket("90th percentile of the latency", unit="ns", null=_NO_LATENCY),
+    "p99": _per_bucket("99th percentile of the latency", unit="ns", null=_NO_LATENCY),
+    "max": _per_bucket("longest latency", unit="ns", null=_NO_LATENCY),
 }
 
 _CONCERNS = {

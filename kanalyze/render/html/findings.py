@@ -117,7 +117,7 @@ def _times(finding: Mapping[str, Any]) -> str:
 
 def _selects(concerns: Mapping[str, Any], names: Mapping[str, Any]) -> str:
     """Return attributes with the numbers of the names that a finding concerns; -1 if unknown."""
-    found = ""
+    attributes = ""
     for concern, (dimension, kind, field) in _SELECTS.items():
         if concern in concerns:
             numbers = [
@@ -125,5 +125,5 @@ def _selects(concerns: Mapping[str, Any], names: Mapping[str, Any]) -> str:
                 for number, line in enumerate(names[kind])
                 if line[field] == concerns[concern]
             ]
-            found += f' data-{dimension}="{numbers[0] if numbers else -1}"'
-    return found
+            attributes += f' data-{dimension}="{numbers[0] if numbers else -1}"'
+    return attributes

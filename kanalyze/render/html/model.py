@@ -123,15 +123,15 @@ def _literally(name: str) -> str:
     return shlex.quote(_GLOB.sub(r"[\g<0>]", name))
 
 
-def _clients(names: list[dict[str, Any]], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    by_name = {line["client_id"]: line for line in known if not line["other"]}
+def _clients(names: list[dict[str, Any]], clients: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    by_name = {line["client_id"]: line for line in clients if not line["other"]}
     lines = []
     for name in names:
         line = _named(name["name"], "--client-id", _literally)
-        own = by_name.get(name["name"])
+        client = by_name.get(name["name"])
         for field, column in (("software", "software"), ("client_ips", "from")):
-            line[column] = _some(own, field)
-        line["user"] = _some(own, "principals")
+            line[column] = _some(client, field)
+        line["user"] = _some(client, "principals")
         lines.append(line)
     return lines
 
@@ -222,10 +222,10 @@ def _tls(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parts(line: Mapping[str, Any]) -> list[int]:
     """Return the duration of each part in ns; the last is latency that cannot be divided."""
-    known = [line[column] or 0 for column, _, _ in PARTS]
+    parts = [line[column] or 0 for column, _, _ in PARTS]
     if line["broker_time_ns"] is None:
-        return [*known, line["latency_ns"]]
-    return [*known, 0]
+        return [*parts, line["latency_ns"]]
+    return [*parts, 0]
 
 
 def _parts_text(parts: list[int]) -> str:

@@ -293,14 +293,14 @@
   };
   const byLength = (a, b) => a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
   const written = (column, line) => {
-    const { kind, field, dimension, place } = column;
-    if (kind === "name") return labelOf(dimension, line.key[place]);
-    if (kind === "info") return line.key[place] >= 0 ? model.names[dimension][line.key[place]][field] : MISSING;
+    const { kind, field, dimension, key_index: keyIndex } = column;
+    if (kind === "name") return labelOf(dimension, line.key[keyIndex]);
+    if (kind === "info") return line.key[keyIndex] >= 0 ? model.names[dimension][line.key[keyIndex]][field] : MISSING;
     if (kind === "api") return labelOf("api", line.key[0]) + (line.key[1] ? " (waited)" : "");
     if (kind === "versions") {
       return [...line.versions].filter((each) => each >= 0).map((each) => labelOf("version", each)).sort(byLength).join(" ") || MISSING;
     }
-    if (kind === "key") return String(line.key[place]);
+    if (kind === "key") return String(line.key[keyIndex]);
     if (kind === "records") {
       return ["produce", "fetch"].includes(kindOf(line.key[0])) ? recordsText(line.records, !line.uncounted) : MISSING;
     }
@@ -414,7 +414,7 @@
         if (!at) cell.scope = "row";
         if (column.kind === "failed" && line[column.field]) cell.classList.add("bad");
         const dimension = column.kind === "api" ? "api" : column.dimension;
-        const number = column.kind === "api" || column.kind === "name" ? line.key[column.place] : NONE;
+        const number = column.kind === "api" || column.kind === "name" ? line.key[column.key_index] : NONE;
         if (dimension in selected && number >= 0) {
           const button = element("button", "pick", texts[at]);
           button.type = "button";

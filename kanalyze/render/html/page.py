@@ -260,12 +260,12 @@ def _chart_html(name: str, title: str) -> str:
 def _times_html(model: Mapping[str, Any], times: list[Mapping[str, Any]]) -> str:
     """Return the figures behind the charts, as the body of a table."""
     return "".join(
-        f'<tr><th scope="row">{_time_text(model, place)}</th>'
+        f'<tr><th scope="row">{_time_text(model, bucket)}</th>'
         + "".join(
             f'<td class="n">{escape(_time_cell(name, line, model))}</td>' for name in _TIME_COLUMNS
         )
         + "</tr>"
-        for place, line in enumerate(times)
+        for bucket, line in enumerate(times)
     )
 
 
@@ -308,7 +308,7 @@ def _table_html(
     note = f'<p class="note">{escape(text.strip())}</p>' if text else ""
     find = '<span class="find"></span>' if len(lines) > _LINES["first_lines"] else ""
     more = len(lines) - most
-    rest = f"and {count_text(more)} more" if more > 0 else "" if lines else "none"
+    footer = f"and {count_text(more)} more" if more > 0 else "" if lines else "none"
     return (
         f'<section id="{table.name}" aria-labelledby="{table.name}-title">'
         f'<div class="title"><h2 id="{table.name}-title">{escape(table.title)}</h2>'
@@ -317,5 +317,5 @@ def _table_html(
         f"{'' if lines else ' hidden'}>"
         f'<table id="{table.name}-table"><caption>{escape(table.title)}</caption>'
         f"{table_html(table, lines, model, most)}</table></div>"
-        f'<p class="rest">{rest}</p></section>'
+        f'<p class="rest">{footer}</p></section>'
     )

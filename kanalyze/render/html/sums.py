@@ -62,13 +62,15 @@ class Sum:
         self.bins: Counter[int] = Counter()
         self.most_ns: int | None = None
 
-    def add(self, cell: Mapping[str, Any], kind: str, *, is_own: bool, is_timed: bool) -> None:
+    def add(
+        self, cell: Mapping[str, Any], kind: str, *, counts_requests: bool, is_timed: bool
+    ) -> None:
         """Add a cell.
 
         Args:
             cell: a cell of the cube.
             kind: the kind of its API, such as ``produce``.
-            is_own: false if another cell counts the same requests; then only records are added.
+            counts_requests: false if another cell counts the same requests: only records are added.
             is_timed: whether to add its latencies.
         """
         counts = self.counts
@@ -77,7 +79,7 @@ class Sum:
             counts["records"] += cell["records"]
             counts[f"records_{way}"] += cell["records"]
             counts[f"bytes_{way}"] += cell["record_bytes"]
-        if not is_own:
+        if not counts_requests:
             return
         rows = cell["rows"]
         if cell["status"] != "orphan_response":
@@ -102,51 +104,53 @@ class Sum:
     def quantiles(self, ratio: float) -> dict[str, float | None]:
         """Return quantiles of the latencies in ns, exact to 5 %; null if there are none."""
         many = self.bins.total()
-        found: dict[str, float | None] = {"max": self.most_ns}
+        quantiles: dict[str, float | None] = {"max": self.most_ns}
         for name, share in _QUANTILES:
-            rank, seen = max(math.ceil(many * share), 1), 0
-            found[name] = None
-            for each in sorted(self.bins):
-                seen += self.bins[each]
-                if seen >= rank:
-                    found[name] = min(ratio ** (each + 0.5), self.most_ns or 0)
+            rank, counted = max(math.ceil(many * share), 1), 0
+            quantiles[name] = None
+            for bin_number in sorted(self.bins):
+                counted += self.bins[bin_number]
+                if counted >= rank:
+                    quantiles[name] = min(ratio ** (bin_number + 0.5), self.most_ns or 0)
                     break
-        return found
+        return quantiles
 
 
 def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
     """Return the lines of each table, the ``totals``, and sums by span of time (``times``)."""
     tables: dict[str, dict[tuple[Any, ...], Sum]] = {name: {} for name in _GROUPED}
-    whole = Sum(())
+    total = Sum(())
     times = [Sum((bucket,)) for bucket in range(model["buckets"])]
     for cell in _lines(model["cells"]):
         api = cell["api"]
         kind = model["names"]["api"][api]["kind"] if api >= 0 else ""
-        is_own, has_waited = not cell["is_again"], bool(cell["waited"])
+        counts_requests, has_waited = not cell["is_again"], bool(cell["waited"])
         for name, keys in _GROUPED.items():
-            if _is_left_out(name, cell):
+            if _is_skipped(name, cell):
                 continue
             key = tuple(cell[each] for each in keys)
-            found = tables[name].setdefault(key, Sum(key))
-            found.add(
+            line_sum = tables[name].setdefault(key, Sum(key))
+            line_sum.add(
                 cell,
                 kind,
-                is_own=is_own or name in _BY_TOPIC,
+                counts_requests=counts_requests or name in _BY_TOPIC,
                 is_timed=not has_waited or name == "apis",
             )
-        whole.add(cell, kind, is_own=is_own, is_timed=not has_waited)
+        total.add(cell, kind, counts_requests=counts_requests, is_timed=not has_waited)
         if 0 <= cell["bucket"] < len(times):
-            times[cell["bucket"]].add(cell, kind, is_own=is_own, is_timed=not has_waited)
+            times[cell["bucket"]].add(
+                cell, kind, counts_requests=counts_requests, is_timed=not has_waited
+            )
     exact = {name: _exact(model, name) for name in model["exact"]}
     ratio = model["bin_ratio"]
     return {
         **{
-            name: [_line(each, ratio, exact.get(name)) for each in found.values()]
-            for name, found in tables.items()
+            name: [_line(each, ratio, exact.get(name)) for each in lines.values()]
+            for name, lines in tables.items()
         },
-        "totals": _line(whole, ratio, exact["totals"]),
+        "totals": _line(total, ratio, exact["totals"]),
         "times": [_line(each, ratio, exact["times"]) for each in times],
-        "bins": whole.bins,
+        "bins": total.bins,
         "times_bins": [each.bins for each in times],
         "errors": _failures(model),
         "partitions": list(_batches(model, lambda x: (x["part"],))),
@@ -156,7 +160,7 @@ def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_left_out(name: str, cell: Mapping[str, Any]) -> bool:
+def _is_skipped(name: str, cell: Mapping[str, Any]) -> bool:
     if name in _BY_TOPIC:
         return bool(cell["topic"] == _NONE)
     if name == "groups" and cell["group"] == _NONE:
@@ -169,51 +173,53 @@ def _lines(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(columns, values, strict=True))
 
 
-def _line(found: Sum, ratio: float, exact: Mapping[tuple[Any, ...], Any] | None) -> dict[str, Any]:
+def _line(
+    line_sum: Sum, ratio: float, exact: Mapping[tuple[Any, ...], Any] | None
+) -> dict[str, Any]:
     line = {
         **dict.fromkeys(_COUNTS, 0),
-        **found.counts,
-        "key": list(found.key),
-        "versions": sorted(found.versions),
-        "clients": len(found.clients),
-        **found.quantiles(ratio),
+        **line_sum.counts,
+        "key": list(line_sum.key),
+        "versions": sorted(line_sum.versions),
+        "clients": len(line_sum.clients),
+        **line_sum.quantiles(ratio),
     }
-    known = None if exact is None else exact.get(found.key)
-    if known is not None:
-        line.update(zip(("p50", "p90", "p99", "max"), known, strict=True))
+    exact_quantiles = None if exact is None else exact.get(line_sum.key)
+    if exact_quantiles is not None:
+        line.update(zip(("p50", "p90", "p99", "max"), exact_quantiles, strict=True))
     return line
 
 
 def _exact(model: Mapping[str, Any], name: str) -> dict[tuple[Any, ...], list[Any]]:
     """Return exact quantiles by key; only APIs have those of requests that waited."""
-    found = {}
+    quantiles = {}
     for line in model["exact"][name]:
         *key, waited = line[:-4]
         if name == "apis":
-            found[*key, waited] = line[-4:]
+            quantiles[*key, waited] = line[-4:]
         elif not waited:
-            found[tuple(key)] = line[-4:]
-    return found
+            quantiles[tuple(key)] = line[-4:]
+    return quantiles
 
 
 def _failures(model: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    failures: dict[tuple[Any, ...], dict[str, Any]] = {}
     for cell in _lines(model["failures"]):
         if cell["is_again"]:
             continue
         topic = _NONE if cell["is_topicless"] else cell["topic"]
         key = (cell["code"], cell["api"], cell["client"], topic)
-        line = found.setdefault(
+        line = failures.setdefault(
             key, {"key": list(key), "count": 0, "first": math.inf, "last": -math.inf}
         )
         line["count"] += cell["rows"]
         if cell["first_time_ns"] is not None:
             line["first"] = min(line["first"], cell["first_time_ns"])
             line["last"] = max(line["last"], cell["last_time_ns"])
-    for line in found.values():
+    for line in failures.values():
         if line["first"] == math.inf:
             line["first"] = line["last"] = None
-    return list(found.values())
+    return list(failures.values())
 
 
 def _batches(
@@ -222,7 +228,7 @@ def _batches(
     *,
     is_produce: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    found: dict[tuple[Any, ...], Counter[str]] = {}
+    batches: dict[tuple[Any, ...], Counter[str]] = {}
     marks: dict[tuple[Any, ...], int | None] = {}
     for cell in _lines(model["batches"]):
         api = cell["api"]
@@ -230,7 +236,7 @@ def _batches(
         if is_produce and (not produces or cell["codec"] is None):
             continue
         key, way = key_of(cell), "in" if produces else "out"
-        counts = found.setdefault(key, Counter())
+        counts = batches.setdefault(key, Counter())
         counts["batches"] += cell["rows"]
         counts["produces" if produces else "fetches"] += cell["rows"]
         counts[f"records_{way}"] += cell["records"]
@@ -239,7 +245,7 @@ def _batches(
         if mark is not None:
             marks[key] = max(marks.get(key) or 0, mark)
     names = (*("batches", "produces", "fetches"), "records_in", "records_out")
-    for key, counts in found.items():
+    for key, counts in batches.items():
         size, many = counts["bytes_in"], counts["batches"]
         yield {
             **dict.fromkeys((*names, "bytes_in", "bytes_out"), 0),
@@ -253,22 +259,26 @@ def _batches(
 
 def _latency_parts(model: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Yield, for each key, the mean of each part of the requests' time."""
-    found: dict[tuple[Any, ...], Counter[str]] = {}
+    parts: dict[tuple[Any, ...], Counter[str]] = {}
     for cell in _lines(model["latency_parts"]):
         if cell["is_again"]:
             continue
-        counts = found.setdefault(tuple(cell[each] for each in keys), Counter())
+        counts = parts.setdefault(tuple(cell[each] for each in keys), Counter())
         for name in _PART_COUNTS:
             counts[name] += cell[name]
-    for key, counts in found.items():
-        whole, rows, far = sum(counts[name] for name in _PARTS), counts["rows"], counts[_FAR_ROWS]
+    for key, counts in parts.items():
+        total_ns, rows, far = (
+            sum(counts[name] for name in _PARTS),
+            counts["rows"],
+            counts[_FAR_ROWS],
+        )
         yield {
             "key": list(key),
             "requests": rows,
             "resent": counts["resent"],
             "closed": counts["closed"],
-            "whole": whole,
-            "total": whole // rows,
+            "whole": total_ns,
+            "total": total_ns // rows,
             "parts": [counts[name] for name in _PARTS],
             **{name: counts[name] // rows for name in _PARTS},
             _FAR: counts[_FAR] // far if far else None,

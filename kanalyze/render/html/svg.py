@@ -71,18 +71,18 @@ def _nothing(label: str) -> str:
 
 
 def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
-    """Return round numbers of ns in the range of the bins, each with its place among the bins.
+    """Return round numbers of ns in the range of the bins, each with its position among the bins.
 
     They are powers of ten; if these are few, their multiples by 2 and 5 too.
     """
-    found: list[tuple[int, float]] = []
+    marks: list[tuple[int, float]] = []
     for factors in ((1,), (1, 2, 5)):
         values = [factor * 10**power for power in range(13) for factor in factors]
-        places = [(value, math.log(value) / math.log(ratio)) for value in values]
-        found = [(value, place) for value, place in places if first <= place <= last]
-        if len(found) >= _FEW_MARKS:
+        positions = [(value, math.log(value) / math.log(ratio)) for value in values]
+        marks = [(value, position) for value, position in positions if first <= position <= last]
+        if len(marks) >= _FEW_MARKS:
             break
-    return found
+    return marks
 
 
 def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], ratio: float) -> str:
@@ -95,10 +95,10 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
     most = max(bins.values())
     bottom = _TOP + _HEIGHT
     bars = "".join(
-        f"M{_at(_LEFT + (each - first) * step)} {bottom}"
-        f"V{_at(bottom - _HEIGHT * bins[each] / most)}"
+        f"M{_at(_LEFT + (bin_number - first) * step)} {bottom}"
+        f"V{_at(bottom - _HEIGHT * bins[bin_number] / most)}"
         f"h{_at(max(step - 1, 0.5))}V{bottom}z"
-        for each in sorted(bins)
+        for bin_number in sorted(bins)
     )
     parts = [_element("path", d=bars, class_="bar")]
     parts += _latency_marks(first, last, step, ratio, bottom)
@@ -149,10 +149,10 @@ def heat_map(times_bins: Sequence[Mapping[int, int]], model: _Model) -> str:
         _element("path", d=path, class_=f"heat{level}") for level, path in enumerate(paths) if path
     ]
     bottom = _TOP + _HEIGHT
-    for value_ns, place in _round_values(
+    for value_ns, bin_number in _round_values(
         low * _BINS_TOGETHER, high * _BINS_TOGETHER, model["bin_ratio"]
     ):
-        y = bottom - (place / _BINS_TOGETHER - low) * tall
+        y = bottom - (bin_number / _BINS_TOGETHER - low) * tall
         parts.append(_element("path", d=f"M{_LEFT - 4} {_at(y)}h4", class_="axis"))
         parts.append(_text(_LEFT - 6, y + 4, duration_text(value_ns), "end"))
     parts += _time_marks(model, _LEFT, bottom)
@@ -226,19 +226,19 @@ def group_timeline(events: Sequence[Mapping[str, Any]], model: _Model) -> str:
     groups = sorted({event["group"] for event in events})[:_MOST_GROUPS]
     if not groups:
         return _nothing(label)
-    places = {group: place for place, group in enumerate(groups)}
+    rows = {group: row for row, group in enumerate(groups)}
     wide = WIDTH - _RIGHT - _LABEL
     span_us = model["buckets"] * model["bucket_us"]
     parts = []
-    for group, place in places.items():
+    for group, row in rows.items():
         name = label_of(model, "group", group)
-        y = place * 26 + 8
+        y = row * 26 + 8
         parts.append(_text(_LABEL - 8, y + 13, _cut(name, _MOST_LETTERS), "end"))
         parts.append(_element("path", d=f"M{_LABEL} {y + 9}H{WIDTH - _RIGHT}", class_="rail"))
     for event in events:
-        if event["group"] not in places:
+        if event["group"] not in rows:
             continue
-        y = places[event["group"]] * 26 + 8
+        y = rows[event["group"]] * 26 + 8
         x = _LABEL + (event["at"] - model["start_us"]) / span_us * wide
         parts.append(_event(event, x, y, event["took"] / 1000 / span_us * wide))
     bottom = len(groups) * 26 + 10

@@ -34,8 +34,8 @@ class PageColumn(NamedTuple):
     """The field of the line, or of the name."""
     dimension: str = ""
     """The dimension that the name belongs to."""
-    place: int = 0
-    """The place of the name in the line's key."""
+    key_index: int = 0
+    """The index of the name in the line's key."""
     is_optional: bool = False
     """Whether the column is left out if no line has a value in it."""
 
@@ -51,8 +51,8 @@ class Table(NamedTuple):
     """The field that sorts the lines at first, in descending order."""
 
 
-def _name(title: str, dimension: str, place: int = 0) -> PageColumn:
-    return PageColumn(title, "name", "", dimension, place)
+def _name(title: str, dimension: str, key_index: int = 0) -> PageColumn:
+    return PageColumn(title, "name", "", dimension, key_index)
 
 
 def _ns(title: str) -> PageColumn:
@@ -295,7 +295,7 @@ def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
 
     Columns that are empty in every line are left out, and the table of TLS where there is none.
     """
-    found = []
+    tables = []
     for table in TABLES:
         lines = _lines(table, model, sums)
         if not lines and table.name in _ONLY_WITH_LINES:
@@ -303,8 +303,8 @@ def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
         columns = (
             x for x in table.columns if not x.is_optional or _says_something(x, lines, model)
         )
-        found.append((table._replace(columns=tuple(columns)), lines))
-    return found
+        tables.append((table._replace(columns=tuple(columns)), lines))
+    return tables
 
 
 def _says_something(column: PageColumn, lines: Iterable[_Line], model: _Line) -> bool:
@@ -350,13 +350,13 @@ def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) ->
 
 def _row_html(columns: Iterable[PageColumn], line: _Line, model: _Line) -> str:
     cells = [(column, _written(column, line, model)) for column in columns]
-    first, *others = (
+    first, *other_cells = (
         (f"{_class(column.kind, is_bad=_is_bad(column, line))}", escape(text))
         for column, text in cells
     )
     return (
         f'<tr><th scope="row"{first[0]}>{first[1]}</th>'
-        + "".join(f"<td{cls}>{text}</td>" for cls, text in others)
+        + "".join(f"<td{cls}>{text}</td>" for cls, text in other_cells)
         + "</tr>"
     )
 
@@ -383,16 +383,16 @@ def _written(column: PageColumn, line: _Line, model: _Line) -> str:
     """Return the text of a cell."""
     kind, field = column.kind, column.field
     if kind == "name":
-        return label_of(model, column.dimension, line["key"][column.place])
+        return label_of(model, column.dimension, line["key"][column.key_index])
     if kind == "info":
-        number = line["key"][column.place]
+        number = line["key"][column.key_index]
         return str(model["names"][column.dimension][number][field]) if number >= 0 else MISSING
     if kind == "api":
         return _api_text(line, model)
     if kind == "versions":
         return _versions_text(line, model)
     if kind == "key":
-        return str(line["key"][column.place])
+        return str(line["key"][column.key_index])
     if kind == "records":
         return _records(line, model)
     if field == "topics_label":

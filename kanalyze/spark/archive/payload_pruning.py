@@ -195,10 +195,10 @@ class PayloadPruner:
     ) -> None:
         """Add the ranges of the buffer that no decoder reads of a connection."""
         requests, responses = self._reader.unread("request"), self._reader.unread("response")
-        client_side = self._tracker.client_side(update.connection)
-        if client_side is None:
+        client_index = self._tracker.client_index(update.connection)
+        if client_index is None:
             return
-        for side, unread in ((client_side, requests), (1 - client_side, responses)):
+        for side, unread in ((client_index, requests), (1 - client_index, responses)):
             if unread:
                 _add_ranges(_merged(unread), update.items[side], buffer, found)
 

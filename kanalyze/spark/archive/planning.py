@@ -79,10 +79,10 @@ class ReadSummary:
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
         before = self.packets_before[report.capture, report.part]
 
-        def place(number: int) -> tuple[str, int | None]:
+        def locate(number: int) -> tuple[str, int | None]:
             return report.capture, number + before
 
-        return anomaly_row(anomaly, place=place)
+        return anomaly_row(anomaly, locate=locate)
 
 
 class RebuildSummary:

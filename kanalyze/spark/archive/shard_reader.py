@@ -18,7 +18,7 @@ from kanalyze.errors import CaptureError
 from kanalyze.export.row_groups import utf8
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.spark.archive.packet_places import dump_places, load_places
+from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ class ShardReader:
         Raises:
             BlockError: the state is damaged.
         """
-        self._index, names = load_places(state)
+        self._index, names = load_locations(state)
         self._last_packet = self._index.packets + sum(each.most_packets or 0 for each in captures)
         self._shard = shard
         self._captures = MergedCaptures(
@@ -74,9 +74,9 @@ class ShardReader:
         self.anomalies: list[Anomaly] = []
         """Empty: they were reported when the captures were read before."""
 
-    def place(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
-        name, within = self._captures.place(number)
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
+        name, within = self._captures.locate(number)
         return utf8(name).decode(), within
 
     def batches(self) -> Iterator[SegmentColumns]:
@@ -95,4 +95,4 @@ class ShardReader:
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""
-        return dump_places(self._index, [utf8(name).decode() for name in self.names])
+        return dump_locations(self._index, [utf8(name).decode() for name in self.names])

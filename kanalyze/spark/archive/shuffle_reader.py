@@ -16,7 +16,7 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.packet_arrays import to_column
 from kanalyze.spark.archive.packed_segments import concat_segments, select_rows, unpack
-from kanalyze.spark.archive.packet_places import dump_places, load_places
+from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ class ShuffleReader:
             BlockError: the state is damaged.
         """
         self._blocks = blocks
-        index, names = load_places(state)
+        index, names = load_locations(state)
         self._packet_index = index
         self.names = names
         """Captures met so far."""
@@ -92,9 +92,9 @@ class ShuffleReader:
         self._last = (-1, 0, self._packet_index.packets)
         """Capture of the last segment, its number there, and its number over all captures."""
 
-    def place(self, number: int) -> tuple[str, int | None]:
-        """Return the capture of a packet and its number there; see ``MergedCaptures.place``."""
-        return self._packet_index.name(number, self.names, is_alone=False)
+    def locate(self, number: int) -> tuple[str, int | None]:
+        """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
+        return self._packet_index.locate(number, self.names, is_alone=False)
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.
@@ -125,7 +125,7 @@ class ShuffleReader:
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""
-        return dump_places(self._packet_index, self.names)
+        return dump_locations(self._packet_index, self.names)
 
     def _unpacked(self, block: ShuffledBlock) -> _PendingSegments:
         index = self._index.get(block.capture)

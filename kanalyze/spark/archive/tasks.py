@@ -290,11 +290,11 @@ class _CapturePartitioning:
             yield shuffle_batch([block_row(block, *source) for block in blocks])
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
-        rows = [anomaly_row(anomaly, place=self._place) for anomaly in anomalies]
+        rows = [anomaly_row(anomaly, locate=self._locate) for anomaly in anomalies]
         if rows:
             yield self._control(ANOMALY_BUCKET, _anomaly_stream(rows))
 
-    def _place(self, number: int) -> tuple[str, int | None]:
+    def _locate(self, number: int) -> tuple[str, int | None]:
         return self.name, number
 
     def _control(self, bucket: int, data: bytes) -> pa.RecordBatch:
@@ -384,9 +384,9 @@ def rebuild_shards(
     stores = Stores()
 
     def source(bucket: int, state: bytes | memoryview | None) -> _BucketSource:
-        places, carried = (None, None) if state is None else unpack_state(bytes(state))
+        locations, carried = (None, None) if state is None else unpack_state(bytes(state))
         shard = Shard(bucket, job.buckets)
-        return _BucketSource(bucket, ShardReader(absolute, shard, stores, places), carried)
+        return _BucketSource(bucket, ShardReader(absolute, shard, stores, locations), carried)
 
     yield from _rebuild(job, topic_ids, starmap(source, states))
 

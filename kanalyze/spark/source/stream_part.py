@@ -20,7 +20,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
-from kanalyze.spark.archive.packet_places import dump_places, load_places
+from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
 from kanalyze.spark.archive.shuffle_schema import pack_state, unpack_state
 from kanalyze.spark.key_sources import shared_keys
 
@@ -67,8 +67,8 @@ def read_stream_partition(
         CaptureError: a capture cannot be opened or read; a retry may succeed.
         KanalyzeError: the state of the batch before is missing or damaged.
     """
-    places, saved_state = _load_state(task, folder)
-    captures = _StreamCaptures(task.captures, places)
+    locations, saved_state = _load_state(task, folder)
+    captures = _StreamCaptures(task.captures, locations)
     options, most = plan.options, plan.options.max_memory_bytes
     analysis = Analysis(
         (),
@@ -134,15 +134,15 @@ class _StreamCaptures:
     description = None
     """Secrets inside of captures are not used: a connection would lose them with the batch."""
 
-    def __init__(self, captures: Sequence[FoundCapture], places: str | None) -> None:
-        self._index, names = load_places(places)
+    def __init__(self, captures: Sequence[FoundCapture], locations: str | None) -> None:
+        self._index, names = load_locations(locations)
         self._captures = MergedCaptures(
             captures, stores=Stores(), packet_index=self._index, names=names
         )
         self.names = self._captures.names
         self.anomalies = self._captures.anomalies
         self.batches = self._captures.batches
-        self.place = self._captures.place
+        self.locate = self._captures.locate
 
     @property
     def dropped_packets(self) -> int | None:
@@ -154,4 +154,4 @@ class _StreamCaptures:
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of later batches."""
-        return dump_places(self._index, self.names)
+        return dump_locations(self._index, self.names)

@@ -159,12 +159,12 @@ def _coordinators(version: int, request: _Values | None, response: _Values) -> I
     if request is not None:
         key_type = _KEY_TYPES.get(request["KeyType"], str(request["KeyType"]))
     if version < 4:
-        found = [{**response, "Key": None if request is None else request["Key"]}]
+        coordinators = [{**response, "Key": None if request is None else request["Key"]}]
     else:
-        found = response["Coordinators"]
-    for each in found:
-        value = (each["NodeId"], each["Host"], each["Port"], each["ErrorCode"])
-        yield ("coordinator", key_type, each["Key"]), value
+        coordinators = response["Coordinators"]
+    for item in coordinators:
+        value = (item["NodeId"], item["Host"], item["Port"], item["ErrorCode"])
+        yield ("coordinator", key_type, item["Key"]), value
 
 
 def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
@@ -195,7 +195,7 @@ _READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue
 class SeenMetadata:
     """The latest values of each connection; bounded, least recently updated connection first."""
 
-    _LEFT_OUT = ("_bytes", "_most_bytes")
+    _NOT_SAVED = ("_bytes", "_most_bytes")
 
     def __init__(self, most_bytes: int = 64 << 20) -> None:
         """Begin without values; ``most_bytes`` limits the estimated memory."""
@@ -217,10 +217,10 @@ class SeenMetadata:
         made = cls()
         for each in items(state, "t"):
             name, number, entries = fields(each, "snt")
-            known = made._connections.setdefault((name, number), {})
+            values_of_connection = made._connections.setdefault((name, number), {})
             for entry in items(entries, "t"):
                 key, value = _checked(*fields(entry, "tt"))
-                known[key] = value
+                values_of_connection[key] = value
                 made._bytes += _size(value)
         return made
 
@@ -228,14 +228,14 @@ class SeenMetadata:
         self, connection: tuple[str, int], entries: list[KeyedValue]
     ) -> Iterator[MetadataEntry]:
         """Yield the entries that are new or changed on a connection, and keep them."""
-        known = self._connections.pop(connection, {})
-        self._connections[connection] = known  # moves the connection to the end
+        values_of_connection = self._connections.pop(connection, {})
+        self._connections[connection] = values_of_connection  # moves the connection to the end
         for key, value in entries:
-            before = known.get(key)
+            before = values_of_connection.get(key)
             # If a broker becomes the controller, the broker itself has not changed.
             if before is not None and _compared(key, before) == _compared(key, value):
                 continue
-            known[key] = value
+            values_of_connection[key] = value
             self._bytes += _size(value) - (0 if before is None else _size(before))
             yield from _lines(key, value, before)
         while self._bytes > self._most_bytes and self._connections:

@@ -64,19 +64,19 @@ class BodyFields:
         if message is None or taped is None or taped.cells > _MOST_CELLS:
             return None
         level = self._level(api_key, kind)
-        found = _named(taped.values(), level)
+        fields = _named(taped.values(), level)
         version = message.version
         if version is not None and self._catalog.superseded(api_key, kind, version) is not None:
-            _leave_out_unread(found, level, taped.shape)
-        return found
+            _leave_out_unread(fields, level, taped.shape)
+        return fields
 
     def _level(self, api_key: int, kind: Any) -> _Level:
-        found = self._levels.get((api_key, kind))
-        if found is None:
+        level = self._levels.get((api_key, kind))
+        if level is None:
             message = self._catalog.message(api_key, kind)
             selection = select(message, self._extractors.needed_fields(api_key, kind))
-            found = self._levels[api_key, kind] = _level_of(message.struct, selection)
-        return found
+            level = self._levels[api_key, kind] = _level_of(message.struct, selection)
+        return level
 
 
 def _level_of(struct: Struct, selection: Selection) -> _Level:
@@ -105,11 +105,11 @@ def _named(values: tuple[Any, ...], level: _Level) -> dict[str, Any]:
 
 def _leave_out_unread(values: dict[str, Any], level: _Level, shape: Shape) -> None:
     """Remove fields that were not decoded, from the body and its structs (not those in lists)."""
-    tagged = {place for place, _ in (shape.tags or {}).values()}
-    for place, (name, below) in enumerate(level.items()):
-        if place in shape.places:
-            inner = shape.shapes[shape.places.index(place)]
+    tagged = {index for index, _ in (shape.tags or {}).values()}
+    for index, (name, below) in enumerate(level.items()):
+        if index in shape.keys:
+            inner = shape.shapes[shape.keys.index(index)]
             if below is not None and isinstance(values[name], dict):
                 _leave_out_unread(values[name], below, inner.inner or inner)
-        elif place not in tagged:
+        elif index not in tagged:
             del values[name]

@@ -150,9 +150,9 @@ def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
 def _sync(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
     answer = response or {}
     protocol_type = answer.get("ProtocolType") or request.get("ProtocolType") or None
-    given: list[AssignedPartition] | None = None
+    partitions: list[AssignedPartition] | None = None
     if response is not None and response["ErrorCode"] == 0:
-        given = _assignment(response["Assignment"], protocol_type)
+        partitions = _assignment(response["Assignment"], protocol_type)
     assignments = request["Assignments"]
     yield GroupEvent(
         event="sync",
@@ -164,8 +164,8 @@ def _sync(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
         protocol_name=answer.get("ProtocolName") or request.get("ProtocolName") or None,
         is_leader=len(assignments) > 0,
         member_count=len(assignments) or None,
-        assigned_count=None if given is None else len(given),
-        assigned=tuple(given or ())[:MOST_LISTED],
+        assigned_count=None if partitions is None else len(partitions),
+        assigned=tuple(partitions or ())[:MOST_LISTED],
         error_code=answer.get("ErrorCode"),
     )
 
@@ -287,9 +287,9 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
         request["MemberEpoch"],
     )
     topics, regex = request.get("SubscribedTopicNames"), request.get("SubscribedTopicRegex")
-    given, assigned = _given(answer)
+    assigned_count, assigned = _given(answer)
     owned = _count(_partition_lists(request))
-    has_news = (topics, regex, owned, given) != (None, None, None, None)
+    has_news = (topics, regex, owned, assigned_count) != (None, None, None, None)
     if not (has_news or code or sent <= 0 or (code == 0 and epoch != sent)):
         return
     yield GroupEvent(
@@ -307,7 +307,7 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
         subscribed_topics=tuple(topics or ())[:MOST_LISTED],
         subscribed_regex=_short(regex),
         owned_count=owned,
-        assigned_count=given,
+        assigned_count=assigned_count,
         assigned=assigned,
         error_code=code,
     )
@@ -353,13 +353,13 @@ def _subscription(
     """
     for data in islice(metadata, MOST_LISTED):
         try:
-            found = parse_subscription(data)
+            subscription = parse_subscription(data)
         except WireError:
             continue
         owned = None
-        if found.version >= 1:
-            owned = sum(len(each.partitions) for each in found.owned)
-        return found.topics, owned
+        if subscription.version >= 1:
+            owned = sum(len(each.partitions) for each in subscription.owned)
+        return subscription.topics, owned
     return None, None
 
 
@@ -372,17 +372,19 @@ def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartitio
     if protocol_type not in (None, _CONSUMER) or (protocol_type is None and not data):
         return None
     try:
-        found = parse_assignment(data)
+        decoded = parse_assignment(data)
     except WireError:
         return None
     if protocol_type is None:
-        sizes = [6 + len(each.topic.encode()) + 4 * len(each.partitions) for each in found.assigned]
-        if len(data) != 10 + sum(sizes) + len(found.user_data or b""):
+        sizes = [
+            6 + len(topic.topic.encode()) + 4 * len(topic.partitions) for topic in decoded.assigned
+        ]
+        if len(data) != 10 + sum(sizes) + len(decoded.user_data or b""):
             return None
     return [
-        AssignedPartition(each.topic, None, partition)
-        for each in found.assigned
-        for partition in each.partitions
+        AssignedPartition(topic.topic, None, partition)
+        for topic in decoded.assigned
+        for partition in topic.partitions
     ]
 
 

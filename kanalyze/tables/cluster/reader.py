@@ -77,23 +77,23 @@ class ClusterReader:
         status = block.columns["status"]
         assert isinstance(status, Words)
         failed = status.words.index("error") if "error" in status.words else -2
-        found: list[ClusterFacts] = []
+        facts: list[ClusterFacts] = []
         for row, exchange in enumerate(exchanges):
             key = exchange.key
             if exchange.wire != "kafka":
                 continue
             if self._has_groups and key in GROUP_FIELDS:
-                self._add(found, row, _GROUPS, exchange)
+                self._add(facts, row, _GROUPS, exchange)
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
                 # Most bodies are of these APIs and have no leaders.
                 and (not hinting(key) or status.codes[row] == failed)
             ):
-                self._add(found, row, _METADATA, exchange)
-        return found
+                self._add(facts, row, _METADATA, exchange)
+        return facts
 
-    def _add(self, found: list[ClusterFacts], row: int, table: str, exchange: Exchange) -> None:
+    def _add(self, facts: list[ClusterFacts], row: int, table: str, exchange: Exchange) -> None:
         key = exchange.key
         request = self._bodies.values(exchange.request, key, "request")
         response = self._bodies.values(exchange.response, key, "response")
@@ -103,13 +103,13 @@ class ClusterReader:
         else:
             items = metadata_entries(key, exchange.key_version, request, response)
         if items:
-            found.append(ClusterFacts(row, table, items))
+            facts.append(ClusterFacts(row, table, items))
 
 
 class ClusterLines:
     """Makes lines from the facts in the exchanges of the selected requests."""
 
-    _LEFT_OUT = ("_names",)
+    _NOT_SAVED = ("_names",)
 
     def __init__(self, names: TopicNames) -> None:
         """Begin; ``names`` are the known names of topics."""
@@ -125,9 +125,9 @@ class ClusterLines:
         """Return the latest metadata from a state; raises ValueError for any other value."""
         return SeenMetadata.from_state(state)
 
-    def load_state(self, seen: SeenMetadata) -> None:
+    def load_state(self, metadata: SeenMetadata) -> None:
         """Continue with the result of :meth:`seen_from_state`, before the first line."""
-        self._seen = seen
+        self._seen = metadata
 
     def blocks(
         self, block: RowBlock, facts: Sequence[ClusterFacts], first_id: int
@@ -139,18 +139,18 @@ class ClusterLines:
             facts: the facts of these rows, with the number of the row in the block.
             first_id: the number of the block's first row, over all blocks.
         """
-        for table in sorted({each.table for each in facts}):
+        for table in sorted({fact.table for fact in facts}):
             rows, lines = array("q"), []
-            for each in facts:
-                if each.table == table:
-                    made = self._lines(block, each)
-                    lines += made
-                    rows.extend([each.row] * len(made))
+            for fact in facts:
+                if fact.table == table:
+                    new_lines = self._lines(block, fact)
+                    lines += new_lines
+                    rows.extend([fact.row] * len(new_lines))
             if lines:
-                own = columns_of_rows(lines, _COLUMNS[table])
+                item_columns = columns_of_rows(lines, _COLUMNS[table])
                 carried = block.only(CARRIED_NAMES).take(rows).columns
                 numbers = Ints(array("q", [first_id + row for row in rows]), None)
-                columns = {REQUEST_ID.name: numbers, **carried, **own}
+                columns = {REQUEST_ID.name: numbers, **carried, **item_columns}
                 yield table, RowBlock(len(lines), columns)
 
     def _lines(self, block: RowBlock, of_row: ClusterFacts) -> list[Any]:

@@ -15,13 +15,13 @@ cpdef picked_bytes(const unsigned char[::1] values, const long long[::1] numbers
 )
 cpdef items_of_lists(const long long[::1] offsets, const long long[::1] numbers)
 @cython.locals(count=cython.Py_ssize_t, out="int[::1]", code=cython.int, i=cython.Py_ssize_t)
-cpdef recoded(const int[::1] codes, const int[::1] places)
+cpdef recoded(const int[::1] codes, const int[::1] new_codes)
 @cython.locals(
     count=cython.Py_ssize_t,
-    place="int[::1]",
+    number_of="int[::1]",
     out="int[::1]",
     old="int[::1]",
-    known=cython.int,
+    used=cython.int,
     code=cython.int,
     i=cython.Py_ssize_t,
 )
@@ -54,8 +54,8 @@ cpdef differences(const long long[::1] offsets)
 )
 cpdef sums_up_to(const long long[::1] values)
 @cython.locals(out="long long[::1]", code=cython.int, i=cython.Py_ssize_t)
-cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes, long long each)
+cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes, long long extra)
 @cython.locals(out="long long[::1]", i=cython.Py_ssize_t)
 cpdef add_list_sizes(
-    sizes, const long long[::1] offsets, const long long[::1] up_to, long long each
+    sizes, const long long[::1] offsets, const long long[::1] up_to, long long extra
 )

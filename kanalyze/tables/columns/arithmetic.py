@@ -65,38 +65,38 @@ def items_of_lists(offsets: Longs, numbers: Longs) -> tuple[array[int], array[in
     return made, items
 
 
-def recoded(codes: Longs, places: Longs) -> array[int]:
+def recoded(codes: Longs, new_codes: Longs) -> array[int]:
     """Return ``places[code]`` for each 32-bit code; -1 stays -1."""
     count = len(codes)
     made = array("i", bytes(4 * count))
     out = memoryview(made)
     for i in range(count):
         code = codes[i]
-        out[i] = places[code] if code >= 0 else -1
+        out[i] = new_codes[code] if code >= 0 else -1
     return made
 
 
 def first_places(codes: Longs, words: int) -> tuple[array[int], array[int]]:
     """Number codes by first appearance; return the new codes, and the old code of each."""
-    places = array("i", bytes(4 * words))
-    place = memoryview(places)  # the new code plus 1; 0 for a code that has not appeared
+    numbers = array("i", bytes(4 * words))
+    number_of = memoryview(numbers)  # the new code plus 1; 0 for a code that has not appeared
     count = len(codes)
     made = array("i", bytes(4 * count))
     out = memoryview(made)
     order = array("i", bytes(4 * min(words, count)))
     old = memoryview(order)
-    known = 0
+    used = 0
     for i in range(count):
         code = codes[i]
         if code < 0:
             out[i] = -1
             continue
-        if place[code] == 0:
-            old[known] = code
-            known += 1
-            place[code] = known
-        out[i] = place[code] - 1
-    return made, order[:known]
+        if number_of[code] == 0:
+            old[used] = code
+            used += 1
+            number_of[code] = used
+        out[i] = number_of[code] - 1
+    return made, order[:used]
 
 
 # -- what Arrow's arrays are made of --------------------------------------------------------------
@@ -189,19 +189,19 @@ def sums_up_to(values: Longs) -> array[int]:
     return made
 
 
-def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs, each: int) -> None:
-    """Add to each of ``sizes`` the size of the word with its code (0 for -1), plus ``each``."""
+def add_word_sizes(sizes: array[int], codes: Longs, word_sizes: Longs, extra: int) -> None:
+    """Add to each of ``sizes`` the size of the word with its code (0 for -1), plus ``extra``."""
     out = memoryview(sizes)
     for i in range(len(codes)):
         code = codes[i]
-        out[i] += (word_sizes[code] if code >= 0 else 0) + each
+        out[i] += (word_sizes[code] if code >= 0 else 0) + extra
 
 
-def add_list_sizes(sizes: array[int], offsets: Longs, up_to: Longs, each: int) -> None:
-    """Add to each of ``sizes`` the size of its list's items, plus ``each``.
+def add_list_sizes(sizes: array[int], offsets: Longs, up_to: Longs, extra: int) -> None:
+    """Add to each of ``sizes`` the size of its list's items, plus ``extra``.
 
     ``up_to`` has the total size of all items before each item.
     """
     out = memoryview(sizes)
     for i in range(len(offsets) - 1):
-        out[i] += up_to[offsets[i + 1]] - up_to[offsets[i]] + each
+        out[i] += up_to[offsets[i + 1]] - up_to[offsets[i]] + extra

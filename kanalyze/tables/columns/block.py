@@ -132,9 +132,9 @@ class RowBlock:
 
     def take(self, numbers: Sequence[int]) -> RowBlock:
         """Return the rows at these positions (counted from 0), in this order."""
-        places = array("q", numbers)
-        made = {name: _picked(values, places) for name, values in self.columns.items()}
-        return RowBlock(len(places), made)
+        rows = array("q", numbers)
+        columns = {name: _picked(values, rows) for name, values in self.columns.items()}
+        return RowBlock(len(rows), columns)
 
     def pieces(self) -> Iterator[RowBlock]:
         """Yield all rows, in order, in blocks that take up to :data:`BUFFERED_BYTES` as objects."""
@@ -300,11 +300,13 @@ def _joined_words(parts: Sequence[Words]) -> Words:
         for part in parts:
             codes += part.codes
         return Words(codes, words)
-    known: dict[str, int] = {}
+    codes_by_word: dict[str, int] = {}
     for part in map(words_in_use, parts):
-        places = array("i", [known.setdefault(word, len(known)) for word in part.words])
-        codes += recoded(part.codes, places)
-    return Words(codes, list(known))
+        new_codes = array(
+            "i", [codes_by_word.setdefault(word, len(codes_by_word)) for word in part.words]
+        )
+        codes += recoded(part.codes, new_codes)
+    return Words(codes, list(codes_by_word))
 
 
 # -- rows of columns ------------------------------------------------------------------------------

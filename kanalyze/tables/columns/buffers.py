@@ -33,9 +33,9 @@ class IntBuffer:
         self.values = memoryview(self.numbers)
         self.valid = memoryview(self.is_known)
 
-    def make_room(self, places: int) -> None:
-        """Make room for ``places`` positions, which must be more than before."""
-        more = places - len(self.is_known)
+    def make_room(self, size: int) -> None:
+        """Make room for ``size`` positions, which must be more than before."""
+        more = size - len(self.is_known)
         # Make new arrays: an array cannot grow while there is a memoryview of it.
         self.numbers = self.numbers + array("q", bytes(8 * more))
         self.is_known = self.is_known + bytes(more)
@@ -70,19 +70,19 @@ class IntBuffer:
 
     def least(self, count: int) -> int:
         """Return the minimum of the first ``count`` numbers; 2^63 - 1 if all are null."""
-        found = 0x7FFFFFFFFFFFFFFF
+        least = 0x7FFFFFFFFFFFFFFF
         for at in range(count):
-            if self.valid[at] and self.values[at] < found:
-                found = self.values[at]
-        return found
+            if self.valid[at] and self.values[at] < least:
+                least = self.values[at]
+        return least
 
     def largest(self, count: int) -> int:
         """Return the maximum of the first ``count`` numbers, but at least -1."""
-        found = -1
+        largest = -1
         for at in range(count):
-            if self.valid[at] and self.values[at] > found:
-                found = self.values[at]
-        return found
+            if self.valid[at] and self.values[at] > largest:
+                largest = self.values[at]
+        return largest
 
     def drain(self, count: int) -> Ints:
         """Return the first ``count`` numbers, and begin an empty column without room."""
@@ -104,14 +104,14 @@ class WordBuffer:
 
     def __init__(self) -> None:
         self.words: list[str] = []
-        self.known: dict[str, int] = {}
+        self.codes_by_word: dict[str, int] = {}
         self.characters = 0
         self.numbers = array("i")
         self.codes = memoryview(self.numbers)
 
-    def make_room(self, places: int) -> None:
-        """Make room for ``places`` positions, which must be more than before."""
-        more = places - len(self.numbers)
+    def make_room(self, size: int) -> None:
+        """Make room for ``size`` positions, which must be more than before."""
+        more = size - len(self.numbers)
         self.numbers = self.numbers + array("i", b"\xff" * (4 * more))
         self.codes = memoryview(self.numbers)
 
@@ -119,13 +119,13 @@ class WordBuffer:
         """Return the number of a text; -1 for None."""
         if word is None:
             return -1
-        found = self.known.get(word)
-        if found is not None:
-            return found
-        self.known[word] = made = len(self.words)
+        code = self.codes_by_word.get(word)
+        if code is not None:
+            return code
+        self.codes_by_word[word] = new_code = len(self.words)
         self.words.append(word)
         self.characters += len(word)
-        return made
+        return new_code
 
     def put_code(self, at: int, code: int) -> None:
         """Write the text with this number; -1 is null."""
@@ -149,7 +149,7 @@ class WordBuffer:
 
     def forget(self) -> None:
         """Discard all words. Their numbers become invalid."""
-        self.words, self.known, self.characters = [], {}, 0
+        self.words, self.codes_by_word, self.characters = [], {}, 0
 
 
 def buffers_of(columns: Sequence[Column]) -> dict[str, IntBuffer | WordBuffer]:
@@ -171,13 +171,13 @@ def buffers_of(columns: Sequence[Column]) -> dict[str, IntBuffer | WordBuffer]:
 
 def ints_of(buffers: Mapping[str, IntBuffer | WordBuffer], name: str) -> IntBuffer:
     """Return the buffer of a column of numbers."""
-    found = buffers[name]
-    assert isinstance(found, IntBuffer)
-    return found
+    buffer = buffers[name]
+    assert isinstance(buffer, IntBuffer)
+    return buffer
 
 
 def words_of(buffers: Mapping[str, IntBuffer | WordBuffer], name: str) -> WordBuffer:
     """Return the buffer of a column of texts."""
-    found = buffers[name]
-    assert isinstance(found, WordBuffer)
-    return found
+    buffer = buffers[name]
+    assert isinstance(buffer, WordBuffer)
+    return buffer

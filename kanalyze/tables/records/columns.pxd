@@ -96,7 +96,7 @@ cdef class RecordColumns:
     @cython.locals(sequence=cython.longlong)
     cdef int _put_numbers(self, Py_ssize_t at, long long index, long long offset) except -1
     cdef int _put_schema_ids(self, Py_ssize_t at, long long of_key, long long of_value) except -1
-    @cython.locals(is_known=cython.bint)
+    @cython.locals(has_facts=cython.bint)
     cdef _put_header_facts(self, Py_ssize_t at, tuple headers)
     cdef _put_known_headers(self, Py_ssize_t at, tuple headers)
     cdef int _put_ends(self, Py_ssize_t at) except -1
@@ -117,4 +117,4 @@ cdef class RecordColumns:
 cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) except -1
 @cython.locals(at=cython.Py_ssize_t)
 cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
-cdef long long _wrapped(one, other) except? -7
+cdef long long _wrapped(a, b) except? -7

@@ -305,7 +305,7 @@ class RecordColumns:
 
     def _put_header_facts(self, at: int, headers: tuple[Header, ...]) -> None:
         """Write the headers' names, and what headers of known formats say."""
-        is_known = False
+        has_facts = False
         for header in headers:
             key = header[0]
             code = self._name_codes.get(key)
@@ -314,14 +314,14 @@ class RecordColumns:
                 code = self._name_codes[key] = self._name.code(name)
                 self._bytes += len(name)
             if key in KNOWN_HEADERS:
-                is_known = True
+                has_facts = True
             if self._names_written == self._name_room:
                 self._name_room = max(LEAST_ROOM, 2 * self._name_room)
                 self._name.make_room(self._name_room)
             self._name.put_code(self._names_written, code)
             self._names_written += 1
         self._bytes += HEADER_BYTES * len(headers)
-        if is_known:
+        if has_facts:
             self._put_known_headers(at, headers)
 
     def _put_known_headers(self, at: int, headers: tuple[Header, ...]) -> None:
@@ -414,5 +414,5 @@ def _fill_ints(buffer: IntBuffer, first: int, end: int, value: int) -> None:
         buffer.put(at, value)
 
 
-def _wrapped(one: int, other: int) -> int:
-    return as_int64(one + other)
+def _wrapped(a: int, b: int) -> int:
+    return as_int64(a + b)

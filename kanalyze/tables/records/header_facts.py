@@ -59,9 +59,9 @@ NO_FACTS = HeaderFacts(None, None, -1, -1, None, None)
 
 def facts_of(headers: Sequence[Header]) -> HeaderFacts:
     """Return what headers say."""
-    known = {key: value for key, value in headers if value is not None and key in KNOWN_HEADERS}
-    trace_id, parent_span_id = _trace(known.get(_TRACE_PARENT))
-    of_key, of_value = known.get(_KEY_SCHEMA), known.get(_VALUE_SCHEMA)
+    values = {key: value for key, value in headers if value is not None and key in KNOWN_HEADERS}
+    trace_id, parent_span_id = _trace(values.get(_TRACE_PARENT))
+    of_key, of_value = values.get(_KEY_SCHEMA), values.get(_VALUE_SCHEMA)
     return HeaderFacts(
         trace_id,
         parent_span_id,
@@ -73,11 +73,11 @@ def facts_of(headers: Sequence[Header]) -> HeaderFacts:
 
 
 def _trace(value: bytes | None) -> tuple[str | None, str | None]:
-    found = None if value is None else _traceparent.fullmatch(value)
+    match = None if value is None else _traceparent.fullmatch(value)
     # A later version may have more fields; the first one has four.
-    if found is None or (found[1] == _FIRST_VERSION and found[4] is not None):
+    if match is None or (match[1] == _FIRST_VERSION and match[4] is not None):
         return None, None
-    return found[2].decode("ascii"), found[3].decode("ascii")
+    return match[2].decode("ascii"), match[3].decode("ascii")
 
 
 def _guid(value: bytes | None) -> str | None:

@@ -289,10 +289,10 @@ def columns_of_records(*, values: bool, is_table: bool = False) -> tuple[Column,
 
     ``is_table``: without :data:`WHOLE_CAPTURE_COLUMNS`, as in tables of SQL and Spark.
     """
-    left_out = frozenset() if values else VALUE_COLUMNS
+    excluded = frozenset() if values else VALUE_COLUMNS
     if is_table:
-        left_out |= WHOLE_CAPTURE_COLUMNS
-    return tuple(column for column in RECORD_COLUMNS if column.name not in left_out)
+        excluded |= WHOLE_CAPTURE_COLUMNS
+    return tuple(column for column in RECORD_COLUMNS if column.name not in excluded)
 
 
 _PLAIN = [column for column in RECORD_COLUMNS if column.name != "headers"]

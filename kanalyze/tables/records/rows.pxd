@@ -94,31 +94,31 @@ cdef class RecordReader:
     cdef dict _layouts
     cdef dict _topic_ids
 
-    @cython.locals(place=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
+    @cython.locals(holder=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
     cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns made)
     @cython.locals(
         layout=_MessageLayout,
         body=cython.Py_ssize_t,
-        found=list,
-        known=dict,
+        parts=list,
+        row_partitions=dict,
         partitions=list,
         part=_PartitionRecords,
     )
-    cdef list _partitions(self, Exchange exchange, _RecordsMessage place)
-    cdef _PartitionRecords _part(self, _RecordsMessage place, dict known, topic, topic_id, partition, bytes records)
+    cdef list _partitions(self, Exchange exchange, _RecordsMessage holder)
+    cdef _PartitionRecords _part(self, _RecordsMessage holder, dict row_partitions, topic, topic_id, partition, bytes records)
     cdef _MessageLayout _make_layout(self, api_key, api_version, version)
     cdef Py_ssize_t _body(self, bytes data, _MessageLayout layout) except -1
     cdef object _topic_id(self, topic_id)
     cdef bint _is_selected(self, _PartitionRecords part) except *
     cdef RecordFieldRows _field(
-        self, Exchange exchange, _RecordsMessage place, _PartitionRecords part
+        self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part
     )
-    cdef _fetched(self, Exchange exchange, _RecordsMessage place, _PartitionRecords part)
+    cdef _fetched(self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part)
     cdef _transactions(self, Exchange exchange, _PartitionRecords part)
     @cython.locals(message=Message)
     cdef bint _is_read_committed(self, Exchange exchange) except *
     @cython.locals(part=_PartitionRecords)
-    cdef _add_unread(self, _RecordsMessage place, RecordColumns made)
+    cdef _add_unread(self, _RecordsMessage holder, RecordColumns made)
 
 
 cdef _RequestCells _request_cells(row)
@@ -127,4 +127,4 @@ cdef dict _by_name(list items)
 cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)
 cdef _RecordsMessage _records_message_07(Exchange exchange, _RequestCells row)
 @cython.locals(row=_RequestCells)
-cdef tuple _message_cells(_RecordsMessage place, _PartitionRecords part)
+cdef tuple _message_cells(_RecordsMessage holder, _PartitionRecords part)

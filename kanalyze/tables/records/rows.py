@@ -282,10 +282,10 @@ _MOST_REMEMBERED = 4096
 """Limit of each cache: keys, versions and ids come from the wire."""
 
 
-def _remember(known: dict[Any, Any], key: object, value: object) -> None:
-    if len(known) >= _MOST_REMEMBERED:
-        known.clear()
-    known[key] = value
+def _remember(remembered: dict[Any, Any], key: object, value: object) -> None:
+    if len(remembered) >= _MOST_REMEMBERED:
+        remembered.clear()
+    remembered[key] = value
 
 
 _REQUEST = Projection.of(
@@ -387,35 +387,35 @@ class RecordReader:
         self, exchange: Exchange, row: _RequestCells, made: RecordColumns
     ) -> list[RecordFieldRows]:
         """Return the records fields of an exchange; if there are none, add rows that say why."""
-        place = _records_message(exchange, row)
-        if place is None:
+        holder = _records_message(exchange, row)
+        if holder is None:
             return []
         try:
-            parts = self._partitions(exchange, place)
+            parts = self._partitions(exchange, holder)
         except WireError:
             # The bytes differ from those that the row was made of; the row's anomalies say why.
             parts = None
         if parts is None:
-            self._add_unread(place, made)
+            self._add_unread(holder, made)
             return []
         fields = []
         for part in parts:
             if self._filter is None or self._is_selected(part):
-                fields.append(self._field(exchange, place, part))  # noqa: PERF401 - compiled, this is faster
+                fields.append(self._field(exchange, holder, part))  # noqa: PERF401 - compiled, this is faster
         return fields
 
     # -- where the records are --------------------------------------------------------------------
 
     def _partitions(
-        self, exchange: Exchange, place: _RecordsMessage
+        self, exchange: Exchange, holder: _RecordsMessage
     ) -> list[_PartitionRecords] | None:
         """Return the records of every partition; None if the message cannot be decoded.
 
         Raises WireError.
         """
-        if place.is_kafka07:
-            return _partitions_07(exchange, place.message)
-        data, version = place.message.data, place.message.version
+        if holder.is_kafka07:
+            return _partitions_07(exchange, holder.message)
+        data, version = holder.message.data, holder.message.version
         api_key, api_version = exchange.api_key, exchange.api_version
         if data is None or version is None or api_key is None or api_version is None:
             return None
@@ -426,33 +426,33 @@ class RecordReader:
         if body == 0:
             body = self._body(data, layout)
         values, _ = layout.decode(data, body, 0, None)
-        found: list[_PartitionRecords] = []
-        known = None
+        parts: list[_PartitionRecords] = []
+        row_partitions = None
         for topic, topic_id, partitions in _topics(values[0], api_key):
             for partition, marked, records in partitions:
                 if not records:
                     continue
-                if known is None:
-                    known = _by_name(place.row.partitions())
-                part = self._part(place, known, topic, topic_id, partition, records)
+                if row_partitions is None:
+                    row_partitions = _by_name(holder.row.partitions())
+                part = self._part(holder, row_partitions, topic, topic_id, partition, records)
                 part.marked = marked
-                found.append(part)
-        return found
+                parts.append(part)
+        return parts
 
     def _part(
         self,
-        place: _RecordsMessage,
-        known: dict[Any, Any],
+        holder: _RecordsMessage,
+        row_partitions: dict[Any, Any],
         topic: str,
         topic_id: bytes,
         partition: int,
         records: bytes,
     ) -> _PartitionRecords:
         id_text = self._topic_id(topic_id)
-        item = known.get((id_text or topic, partition))
+        item = row_partitions.get((id_text or topic, partition))
         if item is None:
             return _PartitionRecords(topic or None, id_text, partition, None, None, records, None)
-        assigned = item.base_offset if place.is_produce else None
+        assigned = item.base_offset if holder.is_produce else None
         return _PartitionRecords(
             item.topic, item.topic_id, partition, item.error_code, assigned, records, None
         )
@@ -491,42 +491,42 @@ class RecordReader:
     # -- rows -------------------------------------------------------------------------------------
 
     def _field(
-        self, exchange: Exchange, place: _RecordsMessage, part: _PartitionRecords
+        self, exchange: Exchange, holder: _RecordsMessage, part: _PartitionRecords
     ) -> RecordFieldRows:
         """Return the rows of one records field."""
-        found: Any = None
-        if place.is_kafka07:
-            found = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
+        records: Any = None
+        if holder.is_kafka07:
+            records = MessageSet07Records(part.data, part.first_offset or 0, self._limits)
         else:
-            found = RecordSet(part.data, self._limits)
+            records = RecordSet(part.data, self._limits)
         return RecordFieldRows(
-            found,
-            found.problems,
-            _message_cells(place, part),
+            records,
+            records.problems,
+            _message_cells(holder, part),
             None if self._show is None else self._shown(part),
             part.assigned_offset,
-            None if place.is_produce else self._fetched(exchange, place, part),
-            not (place.is_produce and place.is_kafka07),
+            None if holder.is_produce else self._fetched(exchange, holder, part),
+            not (holder.is_produce and holder.is_kafka07),
             None if self._search is None else self._searched(part),
         )
 
     def _fetched(
-        self, exchange: Exchange, place: _RecordsMessage, part: _PartitionRecords
+        self, exchange: Exchange, holder: _RecordsMessage, part: _PartitionRecords
     ) -> FetchedField:
         """Return what is known of the records in a response."""
         produced: list[OffsetRanges] = []
         transactions, acquired = None, None
-        if not place.is_kafka07:
+        if not holder.is_kafka07:
             if self._produced is not None:
                 produced = self._produced.find(
-                    place.row.broker_ip, part.topic_id, part.topic, part.partition
+                    holder.row.broker_ip, part.topic_id, part.topic, part.partition
                 )
             if exchange.api_key == FETCH:
                 transactions = self._transactions(exchange, part)
             else:
                 ranges = ((first, last + 1, times) for first, last, times in part.marked or ())
                 acquired = OffsetRanges(ranges)
-        return FetchedField(transactions, place.message.start_ns, produced, acquired)
+        return FetchedField(transactions, holder.message.start_ns, produced, acquired)
 
     def _transactions(self, exchange: Exchange, part: _PartitionRecords) -> Transactions:
         aborted = part.marked
@@ -549,20 +549,20 @@ class RecordReader:
             return False
         return bool(values[0] == _READ_COMMITTED)
 
-    def _add_unread(self, place: _RecordsMessage, made: RecordColumns) -> None:
+    def _add_unread(self, holder: _RecordsMessage, made: RecordColumns) -> None:
         """Add rows for records that cannot be decoded: one per partition, if known."""
-        missing = place.message.data is None
+        missing = holder.message.data is None
         problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
-        items = [item for item in place.row.partitions() if item.record_bytes]
+        items = [item for item in holder.row.partitions() if item.record_bytes]
         for item in items:
             code = item.error_code
             part = _PartitionRecords(
                 item.topic, item.topic_id, item.partition, code, None, b"", None
             )
             if self._is_selected(part):
-                add_problem(made, _message_cells(place, part), problem.value)
-        if not items and place.message.values is None:
-            add_problem(made, _message_cells(place, _NO_PARTITION), problem.value)
+                add_problem(made, _message_cells(holder, part), problem.value)
+        if not items and holder.message.values is None:
+            add_problem(made, _message_cells(holder, _NO_PARTITION), problem.value)
 
     def _shown(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], _Cells]:
         """Return the function that gives the cells from ``key`` to ``headers``, without secrets."""
@@ -671,14 +671,14 @@ def _partitions_07(exchange: Exchange, message: Message) -> list[_PartitionRecor
     return parts
 
 
-def _message_cells(place: _RecordsMessage, part: _PartitionRecords) -> _Cells:
+def _message_cells(holder: _RecordsMessage, part: _PartitionRecords) -> _Cells:
     """Return the cells from ``capture`` to ``error_code``."""
-    row = place.row
+    row = holder.row
     return (
         *row.connection,
-        place.packet,
-        place.message.start_ns,
-        place.api_name,
+        holder.packet,
+        holder.message.start_ns,
+        holder.api_name,
         row.client_id,
         part.topic,
         part.topic_id,

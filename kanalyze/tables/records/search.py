@@ -32,20 +32,20 @@ class RecordSearch:
 
         ``with_value``: whether the value is searched too.
         """
-        places: list[str] = []
+        matches: list[str] = []
         if record.key is not None:
-            self._add(places, "key", record.key)
+            self._add(matches, "key", record.key)
         if record.value is not None and with_value:
-            self._add(places, "value", record.value)
+            self._add(matches, "value", record.value)
         for name, value in record.headers:
-            if value is not None and len(places) < _MOST_PLACES:
-                self._add(places, f"header {str(name, 'utf-8', 'backslashreplace')}", value)
-        return ", ".join(places) or None
+            if value is not None and len(matches) < _MOST_PLACES:
+                self._add(matches, f"header {str(name, 'utf-8', 'backslashreplace')}", value)
+        return ", ".join(matches) or None
 
-    def _add(self, places: list[str], part: str, data: bytes) -> None:
+    def _add(self, matches: list[str], part: str, data: bytes) -> None:
         at = data.find(self._pattern)
         if at >= 0:
-            places.append(f"{part}@{at}")
+            matches.append(f"{part}@{at}")
 
 
 def parse_search(text: str | bytes) -> RecordSearch:

@@ -78,11 +78,11 @@ class Transactions:
 
 def _markers(batches: Iterable[RecordBatch]) -> dict[int, list[tuple[int, str]]]:
     """Return offset and type of the markers that end transactions, by producer id."""
-    found: dict[int, list[tuple[int, str]]] = {}
+    markers: dict[int, list[tuple[int, str]]] = {}
     for batch in batches:
         if batch.is_control and batch.producer_id is not None:
             for record in batch.records():
                 kind = control_type(record.key)
                 if kind in (_ABORT, _COMMIT):
-                    found.setdefault(batch.producer_id, []).append((record.offset, kind))
-    return found
+                    markers.setdefault(batch.producer_id, []).append((record.offset, kind))
+    return markers

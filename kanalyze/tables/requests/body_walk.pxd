@@ -70,7 +70,7 @@ cdef class _StructPlan:
     cdef long long offset
     cdef long long high_watermark
 
-    cdef _ValueStep _add(self, level, place, Shape shape, bint by_hand)
+    cdef _ValueStep _add(self, level, index, Shape shape, bint by_hand)
 
 
 cdef class BodyWalk:
@@ -103,7 +103,7 @@ cdef class BodyWalk:
         before=cython.Py_ssize_t,
         code=cython.longlong,
         end=cython.longlong,
-        is_known=cython.bint,
+        has_topic=cython.bint,
     )
     cdef long long _struct(
         self, _StructPlan plan, topic, topic_id, long long partition, bint in_partition
@@ -156,7 +156,7 @@ cdef class BodyWalk:
         partitions=PartitionColumns,
         size=cython.longlong,
         flags=cython.longlong,
-        seen=cython.longlong,
+        codec_and_seen=cython.longlong,
         column=cython.int,
     )
     cdef _add_records(self, Py_ssize_t index, long long at, long long offset)

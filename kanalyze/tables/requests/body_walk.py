@@ -130,12 +130,12 @@ class _StructPlan:
         roles = [role for role, _ in level.fields]
         self.steps: list[_ValueStep] = []
         self.tagged: dict[int, _ValueStep] | None = None if shape.tags is None else {}
-        for place, each in zip(shape.places, shape.shapes, strict=True):
-            self._add(level, place, each, by_hand=by_hand)
+        for index, field_shape in zip(shape.keys, shape.shapes, strict=True):
+            self._add(level, index, field_shape, by_hand=by_hand)
         self.untagged = len(self.steps)
-        for tag, (place, each) in (shape.tags or {}).items():
+        for tag, (index, field_shape) in (shape.tags or {}).items():
             assert self.tagged is not None
-            self.tagged[tag] = self._add(level, place, each, by_hand=by_hand)
+            self.tagged[tag] = self._add(level, index, field_shape, by_hand=by_hand)
         self.count = len(self.steps)
         self.goes_below = any(step.role in (_BELOW, _ROLES["forgotten"]) for step in self.steps)
         last = self.steps[-1] if self.steps and shape.tags is None else None
@@ -167,8 +167,8 @@ class _StructPlan:
         self.has_names = level.has_names
         self.opens_topic = level.opens_topic and not by_hand
 
-    def _add(self, level: FieldRoles, place: int, shape: Shape, *, by_hand: bool) -> _ValueStep:
-        role, below = level.fields[place]
+    def _add(self, level: FieldRoles, index: int, shape: Shape, *, by_hand: bool) -> _ValueStep:
+        role, below = level.fields[index]
         number = 0 if role is None else _ROLES[role]
         plan = None
         if below is not None and role != "has_assignments":
@@ -264,19 +264,19 @@ class BodyWalk:
             partition, in_partition = self._partition, True
         if plan.has_names and topic and topic_id is not NO_UUID:
             self._summary.names.append((topic_id, topic))
-        is_known = self._by_hand or bool(topic) or topic_id is not NO_UUID
+        has_topic = self._by_hand or bool(topic) or topic_id is not NO_UUID
         if plan.has_lists:
             self._lists(plan, first, AT_TOPICS, None, NO_UUID)
-        if is_known and plan.has_partition:
+        if has_topic and plan.has_partition:
             self._add_partition(plan, topic, topic_id)
         before = self._partitions.count
-        if is_known and plan.has_lists:
+        if has_topic and plan.has_lists:
             self._lists(plan, first, AT_PARTITIONS, topic, topic_id)
         if plan.goes_below or code != 0:
             self._read_nested(plan, first, topic, topic_id, partition, in_partition)
         if plan.nested_tail < 0:
             self._cursor.at = end
-        if is_known and plan.opens_topic and (code != 0 or self._partitions.count == before):
+        if has_topic and plan.opens_topic and (code != 0 or self._partitions.count == before):
             self._add_topic(plan, before, topic, topic_id, code)
         self._used = first
         return code
@@ -444,9 +444,9 @@ class BodyWalk:
         if cursor.peek(at + 4) > 0:
             column = LAST_OFFSET if flags & HIDDEN_FIRST else BASE_OFFSET
             partitions.put(index, column, cursor.peek(at + 2))
-        seen = cursor.peek(at + 3)
-        if seen:
-            partitions.put(index, CODEC, seen)
+        codec_and_seen = cursor.peek(at + 3)
+        if codec_and_seen:
+            partitions.put(index, CODEC, codec_and_seen)
 
     def _set_absent(self, plan: _StructPlan) -> None:
         """Set the fields that this version does not have to their defaults."""

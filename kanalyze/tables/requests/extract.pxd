@@ -61,7 +61,7 @@ cdef class Extractors:
         both=PartitionColumns,
         count=cython.Py_ssize_t,
         at=cython.Py_ssize_t,
-        place=cython.Py_ssize_t,
+        answer=cython.Py_ssize_t,
     )
     cdef _produce(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
@@ -69,13 +69,13 @@ cdef class Extractors:
     )
     cdef _fetch(self, ExchangeSummary summary, bint has_request)
     @cython.locals(
-        requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns, partitions=PartitionColumns, known=dict, at=cython.Py_ssize_t
+        requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns, partitions=PartitionColumns, index_of=dict, at=cython.Py_ssize_t
     )
     cdef _each_once(self, ExchangeSummary summary)
 
 
 @cython.locals(column=cython.int, is_open=cython.bint)
-cdef _join(PartitionColumns partitions, Py_ssize_t to, PartitionColumns others, Py_ssize_t at)
+cdef _join(PartitionColumns partitions, Py_ssize_t to, PartitionColumns source, Py_ssize_t at)
 cdef FetchSessionUpdate _session(ExchangeSummary summary, PartitionColumns requested, PartitionColumns forgotten)
 @cython.locals(at=cython.Py_ssize_t)
 cdef list _session_partitions(PartitionColumns partitions)

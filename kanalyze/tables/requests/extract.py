@@ -308,18 +308,18 @@ class Extractors:
             both = summary.partitions = self._both
             both.clear()
             # A partition that is repeated has its last values at the index of the first.
-            for place in {responded.key_of(at): at for at in range(count)}.values():
-                both.copy(responded, place)
+            for answer in {responded.key_of(at): at for at in range(count)}.values():
+                both.copy(responded, answer)
             return
         for at in range(requested.count):
             requested.forget(at, BASE_OFFSET)
             requested.forget(at, LAST_OFFSET)
-            place = responded.index_of(requested, at, count)
-            if place < 0:
+            answer = responded.index_of(requested, at, count)
+            if answer < 0:
                 continue
-            requested.put(at, ERROR_CODE, responded.number(place, ERROR_CODE))
-            if responded.knows(place, BASE_OFFSET):
-                requested.put(at, BASE_OFFSET, responded.number(place, BASE_OFFSET))
+            requested.put(at, ERROR_CODE, responded.number(answer, ERROR_CODE))
+            if responded.has(answer, BASE_OFFSET):
+                requested.put(at, BASE_OFFSET, responded.number(answer, BASE_OFFSET))
 
     def _fetch(self, summary: ExchangeSummary, has_request: bool) -> None:
         """Combine a Fetch: the response has the records, but only partitions with news."""
@@ -347,7 +347,7 @@ class Extractors:
         both = summary.partitions = self._both
         both.clear()
         names = dict(summary.names)
-        known: dict[tuple[str | bytes, int | None], int] = {}
+        index_of: dict[tuple[str | bytes, int | None], int] = {}
         for partitions in (requested, responded):
             for at in range(partitions.count):
                 topic_id = partitions.topic_ids[at]
@@ -355,19 +355,19 @@ class Extractors:
                     partitions.topics[at] or names.get(topic_id) or topic_id,
                     partitions.get(at, PARTITION),
                 )
-                before = known.get(key)
+                before = index_of.get(key)
                 if before is None:
-                    known[key] = both.copy(partitions, at)
+                    index_of[key] = both.copy(partitions, at)
                 else:
                     _join(both, before, partitions, at)
 
 
-def _join(partitions: PartitionColumns, to: int, others: PartitionColumns, at: int) -> None:
+def _join(partitions: PartitionColumns, to: int, source: PartitionColumns, at: int) -> None:
     """Add the values of the same partition in another message; the first error code counts."""
     if not partitions.topics[to]:
-        partitions.topics[to] = others.topics[at]
+        partitions.topics[to] = source.topics[at]
     if partitions.topic_ids[to] == NO_UUID:
-        partitions.topic_ids[to] = others.topic_ids[at]
+        partitions.topic_ids[to] = source.topic_ids[at]
     for column in (
         RECORD_COUNT,
         RECORD_BYTES,
@@ -377,11 +377,11 @@ def _join(partitions: PartitionColumns, to: int, others: PartitionColumns, at: i
         ERROR_CODE,
         LAST_OFFSET,
     ):
-        is_open = not partitions.knows(to, column)
+        is_open = not partitions.has(to, column)
         if column == ERROR_CODE and not is_open:
             is_open = partitions.number(to, column) == 0
-        if is_open and others.knows(at, column):
-            partitions.put(to, column, others.number(at, column))
+        if is_open and source.has(at, column):
+            partitions.put(to, column, source.number(at, column))
 
 
 def _session(

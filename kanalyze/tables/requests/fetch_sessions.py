@@ -101,14 +101,14 @@ class FetchSession:
     def change(self, added: list[SessionPartition], forgotten: list[SessionPartition]) -> int:
         """Add and remove partitions; return by how much their number grew."""
         before = len(self.partitions)
-        for place in forgotten:
-            if place in self.partitions:
-                del self.partitions[place]
+        for partition in forgotten:
+            if partition in self.partitions:
+                del self.partitions[partition]
                 self.changes += 1
         # A client names a partition again if its fetch offset has changed.
-        for place in added:
-            if place not in self.partitions:
-                self.partitions[place] = None
+        for partition in added:
+            if partition not in self.partitions:
+                self.partitions[partition] = None
                 self.changes += 1
         return len(self.partitions) - before
 
@@ -121,7 +121,7 @@ class FetchSessions:
     """
 
     __slots__ = ("_most_partitions", "_most_sessions", "_partitions", "_sessions")
-    _LEFT_OUT = ("_most_partitions", "_most_sessions", "_partitions")
+    _NOT_SAVED = ("_most_partitions", "_most_sessions", "_partitions")
 
     def __init__(
         self, *, most_sessions: int = _MOST_SESSIONS, most_partitions: int = _MOST_PARTITIONS
@@ -133,11 +133,11 @@ class FetchSessions:
 
     def state(self, connections: Collection[int]) -> State:
         """Return what :meth:`from_state` takes: the sessions of some connections."""
-        found: list[State] = []
+        states: list[State] = []
         for (connection, session_id), session in self._sessions.items():
             if connection in connections:
-                found.append((connection, session_id, session.state()))
-        return tuple(found)
+                states.append((connection, session_id, session.state()))
+        return tuple(states)
 
     @classmethod
     def from_state(cls, state: object) -> FetchSessions:

@@ -27,7 +27,7 @@ __all__ = ["FieldRoles", "field_roles", "projection_of"]
 
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
 _PARTITION_LIST_NAMES = frozenset({"Partitions", "PartitionIndexes"})
-_LEFT_OUT = frozenset({"ForgottenTopicsData"})
+_SKIPPED_STRUCTS = frozenset({"ForgottenTopicsData"})
 """The field with the partitions that a fetch removes from its session."""
 _OFFSET_NAMES = frozenset({"Offset", "CommittedOffset", "StartOffset", "EndOffset"})
 _ROLE_OF_ENTITY = {"groupId": "group_id", "transactionalId": "transactional_id"}
@@ -116,7 +116,7 @@ class FieldRoles:
 
 def _is_selected(definition: Field, *, in_topic: bool) -> bool:
     """Return whether a row needs this field: an error code, a topic, a partition or its values."""
-    if definition.name in _LEFT_OUT:
+    if definition.name in _SKIPPED_STRUCTS:
         return False
     inner = _inner(definition)
     roles = {role_of(one) for one in inner}
@@ -224,14 +224,14 @@ def _level(
     in_topic: bool,
 ) -> FieldRoles:
     in_topic = in_topic or _names_topic(fields)
-    found: list[tuple[str | None, FieldRoles | None]] = []
-    seen: set[str] = set()
+    fields_and_levels: list[tuple[str | None, FieldRoles | None]] = []
+    roles_seen: set[str] = set()
     for definition in fields:
         name = definition.name
         if name not in read:
             continue
         if name not in selection:
-            found.append((None, None))
+            fields_and_levels.append((None, None))
             continue
         path = prefix + name
         role = by_hand.get(path) or role_of(definition)
@@ -246,15 +246,15 @@ def _level(
                 in_topic=in_topic,
             )
         # If two fields have the same role, the first counts; of codes and lists, all count.
-        elif role in seen and role not in _MANY:
+        elif role in roles_seen and role not in _MANY:
             role = None
         elif role is not None:
-            seen.add(role)
-        found.append((role, below))
+            roles_seen.add(role)
+        fields_and_levels.append((role, below))
     return FieldRoles(
-        found,
+        fields_and_levels,
         has_names=_tells_names(fields),
-        opens_topic=_names_topic(fields) and "partition" not in seen,
+        opens_topic=_names_topic(fields) and "partition" not in roles_seen,
         in_topic=in_topic,
     )
 

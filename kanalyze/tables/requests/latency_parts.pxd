@@ -33,7 +33,7 @@ cdef class PartsWriter:
         broker_ns=cython.longlong,
         client_ns=cython.longlong,
         is_ended=cython.bint,
-        again=cython.longlong,
+        retransmitted=cython.longlong,
     )
     cdef put(
         self, Py_ssize_t at, RowPeers peers, Exchange exchange, Message request, Message response
@@ -43,7 +43,7 @@ cdef class PartsWriter:
         first=cython.longlong,
         last=cython.longlong,
         span_ns=cython.longlong,
-        again=cython.longlong,
+        retransmitted=cython.longlong,
         zero_windows=cython.longlong,
     )
     cdef long long _put_counts(
@@ -52,7 +52,7 @@ cdef class PartsWriter:
     @cython.locals(
         request=Message,
         response=Message,
-        rest_ns=cython.longlong,
+        unexplained_ns=cython.longlong,
         network_ns=cython.longlong,
         wait_ns=cython.longlong,
         resent_ns=cython.longlong,

@@ -118,8 +118,8 @@ class PartsWriter:
             return
         path: NetworkPath = peers.path
         to_broker, to_client = (
-            path.round_trips[peers.client_side],
-            path.round_trips[1 - peers.client_side],
+            path.round_trips[peers.client_index],
+            path.round_trips[1 - peers.client_index],
         )
         broker_ns = to_broker.least_at(response.start_packet)
         client_ns = to_client.least_at(response.start_packet)
@@ -133,13 +133,13 @@ class PartsWriter:
         is_ended = response.last_packet != NO_PACKET
         if is_ended and response.last_ns >= response.start_ns:
             self._response_send_ns.put(at, response.last_ns - response.start_ns)
-        again = self._put_counts(at, path, request, response)
-        if again < 0 or broker_ns < 0:
+        retransmitted = self._put_counts(at, path, request, response)
+        if retransmitted < 0 or broker_ns < 0:
             return
         if request.start_ns <= request.last_ns <= response.start_ns and (
             not is_ended or response.start_ns <= response.last_ns
         ):
-            self._put_latency(at, peers, exchange, broker_ns, again > 0)
+            self._put_latency(at, peers, exchange, broker_ns, retransmitted > 0)
 
     def _put_counts(self, at: int, path: NetworkPath, request: Message, response: Message) -> int:
         """Write the numbers of retransmitted packets and zero windows; return the former.
@@ -150,15 +150,15 @@ class PartsWriter:
         first = request.start_packet
         last = response.last_packet if is_ended else response.start_packet
         span_ns = (response.last_ns if is_ended else response.start_ns) - request.start_ns
-        again, zero_windows = 0, 0
+        retransmitted, zero_windows = 0, 0
         if path.has_events:
-            again = path.sent_again(first, last, span_ns)
+            retransmitted = path.retransmissions(first, last, span_ns)
             zero_windows = path.zero_windows(first, last, span_ns)
-        if again < 0:
-            return again
-        self._retransmitted_packets.put(at, again)
+        if retransmitted < 0:
+            return retransmitted
+        self._retransmitted_packets.put(at, retransmitted)
         self._zero_windows.put(at, zero_windows)
-        return again
+        return retransmitted
 
     def _put_latency(
         self,
@@ -172,14 +172,14 @@ class PartsWriter:
         request, response = exchange.request, exchange.response
         assert request is not None
         assert response is not None
-        rest_ns = response.start_ns - request.last_ns
-        network_ns = min(broker_ns, rest_ns)
+        unexplained_ns = response.start_ns - request.last_ns
+        network_ns = min(broker_ns, unexplained_ns)
         self._broker_network_ns.put(at, network_ns)
-        rest_ns -= network_ns
+        unexplained_ns -= network_ns
         wait_ns = 0
         if has_resent:
             resent_ns = peers.path.last_resent_ns(
-                peers.client_side,
+                peers.client_index,
                 request.stream_offset,
                 request.stream_offset + request.length,
                 request.start_packet,
@@ -189,9 +189,9 @@ class PartsWriter:
             )
             if resent_ns < 0:
                 return
-            wait_ns = min(resent_ns - request.last_ns, rest_ns)
+            wait_ns = min(resent_ns - request.last_ns, unexplained_ns)
         self._retransmission_wait_ns.put(at, wait_ns)
-        rest_ns -= wait_ns
+        unexplained_ns -= wait_ns
         lost_ns = exchange.lost_ns
         if lost_ns is not None and lost_ns >= request.start_ns:
             # A response that this one waited for may be among the lost bytes.
@@ -200,9 +200,9 @@ class PartsWriter:
         if exchange.previous_ns > request.last_ns:
             # The previous response's time is near, since it came before this response.
             queued_ns = exchange.previous_ns - request.last_ns - wait_ns - network_ns
-            queued_ns = max(0, min(queued_ns, rest_ns))
+            queued_ns = max(0, min(queued_ns, unexplained_ns))
         self._pipeline_wait_ns.put(at, queued_ns)
-        self._broker_time_ns.put(at, rest_ns - queued_ns)
+        self._broker_time_ns.put(at, unexplained_ns - queued_ns)
 
 
 def capture_point(client_ns: int, broker_ns: int) -> str | None:

@@ -32,7 +32,7 @@ cdef class LongPollDetector:
         has_offset=cython.bint,
         has_end=cython.bint,
         record_bytes=cython.longlong,
-        got=list,
+        base_offsets=list,
         log_ends=list,
     )
     cpdef fetch_waited(
@@ -48,11 +48,11 @@ cdef class LongPollDetector:
         min_bytes,
         record_bytes,
         bint failed,
-        list got,
+        list base_offsets,
         lost_ns=*,
     )
     cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
-    @cython.locals(known_end=tuple)
+    @cython.locals(log_end=tuple)
     cdef tuple _waited_itself(
         self,
         request_ns,
@@ -61,7 +61,7 @@ cdef class LongPollDetector:
         min_bytes,
         record_bytes,
         bint failed,
-        list got,
+        list base_offsets,
     )
-    @cython.locals(ends=list, known_end=tuple, index=cython.Py_ssize_t)
+    @cython.locals(ends=list, log_end=tuple, index=cython.Py_ssize_t)
     cdef tuple _before(self, partition, time_ns)

@@ -187,17 +187,17 @@ class LongPollDetector:
         """Make one from a state; raises ValueError for any other value."""
         ends, fetches, emptied = fields(state, "ttt")
         made = cls()
-        for each in items(ends, "t"):
-            log, known_end = fields(each, "tt")
-            known = [fields(end, "ii") for end in items(known_end, "t")]
-            if len(known) > _MOST_LOG_ENDS:
+        for item in items(ends, "t"):
+            log, known_end = fields(item, "tt")
+            log_end_times = [fields(end, "ii") for end in items(known_end, "t")]
+            if len(log_end_times) > _MOST_LOG_ENDS:
                 raise ValueError("too many log ends")
-            made._ends[fields(log, "nSYi")] = known
-        for each in items(fetches, "t"):
-            connection, fetch = fields(each, "nt")
+            made._ends[fields(log, "nSYi")] = log_end_times
+        for item in items(fetches, "t"):
+            connection, fetch = fields(item, "nt")
             made._fetches[connection] = fields(fetch, "ii")
-        for each in items(emptied, "t"):
-            stream, emptied_ns = fields(each, "ti")
+        for item in items(emptied, "t"):
+            stream, emptied_ns = fields(item, "ti")
             made._emptied[fields(stream, "nI")] = emptied_ns
         return made
 
@@ -233,24 +233,24 @@ class LongPollDetector:
         if wait_ms is None or min_bytes is None:
             return None
         record_bytes = 0
-        got: list[tuple[Hashable, int]] = []
+        base_offsets: list[tuple[Hashable, int]] = []
         log_ends: list[tuple[Hashable, int]] = []
         partitions = summary.partitions
         for index in range(partitions.count):
-            if not partitions.knows(index, ERROR_CODE):
+            if not partitions.has(index, ERROR_CODE):
                 continue
-            if partitions.knows(index, RECORD_BYTES):
+            if partitions.has(index, RECORD_BYTES):
                 record_bytes += partitions.number(index, RECORD_BYTES)
             # A log ends between batches, never inside one.
-            column = BASE_OFFSET if partitions.knows(index, BASE_OFFSET) else LAST_OFFSET
-            has_offset = partitions.knows(index, column)
-            has_end = partitions.knows(index, HIGH_WATERMARK)
+            column = BASE_OFFSET if partitions.has(index, BASE_OFFSET) else LAST_OFFSET
+            has_offset = partitions.has(index, column)
+            has_end = partitions.has(index, HIGH_WATERMARK)
             if not (has_offset or has_end):
                 continue
             topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
             log = (connection, topic, topic_id, partitions.get(index, PARTITION))
             if has_offset:
-                got.append((log, partitions.number(index, column)))
+                base_offsets.append((log, partitions.number(index, column)))
             if has_end:
                 log_ends.append((log, partitions.number(index, HIGH_WATERMARK)))
         waited = self.waited(
@@ -261,11 +261,11 @@ class LongPollDetector:
             min_bytes,
             record_bytes,
             bool(summary.errors),
-            got,
+            base_offsets,
             lost_ns,
         )
-        for each, high_watermark in log_ends:
-            self.learn(each, high_watermark, response_ns)
+        for ended_log, high_watermark in log_ends:
+            self.learn(ended_log, high_watermark, response_ns)
         return waited
 
     def waited(
@@ -277,7 +277,7 @@ class LongPollDetector:
         min_bytes: int,
         record_bytes: int,
         failed: bool,
-        got: list[tuple[Hashable, int]],
+        base_offsets: list[tuple[Hashable, int]],
         lost_ns: int | None = None,
     ) -> bool | None:
         """Return whether the response to a fetch was delayed on purpose; None if unknown.
@@ -290,22 +290,22 @@ class LongPollDetector:
             min_bytes: minimum bytes in the request.
             record_bytes: bytes of records in the response.
             failed: whether the response has an error code.
-            got: partition and base offset of all record data in the response.
+            base_offsets: partition and base offset of all record data in the response.
             lost_ns: time of the last loss on the connection; None if nothing was lost.
         """
         before = self._fetches.get(connection, _NO_FETCH)
-        held_until, last_ns = before
+        delayed_until, last_ns = before
         waited: bool = True
         learned_ns: int | None = None
-        if request_ns >= held_until:
+        if request_ns >= delayed_until:
             waited, learned_ns = self._waited_itself(
-                request_ns, response_ns, max_wait_ms, min_bytes, record_bytes, failed, got
+                request_ns, response_ns, max_wait_ms, min_bytes, record_bytes, failed, base_offsets
             )
             if waited:
-                held_until = response_ns
+                delayed_until = response_ns
         if len(self._fetches) >= _MOST_CONNECTIONS:
             self._fetches.clear()
-        self._fetches[connection] = (held_until, response_ns)
+        self._fetches[connection] = (delayed_until, response_ns)
         if waited or lost_ns is None:
             return waited
         known_ns = last_ns if learned_ns is None else min(last_ns, learned_ns)
@@ -351,7 +351,7 @@ class LongPollDetector:
         min_bytes: int,
         record_bytes: int,
         failed: bool,
-        got: list[tuple[Hashable, int]],
+        base_offsets: list[tuple[Hashable, int]],
     ) -> tuple[bool, int | None]:
         """Return whether this fetch itself waited, and the time of the log ends that prove it.
 
@@ -363,13 +363,13 @@ class LongPollDetector:
         if record_bytes < min_bytes:
             return latency_ns + _TIMER_NS >= max_wait_ms * _NS_PER_MS, None
         newest_ns = -1
-        for partition, base_offset in got:
-            known_end = self._before(partition, request_ns)
-            if known_end is None:
+        for partition, base_offset in base_offsets:
+            log_end = self._before(partition, request_ns)
+            if log_end is None:
                 return False, -1
-            if base_offset < known_end[1]:
+            if base_offset < log_end[1]:
                 return False, None
-            newest_ns = max(newest_ns, known_end[0])
+            newest_ns = max(newest_ns, log_end[0])
         return newest_ns >= 0 and latency_ns > request_ns - newest_ns, newest_ns
 
     def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
@@ -377,7 +377,7 @@ class LongPollDetector:
         if ends is None:
             return None
         for index in range(len(ends) - 1, -1, -1):
-            known_end = ends[index]
-            if known_end[0] <= time_ns:
-                return known_end
+            log_end = ends[index]
+            if log_end[0] <= time_ns:
+                return log_end
         return None

@@ -43,12 +43,12 @@ class NameReader:
 
     def names(self, exchange: Exchange) -> list[tuple[bytes, str]]:
         """Return the topic ids and names in an exchange, in wire order."""
-        found: list[tuple[bytes, str]] = []
+        names: list[tuple[bytes, str]] = []
         if exchange.api_key is not None and exchange.wire == "kafka":
             request, response = exchange.request, exchange.response
-            found += self._found(exchange.api_key, "request", request.taped if request else None)
-            found += self._found(exchange.api_key, "response", response.taped if response else None)
-        return found
+            names += self._found(exchange.api_key, "request", request.taped if request else None)
+            names += self._found(exchange.api_key, "response", response.taped if response else None)
+        return names
 
     def _found(
         self, api_key: int, kind: MessageKind, taped: Taped | None

@@ -29,12 +29,12 @@ class PacketNumbers:
     def __init__(
         self,
         buffers: dict[str, IntBuffer | WordBuffer],
-        place: Callable[[int], tuple[str, int | None]],
+        locate: Callable[[int], tuple[str, int | None]],
         *,
         are_all_numbered: bool,
     ) -> None:
         """Make it; see :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
-        self._place = place
+        self._locate = locate
         self._are_all_numbered = are_all_numbered
         self._capture: WordBuffer = words_of(buffers, "capture")
         self._requests: IntBuffer = ints_of(buffers, "request_packet")
@@ -58,7 +58,7 @@ class PacketNumbers:
         Returns false, and changes nothing, if that is impossible: there are too many runs between
         the packets ``low`` and ``high``, or a packet has no number.
         """
-        runs = _runs_between(self._place, low, high)
+        runs = _runs_between(self._locate, low, high)
         if not runs:
             return False
         numbers = [(first, shift, self._capture.code(capture)) for first, shift, capture in runs]
@@ -97,13 +97,13 @@ class PacketNumbers:
             for buffer in (self._responses, self._requests):
                 packet = buffer.get(at)
                 if packet is not None:
-                    capture, number = self._place(packet)
+                    capture, number = self._locate(packet)
                     buffer.change(at, number)
             self._capture.put(at, capture)
 
 
 def _runs_between(
-    place: Callable[[int], tuple[str, int | None]], low: int, high: int
+    locate: Callable[[int], tuple[str, int | None]], low: int, high: int
 ) -> list[tuple[int, int, str]]:
     """Return the runs of packets from ``low`` to ``high`` that follow one another in a capture.
 
@@ -115,7 +115,7 @@ def _runs_between(
     runs: list[tuple[int, int, str]] = []
     first = low
     while first <= high:
-        capture, number = place(first)
+        capture, number = locate(first)
         if number is None or len(runs) == _MOST_RUNS:
             return []
         shift = number - first
@@ -123,7 +123,7 @@ def _runs_between(
         last, beyond = first, high + 1
         middle = high
         while beyond - last > 1:
-            if place(middle) == (capture, middle + shift):
+            if locate(middle) == (capture, middle + shift):
                 last = middle
             else:
                 beyond = middle

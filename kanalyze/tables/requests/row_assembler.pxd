@@ -93,7 +93,7 @@ cdef class RowAssembler:
     cpdef add(self, Exchange exchange)
     cdef _put_head(self, Py_ssize_t at, RowApi api, Exchange exchange)
     cdef Py_ssize_t _buffered_bytes(self) except -1
-    @cython.locals(place=cython.Py_ssize_t)
+    @cython.locals(index=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     @cython.locals(request=Message, response=Message)
     cpdef ExchangeSummary summary(self, Exchange exchange)
@@ -101,7 +101,7 @@ cdef class RowAssembler:
     @cython.locals(response=Message)
     cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Exchange exchange)
     @cython.locals(
-        known=cython.Py_ssize_t,
+        with_bytes=cython.Py_ssize_t,
         count=cython.longlong,
         size=cython.longlong,
         is_counted=cython.bint,

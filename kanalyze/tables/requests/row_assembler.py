@@ -89,7 +89,7 @@ class RowAssembler:
         self,
         catalog: Catalog,
         extractors: Extractors,
-        place: Callable[[int], tuple[str, int | None]],
+        locate: Callable[[int], tuple[str, int | None]],
         names: TopicNames | None = None,
         *,
         are_all_numbered: bool = True,
@@ -99,7 +99,7 @@ class RowAssembler:
         Args:
             catalog: names of APIs.
             extractors: summarize decoded bodies.
-            place: maps a packet number over the whole input to the capture and the number there.
+            locate: maps a packet number over the whole input to the capture and the number there.
             names: the known names of topic ids; None for none.
             are_all_numbered: whether consecutive packets of the input have consecutive numbers, so
                 that a capture cannot begin between two numbers unnoticed.
@@ -122,7 +122,7 @@ class RowAssembler:
         self._errors = ErrorWriter(buffers, self._topics)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._latency_parts = PartsWriter(buffers)
-        self._packets = PacketNumbers(buffers, place, are_all_numbered=are_all_numbered)
+        self._packets = PacketNumbers(buffers, locate, are_all_numbered=are_all_numbered)
         self._name_columns()
 
     def state(self, connections: Collection[int]) -> State:
@@ -138,9 +138,9 @@ class RowAssembler:
         long_polls, sessions = fields(state, "tt")
         return LongPollDetector.from_state(long_polls), FetchSessions.from_state(sessions)
 
-    def load_state(self, known: tuple[LongPollDetector, FetchSessions]) -> None:
+    def load_state(self, detectors: tuple[LongPollDetector, FetchSessions]) -> None:
         """Continue with long polls and fetch sessions from a state, before the first row."""
-        self.long_polls, self._sessions = known
+        self.long_polls, self._sessions = detectors
 
     def _name_columns(self) -> None:
         """Make an attribute of each column: this is faster than access by name."""
@@ -248,13 +248,13 @@ class RowAssembler:
 
     def add_until_full(self, exchanges: list[Exchange], first: int) -> int:
         """Write rows from exchange number ``first`` on; return the number of the next exchange."""
-        place = first
-        while place < len(exchanges):
-            self.add(exchanges[place])
-            place += 1
+        index = first
+        while index < len(exchanges):
+            self.add(exchanges[index])
+            index += 1
             if self._buffered_bytes() >= self._most_bytes:
                 break
-        return place
+        return index
 
     def summary(self, exchange: Exchange) -> ExchangeSummary:
         """Return the summary of the bodies of an exchange."""
@@ -318,20 +318,20 @@ class RowAssembler:
 
     def _put_sums(self, at: int, api: RowApi, summary: ExchangeSummary) -> None:
         """Write the sums over partitions; null if there are no partitions, or one is unknown."""
-        known = count = size = 0
+        with_bytes = count = size = 0
         is_counted = True
         partitions = summary.partitions
         for index in range(partitions.count):
-            if not partitions.knows(index, RECORD_BYTES):
+            if not partitions.has(index, RECORD_BYTES):
                 continue
-            known += 1
+            with_bytes += 1
             size += partitions.number(index, RECORD_BYTES)
-            if partitions.knows(index, RECORD_COUNT):
+            if partitions.has(index, RECORD_COUNT):
                 count += partitions.number(index, RECORD_COUNT)
             else:
                 is_counted = False
         # An answered fetch has a known number of records, even if that is 0.
-        if known == 0 and (api.is_produce or summary.throttle_time_ms is None):
+        if with_bytes == 0 and (api.is_produce or summary.throttle_time_ms is None):
             return
         self._record_bytes.put(at, size)
         if is_counted:
@@ -447,16 +447,16 @@ def _named(topics: Ints | Words, ids: Ints | Words, names: TopicNames) -> Words:
     if -1 not in topics.codes:
         return topics
     codes, words = array("i", topics.codes), list(topics.words)
-    known = {word: code for code, word in enumerate(words)}
-    found: dict[int, int] = {-1: -1}
+    new_codes = {word: code for code, word in enumerate(words)}
+    by_id: dict[int, int] = {-1: -1}
     for at, code in enumerate(codes):
         if code < 0:
             topic_id = ids.codes[at]
-            if topic_id not in found:
+            if topic_id not in by_id:
                 name = names.name(None, topic_id_of(ids.words[topic_id]))
-                found[topic_id] = -1 if name is None else known.setdefault(name, len(known))
-            codes[at] = found[topic_id]
-    return Words(codes, list(known))
+                by_id[topic_id] = -1 if name is None else new_codes.setdefault(name, len(new_codes))
+            codes[at] = by_id[topic_id]
+    return Words(codes, list(new_codes))
 
 
 def _nearest(late_ns: int, early_ns: int) -> int:

@@ -29,7 +29,7 @@ cdef class RowPeers:
     cdef int software_version
     cdef int principal
     cdef NetworkPath path
-    cdef int client_side
+    cdef int client_index
     cdef bint is_one_host
     cdef long long client_ns
     cdef long long broker_ns
@@ -48,7 +48,7 @@ cdef class PeersWriter:
     cdef WordBuffer _software_version
     cdef WordBuffer _principal
 
-    @cython.locals(found=RowPeers)
+    @cython.locals(cells=RowPeers)
     cdef RowPeers put(self, Py_ssize_t at, Peers peers)
     cdef RowPeers _look_up(self, Peers peers)
     cdef forget(self)
@@ -79,7 +79,7 @@ cdef class ApiDirectory:
     cdef object _last_wire
 
     cdef forget(self)
-    @cython.locals(apis=dict, found=RowApi, last=RowApi)
+    @cython.locals(apis=dict, api=RowApi, last=RowApi)
     cdef RowApi of(self, Exchange exchange)
     cdef RowApi _new(self, wire, api_key)
     cdef int error_name_code(self, RowApi api, code) except -2
@@ -147,19 +147,19 @@ cdef class PartitionWriter(ListWriter):
     cdef int[::1] _codec_codes
 
     cdef forget(self)
-    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, known=cython.longlong)
+    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, columns=cython.longlong)
     cdef put_all(self, PartitionColumns partitions)
-    @cython.locals(columns=_SessionColumns, index=cython.Py_ssize_t, left=cython.Py_ssize_t)
+    @cython.locals(columns=_SessionColumns, index=cython.Py_ssize_t, room=cython.Py_ssize_t)
     cdef put_session(
         self, tuple key, FetchSession session, PartitionColumns partitions, Py_ssize_t open_sessions
     )
     @cython.locals(
-        found=_SessionColumns, made=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
+        stored=_SessionColumns, made=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
     )
     cdef _SessionColumns _columns_of(self, tuple key, FetchSession session)
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_session_partition(self, _SessionColumns columns, Py_ssize_t index)
     @cython.locals(code=cython.int)
-    cdef int _codec_code(self, long long seen) except -2
+    cdef int _codec_code(self, long long codec) except -2
     @cython.locals(made=cython.int)
     cdef int _topic_id_code(self, topic_id) except -2

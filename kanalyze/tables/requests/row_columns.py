@@ -77,7 +77,7 @@ class RowPeers:
 
     Attributes:
         path: measurements of the network between them, from TCP.
-        client_side: index of the client in the connection.
+        client_index: index of the client in the connection.
         is_one_host: whether both have the same address.
         capture_point: number of the text for the round trips ``client_ns`` and ``broker_ns``.
     """
@@ -85,13 +85,13 @@ class RowPeers:
     __slots__ = (
         *("connection", "connection_number", "client_ip", "broker_ip", "client_port"),
         *("broker_port", "software_name", "software_version", "principal", "serial"),
-        *("broker_ns", "capture_point", "client_ns", "client_side", "is_one_host", "path"),
+        *("broker_ns", "capture_point", "client_ns", "client_index", "is_one_host", "path"),
     )
 
     def __init__(self, peers: Peers, numbers: tuple[int, int, int], words: list[int]) -> None:
         self.serial = peers.tcp.serial
         self.path = peers.tcp.path
-        self.client_side = int(peers.tcp.endpoints[0] != peers.client)
+        self.client_index = int(peers.tcp.endpoints[0] != peers.client)
         self.is_one_host = peers.client.ip == peers.broker.ip
         self.client_ns = self.broker_ns = -2
         self.capture_point = -1
@@ -117,25 +117,25 @@ class PeersWriter:
 
     def put(self, at: int, peers: Peers) -> RowPeers:
         """Write the columns of the two ends of a row; return what they share."""
-        found: RowPeers | None = self._known.get(peers)
-        if found is None:
-            found = self._look_up(peers)
-        self._connection.put_code(at, found.connection)
-        self._connection_number.put(at, found.connection_number)
-        self._client_ip.put_code(at, found.client_ip)
-        self._broker_ip.put_code(at, found.broker_ip)
-        self._client_port.put(at, found.client_port)
-        self._broker_port.put(at, found.broker_port)
-        self._software_name.put_code(at, found.software_name)
-        self._software_version.put_code(at, found.software_version)
-        self._principal.put_code(at, found.principal)
-        return found
+        cells: RowPeers | None = self._known.get(peers)
+        if cells is None:
+            cells = self._look_up(peers)
+        self._connection.put_code(at, cells.connection)
+        self._connection_number.put(at, cells.connection_number)
+        self._client_ip.put_code(at, cells.client_ip)
+        self._broker_ip.put_code(at, cells.broker_ip)
+        self._client_port.put(at, cells.client_port)
+        self._broker_port.put(at, cells.broker_port)
+        self._software_name.put_code(at, cells.software_name)
+        self._software_version.put_code(at, cells.software_version)
+        self._principal.put_code(at, cells.principal)
+        return cells
 
     def _look_up(self, peers: Peers) -> RowPeers:
         if len(self._known) >= _MOST_PEERS:
             self._known.clear()
         client, broker, tcp = peers.client, peers.broker, peers.tcp
-        found = self._known[peers] = RowPeers(
+        cells = self._known[peers] = RowPeers(
             peers,
             (tcp.connection_number, client.port, broker.port),
             [
@@ -147,7 +147,7 @@ class PeersWriter:
                 self._principal.code(peers.principal),
             ],
         )
-        return found
+        return cells
 
     def forget(self) -> None:
         """Discard cached numbers of texts, because the buffers begin anew."""
@@ -212,11 +212,11 @@ class ApiDirectory:
             return last
         apis = self._apis if wire == "kafka" else self._apis_07
         api_key = None if exchange.key == NO_API else exchange.key
-        found: RowApi | None = apis.get(api_key)
-        if found is None:
-            found = apis[api_key] = self._new(wire, api_key)
-        self._last_key, self._last_wire, self._last = exchange.key, wire, found
-        return found
+        api: RowApi | None = apis.get(api_key)
+        if api is None:
+            api = apis[api_key] = self._new(wire, api_key)
+        self._last_key, self._last_wire, self._last = exchange.key, wire, api
+        return api
 
     def _new(self, wire: str, api_key: int | None) -> RowApi:
         like = api_key
@@ -234,18 +234,18 @@ class ApiDirectory:
 
     def error_name_code(self, api: RowApi, code: int) -> int:
         """Return the number of the text of an error code's name; there are at most 2^16 codes."""
-        found = api.error_codes.get(code)
-        if found is None:
-            found = api.error_codes[code] = self._error_name.code(api.error_name(code))
-        return found
+        word_code = api.error_codes.get(code)
+        if word_code is None:
+            word_code = api.error_codes[code] = self._error_name.code(api.error_name(code))
+        return word_code
 
     def has_throttle(self, api: RowApi, api_key: int, version: int) -> bool:
         """Return whether responses of a version of an API have a throttle time."""
-        found = api.throttles.get(version)
-        if found is None:
+        has_field = api.throttles.get(version)
+        if has_field is None:
             field = self._catalog.message(api_key, "response").struct.field("ThrottleTimeMs")
-            found = api.throttles[version] = field is not None and field.is_present(version)
-        return found
+            has_field = api.throttles[version] = field is not None and field.is_present(version)
+        return has_field
 
 
 # -- lists ----------------------------------------------------------------------------------------
@@ -307,12 +307,12 @@ class TopicLookup:
         if self._changes != self._names.changes:
             self._changes = self._names.changes
             self._by_id.clear()
-        found: str | None = self._by_id.get(topic_id)
-        if found is None:
-            found = self._names.name(topic, topic_id)
-            if found is not None:
-                self._by_id[topic_id] = found
-        return found
+        name: str | None = self._by_id.get(topic_id)
+        if name is None:
+            name = self._names.name(topic, topic_id)
+            if name is not None:
+                self._by_id[topic_id] = name
+        return name
 
     def text(self, topic_id: bytes) -> str | None:
         """Return the text of a topic id in Kafka's notation."""
@@ -396,20 +396,20 @@ class PartitionWriter(ListWriter):
             topic, topic_id = partitions.topics[index], partitions.topic_ids[index]
             self._topic.put(at, topic or self._topics.name(topic, topic_id))
             self._topic_id.put_code(at, self._topic_id_code(topic_id))
-            known = partitions.known(index)
-            if known & (1 << PARTITION):
+            columns = partitions.present_columns(index)
+            if columns & (1 << PARTITION):
                 self._partition.put(at, partitions.number(index, PARTITION))
-            if known & (1 << RECORD_COUNT):
+            if columns & (1 << RECORD_COUNT):
                 self._record_count.put(at, partitions.number(index, RECORD_COUNT))
-            if known & (1 << RECORD_BYTES):
+            if columns & (1 << RECORD_BYTES):
                 self._record_bytes.put(at, partitions.number(index, RECORD_BYTES))
-            if known & (1 << BASE_OFFSET):
+            if columns & (1 << BASE_OFFSET):
                 self._base_offset.put(at, partitions.number(index, BASE_OFFSET))
-            if known & (1 << HIGH_WATERMARK):
+            if columns & (1 << HIGH_WATERMARK):
                 self._high_watermark.put(at, partitions.number(index, HIGH_WATERMARK))
-            if known & (1 << CODEC):
+            if columns & (1 << CODEC):
                 self._codec.put_code(at, self._codec_code(partitions.number(index, CODEC)))
-            if known & (1 << ERROR_CODE):
+            if columns & (1 << ERROR_CODE):
                 self._error_code.put(at, partitions.number(index, ERROR_CODE))
 
     def put_session(
@@ -435,18 +435,18 @@ class PartitionWriter(ListWriter):
                 self._put_session_partition(columns, index)
             return
         named = {partitions.key_of(index) for index in range(partitions.count)}
-        left = MOST_LISTED - len(named)
+        room = MOST_LISTED - len(named)
         for index, partition in enumerate(session.partitions):
-            if index == columns.count or left <= 0:
+            if index == columns.count or room <= 0:
                 break
             if partition not in named:
                 self._put_session_partition(columns, index)
-                left -= 1
+                room -= 1
 
     def _columns_of(self, key: tuple[int, int], session: FetchSession) -> _SessionColumns:
-        found = self._sessions.get(key)
-        if found is not None and found.session is session and found.changes == session.changes:
-            return found
+        stored = self._sessions.get(key)
+        if stored is not None and stored.session is session and stored.changes == session.changes:
+            return stored
         made = _SessionColumns(session, min(MOST_LISTED, len(session.partitions)))
         are_named = True
         for index, each in enumerate(islice(session.partitions, MOST_LISTED)):
@@ -467,17 +467,17 @@ class PartitionWriter(ListWriter):
         self._topic_id.put_code(at, columns.topic_ids[index])
         self._partition.put(at, columns.partitions[index])
 
-    def _codec_code(self, seen: int) -> int:
+    def _codec_code(self, codec: int) -> int:
         """Return the number of the text of a set of codecs; there are 256 sets."""
-        code = self._codec_codes[seen]
+        code = self._codec_codes[codec]
         if code < 0:
-            code = self._codec_codes[seen] = self._codec.code(SEEN_CODECS[seen])
+            code = self._codec_codes[codec] = self._codec.code(SEEN_CODECS[codec])
         return code
 
     def _topic_id_code(self, topic_id: bytes) -> int:
-        found = self._topic_id_codes.get(topic_id)
-        if found is None:
+        word_code = self._topic_id_codes.get(topic_id)
+        if word_code is None:
             made = self._topic_id.code(self._topics.text(topic_id))
             self._topic_id_codes[topic_id] = made
             return made
-        return found
+        return word_code

@@ -49,15 +49,15 @@ cdef class PartitionColumns:
     @cython.locals(begin=cython.Py_ssize_t)
     cdef int put(self, Py_ssize_t at, int column, long long value) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
-    cdef long long known(self, Py_ssize_t at) except? -7
-    cdef bint knows(self, Py_ssize_t at, int column) except -1
+    cdef long long present_columns(self, Py_ssize_t at) except? -7
+    cdef bint has(self, Py_ssize_t at, int column) except -1
     cdef long long number(self, Py_ssize_t at, int column) except? -7
     cdef object get(self, Py_ssize_t at, int column)
     @cython.locals(begin=cython.Py_ssize_t, cell=cython.Py_ssize_t)
     cdef insert(self, Py_ssize_t at, topic, topic_id)
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
-    @cython.locals(partition=cython.longlong, place=cython.Py_ssize_t)
+    @cython.locals(partition=cython.longlong, index=cython.Py_ssize_t)
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     cdef Py_ssize_t _looked_up(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
     cdef tuple key_of(self, Py_ssize_t at)

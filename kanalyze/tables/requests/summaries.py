@@ -135,11 +135,11 @@ class PartitionColumns:
         """Make the value of a column unknown."""
         self.cells[at * CELLS] &= ~(1 << column)
 
-    def known(self, at: int) -> int:
+    def present_columns(self, at: int) -> int:
         """Return the bit mask of the columns whose values are known."""
         return self.cells[at * CELLS]
 
-    def knows(self, at: int, column: int) -> bool:
+    def has(self, at: int, column: int) -> bool:
         """Return whether the value of a column is known."""
         return self.cells[at * CELLS] & (1 << column) != 0
 
@@ -149,7 +149,7 @@ class PartitionColumns:
 
     def get(self, at: int, column: int) -> int | None:
         """Return the value of a column; None if unknown."""
-        return self.number(at, column) if self.knows(at, column) else None
+        return self.number(at, column) if self.has(at, column) else None
 
     def insert(self, at: int, topic: str | None, topic_id: bytes) -> None:
         """Insert a partition or topic without values."""
@@ -177,13 +177,13 @@ class PartitionColumns:
             return self._looked_up(other, at, within)
         topic, topic_id = other.topics[at], other.topic_ids[at]
         partition = other.number(at, PARTITION)
-        for place in range(within - 1, -1, -1):
+        for index in range(within - 1, -1, -1):
             if (
-                self.number(place, PARTITION) == partition
-                and self.topics[place] == topic
-                and self.topic_ids[place] == topic_id
+                self.number(index, PARTITION) == partition
+                and self.topics[index] == topic
+                and self.topic_ids[index] == topic_id
             ):
-                return place
+                return index
         return -1
 
     def _looked_up(self, other: PartitionColumns, at: int, within: int) -> int:

@@ -62,10 +62,10 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str, str]]:
     import json  # imported late: only needed for this form
 
     try:
-        found = json.loads(text)
+        names_by_id = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"topic ids: invalid JSON: {error}") from error
-    for topic_id, name in found.items():
+    for topic_id, name in names_by_id.items():
         if not isinstance(name, str):
             raise UsageError(f"topic ids: the name of {topic_id!r} is not a text")
         yield topic_id, name, f"topic id {topic_id!r}"
@@ -143,9 +143,9 @@ class TopicNames:
             search, self._search = self._search, None
             # Names that are known already take precedence, so that the result does not depend
             # on the time of the search.
-            known = frozenset(self._names)
+            ids_before = frozenset(self._names)
             for found_id, found_name in search():
-                if found_id not in known:
+                if found_id not in ids_before:
                     self.learn(found_id, found_name)
             name = self._names.get(topic_id)
         if name is None and len(self.unnamed) < _MOST_NAMES:
@@ -163,9 +163,9 @@ class TopicNames:
 
     def text(self, topic_id: bytes) -> str | None:
         """Return the id as text; see :func:`topic_id_text`."""
-        found = self._texts.get(topic_id)
-        if found is None and topic_id not in self._texts:
-            found = topic_id_text(topic_id)
+        text = self._texts.get(topic_id)
+        if text is None and topic_id not in self._texts:
+            text = topic_id_text(topic_id)
             if len(self._texts) < _MOST_NAMES:
-                self._texts[topic_id] = found
-        return found
+                self._texts[topic_id] = text
+        return text

@@ -92,5 +92,5 @@ def test_a_fraction_of_a_second_is_less_than_a_second(nanoseconds, units):
 def test_any_time_will_do_where_that_of_the_first_packet_is_not_known():
     late_ns = START_NS + 4000 * DAY_NS
     data = pcap_file([Packet(b"x", START_NS), Packet(b"y", late_ns)])
-    assert find(data, 24, near_ns=late_ns).place == 41
-    assert find(data, 24, near_ns=None).place == 24
+    assert find(data, 24, near_ns=late_ns).offset == 41
+    assert find(data, 24, near_ns=None).offset == 24

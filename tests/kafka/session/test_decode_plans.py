@@ -40,10 +40,10 @@ def test_a_newer_version_is_read_as_the_newest_known_one_and_an_unknown_api_is_n
 
 def test_an_api_is_known_by_its_key_and_a_version_by_its_range() -> None:
     plans = new_plans()
-    assert plans.knows(k.HEARTBEAT)
-    assert not plans.knows(999)
+    assert plans.has_api(k.HEARTBEAT)
+    assert not plans.has_api(999)
     plans.request(999, 0)
-    assert not plans.knows(999)
-    assert plans.knows_version(k.HEARTBEAT, 0)
-    assert not plans.knows_version(k.HEARTBEAT, 99)
-    assert not plans.knows_version(999, 0)
+    assert not plans.has_api(999)
+    assert plans.has_version(k.HEARTBEAT, 0)
+    assert not plans.has_version(k.HEARTBEAT, 99)
+    assert not plans.has_version(999, 0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_side
+from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_direction
 from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
 from tests.kafka.session.test_replay_buffer import told
 from tests.support import kafka as k
@@ -60,10 +60,10 @@ def test_a_step_copies_little() -> None:
 
 def test_the_side_that_says_hello_is_known() -> None:
     state = UndecidedConnection(Talk().tcp)
-    assert client_hello_side(state) is None
+    assert client_hello_direction(state) is None
     state.begin(StreamUpdate(state.tcp, ([], [chunk([HELLO])]), closed=False))
     state.step()
-    assert (client_hello_side(state), state.tls_sides) == (1, [1])
+    assert (client_hello_direction(state), state.tls_directions) == (1, [1])
 
 
 # At first sight.
@@ -126,8 +126,8 @@ def test_what_is_known_at_first_sight_is_what_is_found_by_holding_it(
     state.begin(update)
     state.step()
     held = DETECTOR.find(state) if forced is None else DETECTOR.forced(state, forced)
-    assert (at_once, state.tls_sides) == (held, [])
-    assert [side.from_start for side in state.sides] == update.connection.start_seen
+    assert (at_once, state.tls_directions) == (held, [])
+    assert [stream.from_start for stream in state.streams] == update.connection.start_seen
 
 
 @pytest.mark.parametrize("opened_by", [0, 1])

@@ -353,7 +353,7 @@ def test_each_connection_that_ends_is_reported() -> None:
     silent.close()
     early.client(old.fetch(0)).broker(old.fetched()).close()
     ended = [each for talk in (kafka, tls, web, silent, early) for each in talk.summaries]
-    assert [(e.tcp, e.protocol, e.client_side) for e in ended] == [
+    assert [(e.tcp, e.protocol, e.client_index) for e in ended] == [
         (kafka.tcp, "kafka", CLIENT),
         (tls.tcp, "tls", CLIENT),
         (web.tcp, "http", None),
@@ -496,9 +496,9 @@ def test_the_client_of_a_connection_that_ended_is_known_with_its_last_anomalies(
     talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))
     talk.client(k.heartbeat(8)).broker(k.heartbeat_answer(8)).client(k.heartbeat(9)).close()
     assert talk.kinds()[-1] == "unanswered_request"
-    assert talk.tracker.client_side(talk.tcp) == CLIENT
+    assert talk.tracker.client_index(talk.tcp) == CLIENT
     talk.tracker.feed([])
-    assert talk.tracker.client_side(talk.tcp) is None
+    assert talk.tracker.client_index(talk.tcp) is None
 
 
 def test_requests_that_are_given_up_for_want_of_memory_are_reported_at_once() -> None:
@@ -524,10 +524,10 @@ def test_nothing_is_buffered_of_a_connection_that_says_nothing_and_it_is_reporte
     silent = StreamUpdate(talk.tcp, ([], []), closed=False)
     assert peak_bytes_of(lambda: tracker.feed([silent])) < 1000
     assert len(tracker._undecided) == 0
-    assert tracker.client_side(talk.tcp) is None
+    assert tracker.client_index(talk.tcp) is None
     talk.close()
     (ended,) = talk.summaries
-    assert (ended.tcp, ended.protocol, ended.client_side) == (talk.tcp, "none", None)
+    assert (ended.tcp, ended.protocol, ended.client_index) == (talk.tcp, "none", None)
     assert tracker.counts.by_protocol == {"none": 1}
 
 

@@ -45,7 +45,7 @@ def test_kafka_at_first_sight_is_not_buffered() -> None:
     feeder = Feeder()
     start = feeder.feed(CLIENT, k.heartbeat(1))
     assert isinstance(start, KafkaStart)
-    assert (start.client_side, start.wire, start.in_sync) == (CLIENT, "kafka", (True, True))
+    assert (start.client_index, start.wire, start.in_sync) == (CLIENT, "kafka", (True, True))
     assert (start.dropped_bytes, len(feeder.undecided)) == (0, 0)
 
 
@@ -68,12 +68,12 @@ def test_another_protocol_is_named_at_the_end_and_tls_with_its_client() -> None:
     feeder.feed(CLIENT, b"GET / HTTP/1.1\r\n")
     other = feeder.feed(CLIENT, b"\r\n", closed=True)
     assert isinstance(other, NotKafka)
-    assert (other.protocol, other.client_side, other.anomaly) == ("http", None, None)
+    assert (other.protocol, other.client_index, other.anomaly) == ("http", None, None)
     tls = Feeder()
     tls.feed(CLIENT, HELLO)
     found = tls.feed(BROKER, HELLO)
     assert isinstance(found, NotKafka)
-    assert (found.protocol, found.client_side) == ("tls", CLIENT)
+    assert (found.protocol, found.client_index) == ("tls", CLIENT)
 
 
 def test_above_the_bound_the_oldest_are_dropped_with_an_anomaly() -> None:

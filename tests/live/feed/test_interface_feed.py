@@ -185,7 +185,7 @@ def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespac
             [script],
             clock_ns=time.monotonic_ns,
             is_over=lambda: False,
-            wants_roll=lambda: False,
+            should_roll=lambda: False,
             now_ns=time.time_ns(),
             kept=KeptRows(FindingSearch(kinds_of(*FEW_FINDINGS), pytest.fail)),
         )

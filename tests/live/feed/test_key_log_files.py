@@ -221,7 +221,7 @@ def test_a_line_without_end_takes_no_memory(path):
         add(path, "x" * 10_000)
         watched.look()
     (file,) = watched.files._files
-    assert len(file._rest) < 2000
+    assert len(file._last_line) < 2000
     add(path, "\n" + line(1))
     watched.look()
     assert watched.sessions() == {1}

@@ -66,7 +66,7 @@ def test_what_was_seen_stays_known_without_the_bytes():
     one = datagram((0, 16))
     held = one.buffered_bytes
     one.let_go()
-    assert one.knows(0, 16, BYTES[:16])
-    assert not one.knows(0, 16, BYTES[1:17])
+    assert one.has(0, 16, BYTES[:16])
+    assert not one.has(0, 16, BYTES[1:17])
     assert one.data() == b""
     assert 0 < one.buffered_bytes < held

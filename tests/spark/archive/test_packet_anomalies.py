@@ -14,7 +14,7 @@ from kanalyze.tables.anomalies import ANOMALY_COLUMNS, AnomalyRow, anomaly_row
 def row(packet: int | None, time_ns: int | None) -> AnomalyRow:
     anomaly = Anomaly(AnomalyKind.BAD_IP_HEADER, packet=packet, time_ns=time_ns, detail="x")
     return anomaly_row(
-        anomaly, place=lambda number: ("a.pcap", number), client_side=None, api_name=None
+        anomaly, locate=lambda number: ("a.pcap", number), client_index=None, api_name=None
     )
 
 

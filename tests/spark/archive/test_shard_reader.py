@@ -52,7 +52,7 @@ def told(source: ShardReader) -> list[tuple[str, int | None, bytes]]:
         assert len(segments)
         rows = zip(segments.number, segments.payload_start, segments.captured_bytes, strict=True)
         for number, start, size in rows:
-            name, within = source.place(number)
+            name, within = source.locate(number)
             payload = bytes(segments.buffer[start : start + size])
             found.append((name.rpartition("/")[2], within, payload))
     return found
@@ -83,8 +83,8 @@ def test_packets_of_earlier_captures_are_found_where_they_are(capture) -> None:
     second = stream(capture("b", [30_000]), state=first.save_state())
 
     assert told(second) == [("b.pcap", 1, b"b 1")]
-    assert [second.place(number)[1] for number in (1, 2, 3)] == [1, 2, 1]
-    assert [second.place(number)[0][-6:] for number in (1, 2, 3)] == ["a.pcap", "a.pcap", "b.pcap"]
+    assert [second.locate(number)[1] for number in (1, 2, 3)] == [1, 2, 1]
+    assert [second.locate(number)[0][-6:] for number in (1, 2, 3)] == ["a.pcap", "a.pcap", "b.pcap"]
 
 
 def test_packets_that_came_later_are_left_out(capture) -> None:

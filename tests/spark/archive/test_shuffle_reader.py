@@ -53,7 +53,7 @@ def told(source: ShuffleReader) -> list[tuple[int, str, int | None, bytes]]:
             strict=True,
         )
         for time_ns, number, start, size in rows:
-            capture, within = source.place(number)
+            capture, within = source.locate(number)
             found.append((time_ns, capture, within, bytes(segments.buffer[start : start + size])))
     return found
 
@@ -86,7 +86,7 @@ def test_numbers_are_as_far_apart_as_in_the_capture() -> None:
     source = stream(block("a", 7, [10, 11]), block("a", 90, [12]), block("b", 4, [13]))
     (segments,) = source.batches()
     assert np.diff(segments.number).tolist() == [1, 82, 1]
-    places = [source.place(number) for number in segments.number.tolist()]
+    places = [source.locate(number) for number in segments.number.tolist()]
     assert places == [("a", 7), ("a", 8), ("a", 90), ("b", 4)]
 
 
@@ -151,8 +151,8 @@ def test_another_run_goes_on_with_the_numbers() -> None:
     before = told(first)
     second = stream(block("c", 1, [40]), block("b", 6, [35]), state=first.save_state())
     numbers = [number for segments in second.batches() for number in segments.number.tolist()]
-    assert [second.place(number) for number in numbers] == [("b", 6), ("c", 1)]
+    assert [second.locate(number) for number in numbers] == [("b", 6), ("c", 1)]
     # Packets of the first run are known by the numbers that they had.
-    assert [second.place(number) for number in (1, 2, 3)] == [
+    assert [second.locate(number) for number in (1, 2, 3)] == [
         (name, within) for _, name, within, _ in before
     ]

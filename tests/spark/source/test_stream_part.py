@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kanalyze.capture.listing import FoundCapture
 from kanalyze.capture.packet_index import UNKNOWN_CAPTURE
 from kanalyze.net.shard import Shard
-from kanalyze.spark.archive import packet_places
+from kanalyze.spark.archive import packet_locations
 from kanalyze.spark.shared_folder import SharedFolder
 from kanalyze.spark.source.readers import make_plan
 from kanalyze.spark.source.stream_part import StreamPartition, read_stream_partition
@@ -83,7 +83,7 @@ def test_several_captures_are_one_batch(tmp_path: Path) -> None:
 
 
 def test_places_of_long_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packet_places, "_MOST_RUNS", 1)
+    monkeypatch.setattr(packet_locations, "_MOST_RUNS", 1)
     stream = Stream(tmp_path)
     rows = [row for each in one_by_one() for row in stream.take(each)]
     assert {(row.capture, row.request_packet) for row in rows} == {(UNKNOWN_CAPTURE, None)}

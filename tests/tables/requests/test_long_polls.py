@@ -22,7 +22,7 @@ def fetch(ends: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
         "min_bytes": 1,
         "record_bytes": 0,
         "failed": False,
-        "got": [],
+        "base_offsets": [],
     }
     return ends.waited(changes.pop("connection", 1), **known | changes)
 
@@ -43,43 +43,43 @@ def test_nothing_is_buffered_where_nothing_is_to_be_waited_for() -> None:
 
 
 def test_too_few_bytes_after_max_wait_waited() -> None:
-    assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, got=[("t", 5)])
+    assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, base_offsets=[("t", 5)])
 
 
 def test_a_slow_answer_with_data_that_was_there_was_slow() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 5 * MS)
-    assert not fetch(ends, 400, record_bytes=900, got=[("t", 40)])
+    assert not fetch(ends, 400, record_bytes=900, base_offsets=[("t", 40)])
 
 
 def test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 1 * MS)
-    assert fetch(ends, 300, record_bytes=900, got=[("t", 100)])
+    assert fetch(ends, 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_data_that_may_as_well_have_come_before_the_request_was_not() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 10_000 * MS)
-    assert not fetch(ends, 4, record_bytes=900, got=[("t", 100)])
+    assert not fetch(ends, 4, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_a_log_never_heard_of_has_no_facts() -> None:
-    assert not fetch(LongPollDetector(), 300, record_bytes=900, got=[("t", 100)])
+    assert not fetch(LongPollDetector(), 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_what_was_learnt_after_the_request_does_not_count() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 1 * MS)
     ends.learn("t", 180, NOW + 200 * MS)
-    assert fetch(ends, 300, record_bytes=900, got=[("t", 100)])
+    assert fetch(ends, 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
 def test_one_partition_that_had_data_is_enough_for_an_answer_at_once() -> None:
     ends = LongPollDetector()
     for partition in ("a", "b"):
         ends.learn(partition, 100, NOW - 1 * MS)
-    assert not fetch(ends, 300, record_bytes=900, got=[("a", 100), ("b", 40)])
+    assert not fetch(ends, 300, record_bytes=900, base_offsets=[("a", 100), ("b", 40)])
 
 
 def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:

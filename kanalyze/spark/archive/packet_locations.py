@@ -12,31 +12,31 @@ from typing import Final
 from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.spark.archive.packed_segments import BlockError
 
-__all__ = ["dump_places", "load_places"]
+__all__ = ["dump_locations", "load_locations"]
 
 _MOST_RUNS: Final = 10_000
 """Runs of the packet index that are saved; one a capture if captures do not overlap."""
 
 
-def dump_places(index: PacketIndex, names: list[str]) -> str:
+def dump_locations(index: PacketIndex, names: list[str]) -> str:
     """Return where the latest packets are, for the rows of a later job."""
     end, runs = index.latest(_MOST_RUNS)
     used = sorted({capture for _, capture, _ in runs})
-    places = {capture: place for place, capture in enumerate(used)}
+    indices = {capture: index for index, capture in enumerate(used)}
     return json.dumps(
         {
             "names": [names[capture] for capture in used],
             "end": end,
-            "runs": [[first, places[capture], within] for first, capture, within in runs],
+            "runs": [[first, indices[capture], within] for first, capture, within in runs],
         }
     )
 
 
-def load_places(text: str | None) -> tuple[PacketIndex, list[str]]:
+def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
     """Return a packet index and the names of its captures; None: both are empty.
 
     Raises:
-        BlockError: the text is not of :func:`dump_places`.
+        BlockError: the text is not of :func:`dump_locations`.
     """
     index = PacketIndex()
     if text is None:

@@ -6,7 +6,7 @@ import pytest
 
 from kanalyze.capture.packet_index import PacketIndex
 from kanalyze.spark.archive.packed_segments import BlockError
-from kanalyze.spark.archive.packet_places import dump_places, load_places
+from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
 
 
 def test_the_latest_packets_are_found_where_they_are() -> None:
@@ -15,17 +15,17 @@ def test_the_latest_packets_are_found_where_they_are() -> None:
         index.add(capture, 1, 2)
     names = [f"{capture}.pcap" for capture in range(10_005)]
 
-    loaded, used = load_places(dump_places(index, names))
+    loaded, used = load_locations(dump_locations(index, names))
 
     assert loaded.packets == index.packets == 20_010
     assert len(used) == loaded.runs == 10_000
-    assert loaded.name(20_010, used, is_alone=False) == ("10004.pcap", 2)
-    assert loaded.name(11, used, is_alone=False) == ("5.pcap", 1)
-    assert loaded.name(10, used, is_alone=False) == ("(unknown)", None)
+    assert loaded.locate(20_010, used, is_alone=False) == ("10004.pcap", 2)
+    assert loaded.locate(11, used, is_alone=False) == ("5.pcap", 1)
+    assert loaded.locate(10, used, is_alone=False) == ("(unknown)", None)
 
 
 def test_without_a_text_there_are_no_packets() -> None:
-    index, names = load_places(None)
+    index, names = load_locations(None)
     assert (index.packets, names) == (0, [])
 
 
@@ -42,4 +42,4 @@ def test_without_a_text_there_are_no_packets() -> None:
 )
 def test_a_text_may_be_damaged(text: str) -> None:
     with pytest.raises(BlockError, match="damaged"):
-        load_places(text)
+        load_locations(text)
