@@ -150,7 +150,7 @@ def test_the_licence_is_the_one_that_the_readme_names() -> None:
     assert "Apache License 2.0" in README
 
 
-LINES = 140
+LINES = 120
 """It is read at once; all else is in docs/."""
 
 

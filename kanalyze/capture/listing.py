@@ -172,9 +172,11 @@ def file_of(path: str, stores: Stores) -> InputFile:
     from pathlib import Path  # not for one process
 
     check_many_may_read(path)
+    if "\0" in path:  # Python says so in words that differ from one version to the next
+        raise MissingFileError(f"{path}: null byte in the path")
     try:
         status = Path(path).stat()
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+    except (OSError, ValueError) as error:  # ValueError: characters that no path can have
         reason = error.strerror if isinstance(error, OSError) else None
         raise MissingFileError(f"{path}: {(reason or str(error)).lower()}") from None
     return InputFile(path, status.st_size, status.st_mtime_ns)

@@ -107,8 +107,10 @@ examples:
 """
 
 _EXTRACT_EPILOG = """\
-The packets are as they were, in their order. Those of requests and responses have a comment, which
-Wireshark shows: API, version, correlation id, client, status, latency. Captures are read twice.
+The packets are as they were, in their order: with records, and with tokens and passwords of SASL if
+logins are among them; anonymize blanks these. Packets of requests and responses have a comment,
+which Wireshark shows: API, version, correlation id, client, status, latency. Captures are read
+twice.
 
 examples:
   kanalyze extract --errors -o errors.pcapng broker.pcap

@@ -1,8 +1,8 @@
 """The entry point: runs a command, returns its exit status, reports an error in one line.
 
 In: arguments. Out: the exit status: 0; 1 if ``compare --fail-on`` found something; 2 for a wrong
-argument, input or output; 130 if interrupted. This module must not import anything slow before it
-knows the command.
+argument, input or output, or a package that is not installed; 130 if interrupted. This module must
+not import anything slow before it knows the command.
 """
 
 from __future__ import annotations
@@ -84,6 +84,13 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         _discard_output()
         return _fail(_os_error_text(error))
+    except ModuleNotFoundError as error:
+        from kanalyze.cli.missing_package import text_of_missing_package
+
+        text = text_of_missing_package(error)
+        if text is None:
+            raise  # a module of our own: a fault that shall be seen whole
+        return _fail(text)
     except MemoryError:
         _discard_output()
         return _fail("out of memory: use a smaller --max-memory, or --jobs 1")

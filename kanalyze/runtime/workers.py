@@ -251,7 +251,7 @@ def _received(pipe: Connection) -> _Sent:
         sent = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
     except EOFError as error:
         raise KanalyzeError("a worker process died; try --jobs 1") from error
-    if isinstance(sent, KanalyzeError | OSError | MemoryError):
+    if isinstance(sent, KanalyzeError | OSError | MemoryError | ModuleNotFoundError):
         raise sent
     assert isinstance(sent, _RowsSent | _BatchEnd | CaptureQuality)
     return sent
@@ -331,7 +331,7 @@ def _work(task: WorkerTask, shard: Shard, pipe: Connection, other_pipes: list[Co
         _send_rows(task, shard, pipe)
     except BrokenPipeError:
         return  # the parent process has ended
-    except (KanalyzeError, OSError, MemoryError) as error:
+    except (KanalyzeError, OSError, MemoryError, ModuleNotFoundError) as error:
         _send(pipe, error)
 
 

@@ -34,6 +34,20 @@ def test_a_key_may_be_in_a_file(tmp_path: Path) -> None:
     assert made[0] == made[1] != made[2]
 
 
+def test_passwords_that_extract_copies_are_blanked(tmp_path: Path) -> None:
+    password, capture = b"\0alice\0alice-secret", path("sasl")
+    assert password in capture.read_bytes()
+    cut, shared = tmp_path / "cut.pcapng", tmp_path / "shared.pcapng"
+    assert main(["extract", "--api", "Produce", "-o", str(cut), str(capture)]) == 0
+    assert password not in cut.read_bytes()
+    words = ["extract", "--api", "Produce", "--with-handshake", "--force", "-o", str(cut)]
+    assert main([*words, str(capture)]) == 0
+    assert password in cut.read_bytes()
+    for source in (capture, cut):
+        assert main(["anonymize", "--force", "-o", str(shared), str(source)]) == 0
+        assert b"-secret" not in shared.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

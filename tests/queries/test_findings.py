@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -200,7 +201,7 @@ def old_versions() -> Any:
 
 @fault(
     "refused_versions",
-    "2 requests refused: JoinGroup v9, Produce v2; 1 answered UNSUPPORTED_VERSION, 1 times the",
+    "2 requests refused: JoinGroup v9, Produce v2; 1 answered UNSUPPORTED_VERSION, 1 time the ",
 )
 def refused_versions() -> Any:
     cut = {"latency_ns": None, "status": "unanswered"}
@@ -214,7 +215,7 @@ def refused_versions() -> Any:
 
 @fault(
     "throttled",
-    "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 requests sent before the thro",
+    "2 of 5 responses throttled, 500 ms in all, 400 ms at most; 1 request sent before the thro",
 )
 def throttled() -> Any:
     # Told at 101 ms to wait for 100 ms, which it does, and at 303 ms for 400 ms.
@@ -311,7 +312,7 @@ def tiny_batches() -> Any:
     return spread(201, 2, api_name="Produce", api_key=0, partitions=[part]), []
 
 
-@fault("stale_leader", "2 answers NOT_LEADER_OR_FOLLOWER over 30.0 s, 1 partitions")
+@fault("stale_leader", "2 answers NOT_LEADER_OR_FOLLOWER over 30.0 s, 1 partition;")
 def stale_leader() -> Any:
     return [failed(n * S, 6, "NOT_LEADER_OR_FOLLOWER") for n in (0, 30)], []
 
@@ -362,7 +363,7 @@ def tls_failed() -> Any:
 
 @fault(
     "tls_certificate_expires",
-    "the broker's certificate CN=a (signed by CN=b) expires in 12.5 days; 1 connections",
+    "the broker's certificate CN=a (signed by CN=b) expires in 12.5 days; 1 connection",
 )
 def tls_certificate_expires() -> Any:
     until_ns = START_NS + 25 * 43_200 * S
@@ -372,7 +373,7 @@ def tls_certificate_expires() -> Any:
 
 @fault(
     "tls_weak",
-    "2 connections of 1 clients: TLS 1.0, TLS_RSA_WITH_3DES_EDE_CBC_SHA "
+    "2 connections of 1 client: TLS 1.0, TLS_RSA_WITH_3DES_EDE_CBC_SHA "
     "(old version, no forward secrecy, CBC, 3DES)",
 )
 def tls_weak() -> Any:
@@ -419,7 +420,7 @@ def slow_broker() -> Any:
     ], []
 
 
-@fault("growing_lag", "1000 records behind in 1 partitions, 1000 more than 1.0 s before")
+@fault("growing_lag", "1000 records behind in 1 partition, 1000 more than 1.0 s before")
 def growing_lag() -> Any:
     def fetched(at_ns: int, offset: int, high_watermark: int) -> Row:
         part = made.partition(
@@ -435,6 +436,22 @@ def test_a_fault_is_found_and_said_with_its_figures(kind: str) -> None:
     make, words = FAULTS[kind]
     found = findings(*make(), only=[kind])
     assert [each.what[: len(words)] for each in found] == [words]
+
+
+COUNTED_WRONGLY = re.compile(
+    r"(?<![\d.,])1 (TLS )?"
+    r"(requests|responses|answers|connections|clients|partitions|packets|gaps|attempts|SYNs|times)"
+)
+
+
+def test_one_of_a_thing_is_said_in_the_singular() -> None:
+    """The pages have the words of every kind, as they are found in captures."""
+    pages = [ROOT / "docs" / "findings.md", *(ROOT / "docs" / "findings").glob("*.md")]
+    said = [page.read_text(encoding="utf-8") for page in pages]
+    said += [
+        found.what for kind, (make, _) in FAULTS.items() for found in findings(*make(), only=[kind])
+    ]
+    assert [found[0] for text in said for found in COUNTED_WRONGLY.finditer(text)] == []
 
 
 def without_one(kind: str) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ def test_it_is_said_how_long_clients_waited_for_a_broker_that_stands_still() -> 
         assert "then the client closed the connection; its TCP acknowledged them" in found.what
     away = findings_in("fault-killed")[-1]
     assert away.name == "broker_away"
-    assert re.match(r"38 connections of 1 clients in 14\.2 s .*: 38 refused, 0 not", away.what)
+    assert re.match(r"38 connections of 1 client in 14\.2 s .*: 38 refused, 0 not", away.what)
 
 
 def test_it_is_said_after_which_silence_connections_are_cut() -> None:
@@ -168,8 +168,9 @@ def test_it_is_said_how_often_the_wrong_broker_was_asked() -> None:
 def test_it_is_said_where_nobody_answers(name: str, address: str, refused: int) -> None:
     [found] = findings_in(name)
     many, vain = (refused, 0) if refused else (1, 1)
+    attempts = "1 attempt" if many == 1 else f"{many} attempts"
     assert found.what.startswith(
-        f"{many} attempts of 1 clients to connect to {address}, as named by Metadata: "
+        f"{attempts} of 1 client to connect to {address}, as named by Metadata: "
         f"{refused} refused, {vain} without any answer"
     )
 
@@ -331,7 +332,7 @@ def test_connections_that_were_closed_are_counted_not_their_requests() -> None:
     tables["requests"] = [request(0, **old, **other), request(MS, **old, **other)]
     [said] = words(findings("refused_versions", tables))
     assert said.endswith(
-        "; 0 answered UNSUPPORTED_VERSION, 1 times the broker closed the connection"
+        "; 0 answered UNSUPPORTED_VERSION, 1 time the broker closed the connection"
     )
 
 
@@ -502,10 +503,7 @@ def test_a_broker_is_away_that_answers_before_or_after() -> None:
     answering = attempt(9, is_refused=False, broker_payload_bytes=1, protocol="kafka")
     vain = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
     assert words(findings("broker_away", {"connections": [answering, *vain]})) == [
-        (
-            "3 connections of 1 clients in 1.0 s failed: "
-            "3 refused, 0 not answered; 1 others succeeded"
-        )
+        ("3 connections of 1 client in 1.0 s failed: 3 refused, 0 not answered; 1 others succeeded")
     ]
     assert findings("broker_away", {"connections": vain}) == []
     assert findings("broker_away", {"connections": [answering, *vain[1:]]}) == []

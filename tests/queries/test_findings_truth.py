@@ -153,8 +153,8 @@ def test_the_command_of_a_finding_shows_its_rows(
 
 COUNTS = re.compile(
     r"(?:99 % of )?(\d+) (?:of \d+ )?(?:"
-    r"(?:\w+ )?requests(?: refused| took| in |, | of versions)|responses throttled"
-    r"|without an answer|gaps without requests|sessions not found|answers [A-Z]|within)"
+    r"(?:\w+ )?requests?(?: refused| took| in |, | of versions)|responses? throttled"
+    r"|without an answer|gaps? without requests|sessions not found|answers? [A-Z]|within)"
 )
 """How a finding says the number of its requests."""
 COUNT_NO_REQUESTS = {"growing_lag", "hot_client", "hot_partition", "rebalances"}

@@ -92,6 +92,16 @@ def test_a_worker_without_memory_says_so(monkeypatch, small_too):
         read(str(path("mock")), jobs=2)
 
 
+def test_a_package_that_a_worker_misses_is_named(monkeypatch, small_too):
+    def steps(*arguments):
+        raise ModuleNotFoundError("No module named 'lz4.frame'", name="lz4.frame")
+
+    monkeypatch.setattr(workers_module, "read_steps", steps)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        read(str(path("mock")), jobs=2)
+    assert caught.value.name == "lz4.frame"
+
+
 def test_a_worker_that_is_killed_is_an_error_and_no_hanging(small_too):
     run = Analysis([str(path("mock"))], jobs=2)
     run.start()

@@ -22,7 +22,7 @@ _STATUS = (
     ("1", "compare --fail-on found something."),
     (
         "2",
-        "An argument, an input or an output is unusable; the last line on standard error says why.",
+        "A wrong argument, input or output, or a missing package; standard error ends with why.",
     ),
     ("130", "Interrupted."),
 )

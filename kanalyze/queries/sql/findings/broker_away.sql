@@ -28,7 +28,11 @@ SELECT
     broker_port,
     concat(
         count(*) FILTER (WHERE is_vain), ' connections of ',
-        count(DISTINCT CASE WHEN is_vain THEN client_ip END), ' clients in ',
+        count(DISTINCT CASE WHEN is_vain THEN client_ip END),
+        CASE
+            WHEN count(DISTINCT CASE WHEN is_vain THEN client_ip END) = 1 THEN ' client in '
+            ELSE ' clients in '
+        END,
         round((max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)) / 1e9, 1),
         ' s failed: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
         count(*) FILTER (WHERE is_vain AND closed_by IS DISTINCT FROM 'broker'), ' not answered; ',

@@ -16,7 +16,8 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' connections speak TLS, ', sum(client_payload_bytes + broker_payload_bytes), ' B'
+        count(*), CASE WHEN count(*) = 1 THEN ' connection speaks' ELSE ' connections speak' END, ' TLS, ',
+        sum(client_payload_bytes + broker_payload_bytes), ' B'
     ) AS what,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,

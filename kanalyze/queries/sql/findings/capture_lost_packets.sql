@@ -32,14 +32,18 @@ SELECT
         CASE
             WHEN bytes = 0 THEN ''
             ELSE concat(
-                bytes, ' B missing from ', connections, ' connections; ', captured_bytes,
+                bytes, ' B missing from ', connections,
+                CASE WHEN connections = 1 THEN ' connection; ' ELSE ' connections; ' END, captured_bytes,
                 ' B were captured'
             )
         END,
         CASE WHEN bytes > 0 AND packets > 0 THEN '; ' ELSE '' END,
         CASE
             WHEN packets = 0 THEN ''
-            ELSE concat(packets, ' packets dropped by the capturing program')
+            ELSE concat(
+                packets, CASE WHEN packets = 1 THEN ' packet' ELSE ' packets' END,
+                ' dropped by the capturing program'
+            )
         END
     ) AS what,
     bytes + packets AS weight,

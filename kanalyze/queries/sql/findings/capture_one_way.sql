@@ -29,7 +29,10 @@ WITH one_way AS (
 SELECT
     broker_ip,
     broker_port,
-    concat('of ', count(*), ' connections only the packets of ', heard) AS what,
+    concat(
+        'of ', count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END,
+        ' only the packets of ', heard
+    ) AS what,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

@@ -19,7 +19,8 @@ WITH cut AS (
 )
 SELECT
     concat(
-        bytes, ' B cut off packets of ', connections, ' connections; ', captured_bytes,
+        bytes, ' B cut off packets of ', connections,
+        CASE WHEN connections = 1 THEN ' connection; ' ELSE ' connections; ' END, captured_bytes,
         ' B were captured'
     ) AS what,
     bytes AS weight,

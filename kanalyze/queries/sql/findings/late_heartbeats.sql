@@ -55,7 +55,7 @@ SELECT
     group_id,
     client_id,
     concat(
-        count(*), ' gaps without requests, of up to ', round(max(gap_ns) / 1e9, 1),
+        count(*), CASE WHEN count(*) = 1 THEN ' gap' ELSE ' gaps' END, ' without requests, of up to ', round(max(gap_ns) / 1e9, 1),
         ' s, with a session timeout of ', round(min(session_ms) / 1000, 1), ' s',
         CASE
             WHEN count(*) FILTER (WHERE error_code = 25) > 0

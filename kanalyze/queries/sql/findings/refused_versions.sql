@@ -36,9 +36,15 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' requests refused: ', array_to_string(list_sort(list(DISTINCT version)), ', '), '; ',
+        count(*), CASE WHEN count(*) = 1 THEN ' request' ELSE ' requests' END, ' refused: ',
+        array_to_string(list_sort(list(DISTINCT version)), ', '), '; ',
         count(*) FILTER (WHERE status = 'error'), ' answered UNSUPPORTED_VERSION, ',
-        count(DISTINCT closed_connection) FILTER (WHERE status <> 'error'), ' times the broker closed the connection'
+        count(DISTINCT closed_connection) FILTER (WHERE status <> 'error'),
+        CASE
+            WHEN count(DISTINCT closed_connection) FILTER (WHERE status <> 'error') = 1 THEN ' time'
+            ELSE ' times'
+        END,
+        ' the broker closed the connection'
     ) AS what,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,

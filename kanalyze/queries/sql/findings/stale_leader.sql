@@ -30,10 +30,12 @@ SELECT
     refused.broker_ip,
     refused.broker_port,
     concat(
-        max(refused.answers), ' answers ', max(refused.error_name), ' over ',
+        max(refused.answers), CASE WHEN max(refused.answers) = 1 THEN ' answer ' ELSE ' answers ' END,
+        max(refused.error_name), ' over ',
         round(max(refused.last_response_ns - refused.first_response_ns) / 1e9, 1), ' s, ',
-        max(refused.partitions), ' partitions; meanwhile it received metadata ',
-        count(told.request_id), ' times'
+        max(refused.partitions), CASE WHEN max(refused.partitions) = 1 THEN ' partition' ELSE ' partitions' END,
+        '; meanwhile it received metadata ',
+        count(told.request_id), CASE WHEN count(told.request_id) = 1 THEN ' time' ELSE ' times' END
     ) AS what,
     max(refused.answers) AS weight,
     max(refused.first_time_ns) AS first_time_ns,

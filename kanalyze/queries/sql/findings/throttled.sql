@@ -30,6 +30,12 @@ in_order AS (
         PARTITION BY requests.connection, requests.connection_number
         ORDER BY requests.request_start_ns, requests.request_packet
     )
+),
+judged AS (
+    SELECT
+        *,
+        request_start_ns >= told_ns AND request_start_ns < told_ns + to_wait_ms * 1000000 AS is_early
+    FROM in_order
 )
 SELECT
     client_id,
@@ -37,19 +43,18 @@ SELECT
         count(*) FILTER (WHERE throttle_time_ms >= $least_throttle_ms), ' of ',
         -- What the end of the capture left unanswered is no response.
         count(response_start_ns),
-        ' responses throttled, ',
+        CASE WHEN count(response_start_ns) = 1 THEN ' response' ELSE ' responses' END, ' throttled, ',
         sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms),
         ' ms in all, ', max(throttle_time_ms), ' ms at most; ',
-        count(*) FILTER (
-            WHERE request_start_ns >= told_ns AND request_start_ns < told_ns + to_wait_ms * 1000000
-        ),
-        ' requests sent before the throttle time was over'
+        count(*) FILTER (WHERE is_early),
+        CASE WHEN count(*) FILTER (WHERE is_early) = 1 THEN ' request' ELSE ' requests' END,
+        ' sent before the throttle time was over'
     ) AS what,
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,
     min(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,
     max(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS last_time_ns,
     min(request_packet) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_packet
-FROM in_order
+FROM judged
 GROUP BY client_id
 HAVING max(throttle_time_ms) >= $least_throttle_ms
 ORDER BY weight DESC, client_id NULLS LAST

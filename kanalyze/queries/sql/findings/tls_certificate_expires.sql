@@ -53,7 +53,7 @@ SELECT
             WHEN days < 0 THEN concat('expired ', round(-days, 1), ' days before')
             ELSE concat('expires in ', round(days, 1), ' days')
         END,
-        '; ', count(*), ' connections'
+        '; ', count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END
     ) AS what,
     -days AS weight,
     min(start_ns) AS first_time_ns,

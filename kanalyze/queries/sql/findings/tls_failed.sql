@@ -12,7 +12,9 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' TLS connections in ', round((max(start_ns) - min(start_ns)) / 1e9, 1), ' s fail: the ',
+        count(*), CASE WHEN count(*) = 1 THEN ' TLS connection' ELSE ' TLS connections' END, ' in ',
+        round((max(start_ns) - min(start_ns)) / 1e9, 1), CASE WHEN count(*) = 1 THEN ' s fails' ELSE ' s fail' END,
+        ': the ',
         coalesce(tls_failed_by, 'network'),
         CASE tls_failure
             WHEN 'closed' THEN ' closes before the handshake is over'

@@ -33,7 +33,9 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' connections of ', count(DISTINCT client_ip), ' clients: ', tls_version, ', ',
+        count(*), CASE WHEN count(*) = 1 THEN ' connection of ' ELSE ' connections of ' END,
+        count(DISTINCT client_ip),
+        CASE WHEN count(DISTINCT client_ip) = 1 THEN ' client: ' ELSE ' clients: ' END, tls_version, ', ',
         tls_cipher_suite, ' (', substring(faults, 3), ')'
     ) AS what,
     count(*) AS weight,

@@ -55,10 +55,12 @@ SELECT
     vain.broker_port,
     CASE WHEN max(vain.clients) = 1 THEN min(vain.client_ip) END AS client_ip,
     concat(
-        max(vain.attempts), ' attempts of ', max(vain.clients), ' clients to connect to ',
+        max(vain.attempts), CASE WHEN max(vain.attempts) = 1 THEN ' attempt of ' ELSE ' attempts of ' END,
+        max(vain.clients), CASE WHEN max(vain.clients) = 1 THEN ' client' ELSE ' clients' END, ' to connect to ',
         array_to_string(list_sort(list(concat(named.host, ':', named.port))), ', '),
         ', as named by Metadata: ', max(vain.refused), ' refused, ',
-        max(vain.attempts) - max(vain.refused), ' without any answer (', max(vain.repeated), ' SYNs sent again)'
+        max(vain.attempts) - max(vain.refused), ' without any answer (', max(vain.repeated),
+        CASE WHEN max(vain.repeated) = 1 THEN ' SYN' ELSE ' SYNs' END, ' sent again)'
     ) AS what,
     max(vain.attempts) AS weight,
     min(vain.first_time_ns) AS first_time_ns,

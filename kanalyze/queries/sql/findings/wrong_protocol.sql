@@ -12,7 +12,9 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        count(*), ' connections in ', round((max(start_ns) - min(start_ns)) / 1e9, 1), ' s that begin with ',
+        count(*), CASE WHEN count(*) = 1 THEN ' connection' ELSE ' connections' END, ' in ',
+        round((max(start_ns) - min(start_ns)) / 1e9, 1),
+        CASE WHEN count(*) = 1 THEN ' s that begins with ' ELSE ' s that begin with ' END,
         CASE
             WHEN tls_failure = 'tls_on_plaintext_port' THEN 'TLS on a port without it'
             ELSE 'plaintext on a port of TLS'

@@ -1,0 +1,97 @@
+"""A package that is missing is one line that says what to install, and status 2."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kanalyze.cli import main as entry
+from kanalyze.cli.missing_package import text_of_missing_package
+from tests.support.captures import ROOT, path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WITHOUT = """\
+import sys
+sys.modules[sys.argv.pop(1)] = None
+from kanalyze.cli.main import run
+run()
+"""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = ("pandas", "polars", "remote", "spark", "live", "tls", "layers")
+
+
+def packages(requirements: list[str]) -> list[str]:
+    return [re.split(r"[ ><=;]", each)[0].replace("-", "_") for each in requirements]
+
+
+@pytest.mark.parametrize(
+    ("package", "argv"),
+    [
+        ("duckdb", ["report", "codecs"]),
+        ("pyarrow", ["report", "codecs"]),
+        ("pyarrow", ["requests", "codecs", "-o", "{folder}/rows.parquet"]),
+        ("duckdb", ["report", "codecs", "--jobs", "2"]),
+        ("numpy", ["anonymize", "codecs", "-o", "{folder}/shared.pcapng"]),
+        ("crc32c", ["records", "codecs"]),
+        ("lz4", ["records", "codecs", "--values"]),
+        ("rich", ["compare", "basics", "codecs"]),
+        ("cryptography", ["requests", "basics", "--keylog", "{folder}/keys"]),
+    ],
+)
+def test_a_command_says_what_to_install_in_one_line(
+    package: str, argv: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "keys").write_text(f"CLIENT_RANDOM {'0' * 64} {'0' * 96}\n")
+    words = [
+        str(path(word)) if word in ("basics", "codecs") else word.format(folder=tmp_path)
+        for word in argv
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, package, *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    what = "kanalyze[tls]" if package == "cryptography" else package
+    assert line.startswith("kanalyze: ")
+    assert package in line
+    assert re.search(rf": pip install '?{re.escape(what)}'?$", line)
+
+
+def test_a_module_of_our_own_that_is_missing_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kanalyze.cli.protocol", None)
+    with pytest.raises(ModuleNotFoundError, match=r"kanalyze\.cli\.protocol"):
+        entry.main(["protocol", "Fetch"])
+
+
+@pytest.mark.parametrize("package", packages(PROJECT["dependencies"]))
+def test_each_dependency_is_installed_by_its_name(package: str) -> None:
+    text = text_of_missing_package(ModuleNotFoundError(name=package))
+    assert text is not None
+    assert text.endswith(f" is not installed: pip install {package}")
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_each_extra_is_named_for_its_packages(extra: str) -> None:
+    for package in packages(PROJECT["optional-dependencies"][extra]):
+        text = text_of_missing_package(ModuleNotFoundError(name=package))
+        assert text is not None
+        found = re.search(r"pip install 'kanalyze\[(\w+)\]'$", text)
+        assert found is not None
+        named = packages(PROJECT["optional-dependencies"][found[1]])
+        assert package in named
+
+
+def test_every_extra_for_users_is_looked_at() -> None:
+    others = {"test", "dev", "docs", "release"}
+    assert set(EXTRAS) == PROJECT["optional-dependencies"].keys() - others
