@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -163,11 +164,9 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Let the end of the process free all: DuckDB's binding reports what is left then."""
-    gc.unfreeze()
+        # DuckDB's binding reports what is left at the end of the process. Before that, pytest looks
+        # for cycles twice, which takes seconds where it looks at all that was collected.
+        atexit.register(gc.unfreeze)
 
 
 @pytest.hookimpl(tryfirst=True)

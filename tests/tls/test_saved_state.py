@@ -222,7 +222,7 @@ def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> N
         going = Run(captures, keylog=key_log(name), **SETTINGS)
         for number, batch in enumerate(captures.batches()):
             going.take(batch)
-            if number % 30:
+            if number % 60:
                 continue
             state = from_bytes(saved._opened(going.saved_state()))
             of_tls = [at for at in places(state) if len(at) > 2 and at[0] == 1 and at[1] in OF_TLS]
