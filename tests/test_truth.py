@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.captures import CHOSEN, WHOLE, analysis, often, request_log, truth
+from tests.support.captures import WHOLE, analysis, often, request_log, truth
 from tests.support.summaries import summary_of
 
 ENVELOPE = 58
@@ -423,7 +423,7 @@ def test_what_failed_is_among_the_partitions(name: str) -> None:
         assert failed <= ours, (row.request_packet, row.api_name)
 
 
-@pytest.mark.parametrize("name", often(WITH_BROKER, CHOSEN))
+@pytest.mark.parametrize("name", often(WITH_BROKER, ("codecs", "errors", "transactions")))
 def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> None:
     rows, quality = analysis(name)
     summary = summary_of(list(rows), quality)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.row import Row
 
-OFTEN = ("basics", "errors", "groups", "ipv6", "old-0-8-2-2", "snaplen", "tls", "transactions")
+OFTEN = ("basics", "errors", "groups", "old-0-8-2-2", "tls", "transactions")
 TABLES = (
     *("totals", "apis", "errors", "clients", "topics", "groups", "brokers"),
     *("client_apis", "client_errors", "topic_latency", "partitions", "codecs"),

@@ -1,14 +1,18 @@
-"""A command in this process that reads bytes from its standard input."""
+"""A command in this process whose standard input is a pipe."""
 
 from __future__ import annotations
 
-import io
+import contextlib
+import os
 import sys
+import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.cli.main import main
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pytest
 
 __all__ = ["Done", "run_piped"]
@@ -30,7 +34,32 @@ def run_piped(
 ) -> Done:
     """Run a command to its end; ``captured`` is the fixture ``capfdbinary``."""
     captured.readouterr()
-    with io.TextIOWrapper(io.BytesIO(data)) as given, monkeypatch.context() as patch:
+    with piped(data), open(0, closefd=False) as given, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", given)
         status = main(list(argv))
     return Done(status, *captured.readouterr())
+
+
+@contextlib.contextmanager
+def piped(data: bytes) -> Iterator[None]:
+    """Let standard input be a pipe through which this comes; as it was before in the end."""
+    before = os.dup(0)
+    reading, writing = os.pipe()
+    os.dup2(reading, 0)
+    os.close(reading)
+    writer = threading.Thread(target=write, args=(writing, data))
+    writer.start()
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)  # nobody reads what is left
+        os.close(before)
+        writer.join()
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all, as far as somebody reads it."""
+    with contextlib.suppress(BrokenPipeError), os.fdopen(descriptor, "wb", buffering=0) as pipe:
+        left = memoryview(data)
+        while left:
+            left = left[pipe.write(left) :]
