@@ -165,6 +165,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+        # As in a process of kanalyze: rows are many objects without cycles.
+        gc.set_threshold(100_000, 50, 100)
         # DuckDB's binding reports what is left at the end of the process. Before that, pytest looks
         # for cycles twice, which takes seconds where it looks at all that was collected.
         atexit.register(gc.unfreeze)

@@ -56,7 +56,9 @@ def file_of(name: str) -> str:
     return str(tls_captures.path(name))
 
 
-@pytest.mark.parametrize("name", some())
+@pytest.mark.parametrize(
+    "name", often(WITH_KEYS, ("tls12-aes256cbc-sha1", "tls13-key-update", "tls13-lost"))
+)
 def test_it_may_be_broken_off_after_every_packet(name: str) -> None:
     settings = {**SETTINGS, "keylog": key_log(name)}
     broken = run(file_of(name), most_packets=lambda: 1, breaks=lambda: True, **settings)
