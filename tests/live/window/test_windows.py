@@ -573,7 +573,7 @@ def random_keys(block: RowBlock, second: int, dice: Random) -> RowBlock:
 
 @pytest.mark.parametrize(
     ("history", "steps"),
-    [(20, 25), pytest.param(HISTORY_STEPS, 10_000, marks=pytest.mark.long)],
+    [(40, 50), pytest.param(HISTORY_STEPS, 10_000, marks=pytest.mark.long)],
 )
 def test_memory_does_not_grow_with_time(history, steps, monkeypatch):
     monkeypatch.setattr("kanalyze.live.window.windows.HISTORY_STEPS", history)
