@@ -24,6 +24,7 @@ from setuptools.errors import BaseError
 
 from kanalyze.common.compiled import cython
 from tests.support.captures import ROOT
+from tests.support.cases import for_each
 from tests.support.installing import Environment, Project, interpreters
 from tests.support.uncompiled import compiled_modules
 
@@ -309,7 +310,7 @@ def source_of(name: str) -> str:
     return Path(ROOT, *name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", compiled_modules())
+@for_each("name", compiled_modules())
 def test_a_compiled_module_asks_the_stand_in_for_nothing_it_has_not(name: str) -> None:
     wanted = set(re.findall(r"\bcython\.(\w+)", source_of(name)))
     assert not wanted or "compiled" in wanted

@@ -56,7 +56,7 @@ def test_a_transformed_capture_gives_the_same_rows(label: str, tmp_path: Path) -
     assert differences(a_small_capture(label), [label], tmp_path) == []
 
 
-@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
+@pytest.mark.parametrize("name", often(NAMES, [one for one in CHOSEN if one != "codecs"]))
 def test_three_transformations_together_give_the_same_rows(name: str, tmp_path: Path) -> None:
     assert differences(name, combination(name), tmp_path) == []
 

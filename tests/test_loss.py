@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from tests.support.captures import NAMES, analysis
+from tests.support.captures import CHOSEN, NAMES, analysis, in_turn, often
 from tests.support.loss import Judgement, Lossy, judge, rows_without
 
 CLEAR = [name for name in NAMES if name != "tls"]
@@ -34,14 +34,13 @@ def check(judgement: Judgement) -> None:
     assert judgement.missing == []
 
 
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("name", CLEAR)
+@pytest.mark.parametrize(("name", "share"), in_turn(CLEAR, SHARES))
 def test_untouched_exchanges_are_there_and_no_row_is_wrong(name: str, share: float) -> None:
     lossy = Lossy(name)
     check(lossy.judge(dropped(lossy, share, 0)))
 
 
-@pytest.mark.parametrize("name", CLEAR)
+@pytest.mark.parametrize("name", often(CLEAR, CHOSEN))
 def test_a_capture_may_begin_with_any_packet(name: str) -> None:
     lossy = Lossy(name)
     for seed in range(2):

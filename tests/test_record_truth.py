@@ -14,6 +14,7 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.records.rows import RecordReader, RecordRow, has_records
 from tests.support.captures import CHOSEN, WHOLE, analysis, often, path, truth
+from tests.support.cases import for_each
 
 CUT = {"snaplen"}
 ENCRYPTED = {"tls"}
@@ -38,7 +39,7 @@ def by_topic(name: str, api_name: str) -> Counter[str | None]:
     )
 
 
-@pytest.mark.parametrize("name", COUNTED)
+@for_each("name", COUNTED)
 def test_records_are_as_many_as_were_sent_and_fetched(name: str) -> None:
     assert by_topic(name, "Produce") == truth(name)["sent_records"]
     # What brokers of old counted of fetches can't be asked for; what their clients got can.
@@ -46,7 +47,7 @@ def test_records_are_as_many_as_were_sent_and_fetched(name: str) -> None:
     assert by_topic(name, "Fetch") == (truth(name)["client_consumed"] if got is None else got)
 
 
-@pytest.mark.parametrize("name", READABLE)
+@for_each("name", READABLE)
 def test_every_checksum_is_right_and_nothing_is_wrong(name: str) -> None:
     # A client that leaves while a fetch waits resets the connection amid the answer.
     cut = {row.response_packet for row in analysis(name)[0] if "incomplete_frame" in row.anomalies}
@@ -266,11 +267,11 @@ def test_produced_values_are_those_the_client_made() -> None:
         assert row.value == (f"waits-trickle/0/{number} " * 20)[:200]
 
 
-@pytest.mark.parametrize("name", sorted(CUT))
+@for_each("name", sorted(CUT))
 def test_what_the_capture_lacks_is_said(name: str) -> None:
     assert {row.problem for row in records(name)} == {"missing_bytes"}
 
 
-@pytest.mark.parametrize("name", sorted(ENCRYPTED))
+@for_each("name", sorted(ENCRYPTED))
 def test_what_is_encrypted_gives_no_records(name: str) -> None:
     assert records(name) == ()

@@ -24,7 +24,8 @@ from kanalyze.runtime import state as saved
 from kanalyze.runtime.state import StateError, load_state
 from tests.runtime.test_state import IN_DISORDER, login_with_raw_tokens, old_traffic
 from tests.support import kafka as k
-from tests.support.captures import in_turn, path
+from tests.support.captures import in_turn, often, path
+from tests.support.cases import for_each
 from tests.support.conversations import conversations
 from tests.support.disorder import altered
 from tests.support.saved_state import Run, first_part, opened, second_part
@@ -106,7 +107,7 @@ BY_OTHERS = (
 """They live as long as the run, and have parts with a state."""
 
 
-@pytest.mark.parametrize("name", sorted(set(STATEFUL) - set(BY_OTHERS)))
+@for_each("name", sorted(set(STATEFUL) - set(BY_OTHERS)))
 def test_every_attribute_is_in_the_state_or_named_as_left_out(name: str) -> None:
     node = STATEFUL[name]
     left_out = set(getattr(class_of(name), "_NOT_SAVED", ()))
@@ -299,7 +300,7 @@ def test_a_value_that_is_another_is_refused_or_read(change: str, name: str) -> N
     assert refused > 0
 
 
-@pytest.mark.parametrize("name", ["waits", "snaplen", "sasl"])
+@pytest.mark.parametrize("name", often(["waits", "snaplen", "sasl"], ["sasl"]))
 def test_a_run_goes_on_with_what_was_read_whatever_it_says(name: str) -> None:
     """What no check can tell to be wrong breaks nothing."""
     state = from_bytes(saved._opened(first_part(str(path(name)), 60)))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,10 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from tests.support.captures import path
-from tests.support.few_findings import WITH_FEW_FINDINGS
+from tests.support.piped import run_piped
 
 ROOT = Path(__file__).parent.parent
 BASICS = path("basics")
-COMMAND = "from kanalyze.cli.main import run; run()"
 DATED = {"since": "2026-11-20T22:46:10", "until": "2026-11-20T22:46:20.5"}
 OF_DAY = {"since": "22:46:10", "until": "22:46:20.5"}
 TABLES = [kanalyze.requests, kanalyze.connections, kanalyze.anomalies]
@@ -57,18 +54,18 @@ def test_commands_take_it(command, capsys):
     assert told.out
 
 
-def test_a_report_takes_it_and_a_pipe_does():
+def test_a_report_takes_it_and_a_pipe_does(monkeypatch, capfdbinary):
     reports = [
-        subprocess.run(
-            [sys.executable, "-c", WITH_FEW_FINDINGS + COMMAND, "report", "-"]
-            + [word for name, text in times.items() for word in (f"--{name}", text)],
-            input=BASICS.read_bytes(),
-            capture_output=True,
-            check=True,
-            cwd=ROOT,
+        run_piped(
+            *("report", "-"),
+            *(word for name, text in times.items() for word in (f"--{name}", text)),
+            data=BASICS.read_bytes(),
+            monkeypatch=monkeypatch,
+            captured=capfdbinary,
         )
         for times in (OF_DAY, DATED)
     ]
+    assert reports[0].returncode == 0
     assert reports[0].stdout == reports[1].stdout
     assert b"Requests by API" in reports[0].stdout
 

@@ -10,7 +10,7 @@ import ast
 import functools
 from pathlib import Path
 
-import pytest
+from tests.support.cases import for_each
 
 TESTS = Path(__file__).resolve().parent
 
@@ -327,7 +327,7 @@ def names_of_tests(file: str) -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("trap", TRAPS)
+@for_each("trap", TRAPS)
 def test_a_trap_has_tests_and_they_exist(trap: str) -> None:
     assert TRAPS[trap]
     for test in TRAPS[trap]:

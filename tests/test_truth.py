@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.captures import CHOSEN, WHOLE, analysis, often, request_log, truth
+from tests.support.captures import WHOLE, analysis, often, request_log, truth
+from tests.support.cases import for_each
 from tests.support.summaries import summary_of
 
 ENVELOPE = 58
@@ -25,14 +26,14 @@ def test_there_are_captures() -> None:
     assert {"basics", "tls", "mock", "errors", "waits"} <= set(WHOLE)
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@for_each("name", WHOLE)
 def test_every_packet_is_counted(name: str) -> None:
     _, quality = analysis(name)
     assert quality.packets == truth(name)["packets"]
     assert truth(name)["dropped_by_kernel"] == 0
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_requests_by_api_and_version_are_those_the_broker_counted(name: str) -> None:
     rows, _ = analysis(name)
     ours: dict[str, Counter[str]] = defaultdict(Counter)
@@ -42,7 +43,7 @@ def test_requests_by_api_and_version_are_those_the_broker_counted(name: str) -> 
     assert ours == truth(name)["broker_requests"]
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_errors_are_those_the_broker_counted(name: str) -> None:
     rows, _ = analysis(name)
     ours: dict[str, Counter[str]] = defaultdict(Counter)
@@ -63,7 +64,7 @@ def records_by_topic(rows: Any, api_name: str) -> dict[str, int]:
     return dict(found)
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_records_produced_are_those_the_broker_appended(name: str) -> None:
     rows, _ = analysis(name)
     ours: dict[str, Counter[str]] = defaultdict(Counter)
@@ -75,7 +76,7 @@ def test_records_produced_are_those_the_broker_appended(name: str) -> None:
     assert ours == truth(name)["produced_records"]
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_records_and_bytes_fetched_are_those_the_broker_sent(name: str) -> None:
     rows, _ = analysis(name)
     assert records_by_topic(rows, "Fetch") == truth(name)["fetched_records"]
@@ -123,7 +124,7 @@ def test_a_share_group_fetches_what_the_broker_let_it_acquire() -> None:
     assert records_by_topic(rows, "ShareFetch") == {"next-shared": acquired}
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_no_byte_is_left_undecoded(name: str) -> None:
     _, quality = analysis(name)
     assert quality.kafka_bytes > 0
@@ -131,7 +132,7 @@ def test_no_byte_is_left_undecoded(name: str) -> None:
     assert quality.undecoded_bytes == quality.skipped_bytes == quality.lost_bytes == 0
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_connections_and_bytes_are_those_the_brokers_sockets_counted(name: str) -> None:
     rows, _ = analysis(name)
     for listener, counted in truth(name)["broker_listeners"].items():
@@ -146,7 +147,7 @@ def test_connections_and_bytes_are_those_the_brokers_sockets_counted(name: str) 
         assert sum(row.response_packet is not None for row in here) == counted["responses"]
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_bytes_and_records_sent_are_those_of_the_request_log_and_the_clients(name: str) -> None:
     rows, _ = analysis(name)
     sent_records: Counter[str] = Counter()
@@ -160,7 +161,7 @@ def test_bytes_and_records_sent_are_those_of_the_request_log_and_the_clients(nam
     assert sent_bytes == truth(name)["produced_bytes"]
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_what_got_no_response_is_one_way_or_unanswered(name: str) -> None:
     rows, _ = analysis(name)
     without = [row for row in rows if row.response_packet is None]
@@ -170,14 +171,14 @@ def test_what_got_no_response_is_one_way_or_unanswered(name: str) -> None:
         assert len(without) == truth(name)["requests_without_response"]
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_acks_are_those_in_the_request_log(name: str) -> None:
     rows, _ = analysis(name)
     ours = Counter(str(row.acks) for row in rows if row.api_name == "Produce")
     assert ours == truth(name)["produce_requests_by_acks"]
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_client_ids_and_software_are_those_in_the_request_log(name: str) -> None:
     ours = Counter(row.client_id for row in own_requests(name) if row.request_packet is not None)
     assert ours == truth(name)["requests_by_client_id"]
@@ -203,7 +204,7 @@ def log_key(entry: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_each_request_of_the_brokers_log_has_its_row(name: str) -> None:
     ours = Counter(
         (row.connection.partition(">")[0], row.correlation_id, row.api_key, row.api_version)
@@ -217,7 +218,7 @@ def test_what_was_forwarded_came_in_an_envelope() -> None:
     assert len(envelopes) == len(request_log("controller")) - len(own_log("controller")) > 0
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_throttle_times_and_top_level_codes_agree_with_the_log(name: str) -> None:
     by_key = {
         (row.connection.partition(">")[0], row.correlation_id, row.api_key, row.api_version): row
@@ -232,7 +233,7 @@ def test_throttle_times_and_top_level_codes_agree_with_the_log(name: str) -> Non
             assert answer["errorCode"] in {item.code for item in row.errors}
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_latency_is_at_least_the_time_the_broker_says_it_took(name: str) -> None:
     by_key = {
         (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
@@ -250,7 +251,7 @@ def test_latency_is_at_least_the_time_the_broker_says_it_took(name: str) -> None
     assert compared > 0
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory(name: str) -> None:
     """Or one that came while another was held: a broker works on one request a connection."""
     rows, _ = analysis(name)
@@ -317,7 +318,7 @@ def logged_parts(entry: dict[str, Any], names: dict[str, str]) -> set[tuple[Any,
     return found
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_partitions_are_those_in_the_brokers_log(name: str) -> None:
     by_key = {
         (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
@@ -392,7 +393,7 @@ PARTITIONS_ALONE = {"Produce", "Fetch", "ListOffsets", "OffsetFetch"}
 """APIs whose topics are nothing without a partition."""
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_every_topic_and_partition_of_the_brokers_log_is_in_its_row(name: str) -> None:
     by_key = {
         (row.connection.partition(">")[0], row.correlation_id, row.api_key): row
@@ -415,7 +416,7 @@ def test_every_topic_and_partition_of_the_brokers_log_is_in_its_row(name: str) -
     assert compared
 
 
-@pytest.mark.parametrize("name", WITH_BROKER)
+@for_each("name", WITH_BROKER)
 def test_what_failed_is_among_the_partitions(name: str) -> None:
     for row in analysis(name)[0]:
         ours = {(part.topic, part.partition) for part in row.partitions}
@@ -423,7 +424,7 @@ def test_what_failed_is_among_the_partitions(name: str) -> None:
         assert failed <= ours, (row.request_packet, row.api_name)
 
 
-@pytest.mark.parametrize("name", often(WITH_BROKER, CHOSEN))
+@pytest.mark.parametrize("name", often(WITH_BROKER, ("codecs", "errors", "transactions")))
 def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> None:
     rows, quality = analysis(name)
     summary = summary_of(list(rows), quality)

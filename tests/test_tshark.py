@@ -23,7 +23,7 @@ CLEAR = [name for name in NAMES if name != "tls"]
 ANSWERED = [name for name in CLEAR if name != "fault-plaintext-to-tls"]
 # In a snapped capture tshark goes on reading at the next packet and takes record data for requests.
 WHOLE = [name for name in CLEAR if name != "snaplen"]
-SHOWN = ("basics", "errors", "ipv6", "old-0-8-2-2", "sasl", "transactions")
+SHOWN = ("errors", "ipv6", "old-0-8-2-2", "sasl", "transactions")
 
 
 class TsharkPacket(NamedTuple):

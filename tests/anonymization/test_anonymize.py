@@ -25,7 +25,7 @@ from tests.support.anonymous import (
     needles,
     rows_of,
 )
-from tests.support.captures import CHOSEN, NAMES, often, path
+from tests.support.captures import CHOSEN, NAMES, in_turn, often, path
 from tests.support.disorder import altered
 from tests.support.packets import Blocks, Packet, names_block, secrets_block, segment
 
@@ -105,18 +105,17 @@ def _numbers(value: Any) -> Any:
     return len(value) if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("name", often(NAMES, CHOSEN))
-def test_no_name_address_or_content_is_left(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "strips"), in_turn(NAMES, [False, True], CHOSEN))
+def test_no_name_address_or_content_is_left(tmp_path: Path, name: str, *, strips: bool) -> None:
     known = needles(path(name))
     assert known or name == "tls"
-    for strips in (False, True):
-        made = anonymous(tmp_path, path(name), strips=strips)
-        content = made.read_bytes()
-        assert [each for each in known if each in content] == []
-        for record in kanalyze.records(made, values=True):
-            texts = [record.value, *(each.value for each in record.headers or ())]
-            if not record.is_control:
-                assert all(set(each) == {"x"} or each == HIDDEN for each in texts if each)
+    made = anonymous(tmp_path, path(name), strips=strips)
+    content = made.read_bytes()
+    assert [each for each in known if each in content] == []
+    for record in kanalyze.records(made, values=True):
+        texts = [record.value, *(each.value for each in record.headers or ())]
+        if not record.is_control:
+            assert all(set(each) == {"x"} or each == HIDDEN for each in texts if each)
 
 
 @pytest.mark.parametrize("name", often(KAFKA, ("basics", "old-0-8-2-2")))

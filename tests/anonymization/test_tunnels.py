@@ -12,6 +12,7 @@ from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
 from tests.anonymization.test_anonymize import fields
 from tests.anonymization.test_packets import STAND_INS, Fixed, batch_of
+from tests.support.cases import for_each
 from tests.support.packets import Packet, pcap_file
 from tests.support.wrapped import (
     INNER,
@@ -54,7 +55,7 @@ def words(address: str) -> tuple[int, int]:
     return number >> 64, number & (1 << 64) - 1
 
 
-@pytest.mark.parametrize("name", READ)
+@for_each("name", READ)
 def test_the_segment_is_read_as_before(name: str) -> None:
     each = WRAPPED[name]
     data = made(each)

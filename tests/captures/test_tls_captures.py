@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import tls_captures
 from tests.support.captures import ROOT
+from tests.support.cases import for_each
 from tests.support.tls_captures import (
     FAILED,
     FOLDER,
@@ -131,7 +132,7 @@ def test_tshark_reads_the_bytes_that_the_broker_counted(name: str) -> None:
     assert len(sizes) == counted["responses"]
 
 
-@pytest.mark.parametrize("name", STAND_INS)
+@for_each("name", STAND_INS)
 def test_tshark_reads_the_requests_that_openssl_was_given(name: str) -> None:
     each = tls_captures.truth(name)["requests_of_a_connection"]
     clients = [one["client"] for one in tls_captures.connections(name)]
@@ -139,14 +140,14 @@ def test_tshark_reads_the_requests_that_openssl_was_given(name: str) -> None:
     assert read(name) == Counter(expected)
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@for_each("name", RECORDED)
 def test_connections_are_those_that_the_broker_accepted(name: str) -> None:
     listeners = tls_captures.truth(name)["broker_listeners"].values()
     accepted = sum(table["connections"] for table in listeners)
     assert len(tls_captures.connections(name)) == accepted
 
 
-@pytest.mark.parametrize("name", READABLE)
+@for_each("name", READABLE)
 def test_what_was_sent_was_acknowledged(name: str) -> None:
     truth = tls_captures.truth(name)
     produced = {topic: sum(parts.values()) for topic, parts in truth["produced_records"].items()}
@@ -154,7 +155,7 @@ def test_what_was_sent_was_acknowledged(name: str) -> None:
     assert all("errors" not in client for client in truth["clients"])
 
 
-@pytest.mark.parametrize("name", SUITES)
+@for_each("name", SUITES)
 def test_a_suite_has_a_capture(name: str) -> None:
     assert told(name, "suite") == {SUITES[name]}
     assert told(name, "version") == {"1." + name[4]}

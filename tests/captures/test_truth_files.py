@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import for_each
+
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "captures"
 PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
@@ -100,14 +102,14 @@ def test_provenance_is_written_from_the_truth_files() -> None:
     assert module.page(CAPTURES) == (CAPTURES / "PROVENANCE.md").read_text()
 
 
-@pytest.mark.parametrize("name", TRUTHS)
+@for_each("name", TRUTHS)
 def test_a_capture_is_whole(name: str) -> None:
     truth = TRUTHS[name]
     assert truth["dropped_by_kernel"] == 0
     assert packets((CAPTURES / truth["capture"]).read_bytes()) == truth["packets"]
 
 
-@pytest.mark.parametrize("name", LOGGED)
+@for_each("name", LOGGED)
 def test_the_log_holds_the_requests_that_were_counted(name: str) -> None:
     truth, logged = TRUTHS[name], LOGGED[name]
     counts = Counter(on_wire(exchange) for exchange in logged)
@@ -130,7 +132,7 @@ def test_a_truth_file_tells_principals_and_no_password(name: str) -> None:
     assert "-secret" not in text
 
 
-@pytest.mark.parametrize("name", LOGGED)
+@for_each("name", LOGGED)
 def test_one_way_requests_have_no_response(name: str) -> None:
     truth = TRUTHS[name]
     one_way = truth["produce_requests_by_acks"].get("0", 0)

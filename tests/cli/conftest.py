@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kanalyze.cli import analyze
 from kanalyze.runtime.table_run import TableRows
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.registry import TABLES
+from tests.support.piped import Done, run_piped
 from tests.support.quality import capture_quality
 from tests.support.rows import START_NS, failed, fetch, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class FakeAnalysis:
@@ -63,3 +69,19 @@ def fake(monkeypatch) -> type[FakeAnalysis]:
     kind = type("Fake", (FakeAnalysis,), {"made": []})
     monkeypatch.setattr(analyze, "Analysis", kind)
     return kind
+
+
+@pytest.fixture
+def run(monkeypatch, capfdbinary) -> Callable[..., Done]:
+    """Run a command with bytes on its standard input."""
+
+    def run(*argv: str, data: bytes = b"") -> Done:
+        return run_piped(*argv, data=data, monkeypatch=monkeypatch, captured=capfdbinary)
+
+    return run
+
+
+@pytest.fixture
+def run_live(run: Callable[..., Done]) -> Callable[..., Done]:
+    """Run ``kanalyze live`` with a capture on its standard input, to the end of both."""
+    return lambda *argv, data=b"": run("live", *argv, data=data)

@@ -40,19 +40,6 @@ COMMAND = "from kanalyze.cli.main import run; run()"
 KANALYZE = [sys.executable, "-c", WITH_FEW_FINDINGS + COMMAND]
 
 
-def run_live(
-    *argv: str, data: bytes = b"", before: str = WITH_FEW_FINDINGS
-) -> subprocess.CompletedProcess[bytes]:
-    """Give data to the command through a pipe, to the end of both."""
-    return subprocess.run(
-        [sys.executable, "-c", before + COMMAND, "live", *argv],
-        input=data,
-        capture_output=True,
-        timeout=LONG_S,
-        check=False,
-    )
-
-
 class Live:
     """The command while it runs: its standard input stays open until it is closed."""
 
@@ -290,7 +277,7 @@ def test_a_capture_file_is_for_other_commands(capsys):
     assert "not -: 'broker.pcap' (live reads only standard input" in capsys.readouterr().err
 
 
-def test_a_filter_of_nothing_takes_everything():
+def test_a_filter_of_nothing_takes_everything(run_live):
     done = run_live("-", "--format", "rows", "--filter", " ", data=path("groups").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     assert in_order(done.stdout.splitlines()) == rows_of("groups")
@@ -340,7 +327,7 @@ def test_interfaces_are_listed(capsys):
 
 
 @pytest.mark.parametrize("name", often(["basics", "errors", "ipv6"], ["ipv6"]))
-def test_rows_of_a_pipe_are_those_of_the_file(name, tmp_path):
+def test_rows_of_a_pipe_are_those_of_the_file(name, tmp_path, run_live):
     report = tmp_path / "report.json"
     argv = ["-", "--format", "rows", "--json", str(report)]
     done = run_live(*argv, data=path(name).read_bytes())
@@ -362,7 +349,7 @@ HAVING count(*) >= $least
 """
 
 
-def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tmp_path):
+def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tmp_path, run_live):
     """Those over groups and metadata too; a query that fails is said, and no more than that."""
     (tmp_path / "mine.sql").write_text(MINE)
     options = ("--queries", str(tmp_path), "--threshold", "mine.least=2")
@@ -371,7 +358,7 @@ def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tm
     capture = path("groups")
     assert main(["report", str(capture), "--json", str(wanted), *options]) == 0
     (tmp_path / "worse.sql").write_text(MINE.replace("FROM requests", "FROM no_such_table"))
-    done = run_live("-", "--json", str(made), *options, data=capture.read_bytes(), before="")
+    done = run_live("-", "--json", str(made), *options, data=capture.read_bytes())
     assert done.returncode == 0
     told = done.stderr.decode()
     assert told.count("\n") == 1
@@ -381,7 +368,7 @@ def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tm
     assert {"mine", "rebalances"} <= {each["name"] for each in findings[0]}
 
 
-def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path):
+def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path, run_live):
     data = path("basics").read_bytes()[:-5]
     cut, report = tmp_path / "cut.pcap", tmp_path / "report.json"
     cut.write_bytes(data)
@@ -392,7 +379,7 @@ def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path):
     assert expected.items() <= told_in(report).items()
 
 
-def test_lines_of_rates_count_all_rows_in_the_end():
+def test_lines_of_rates_count_all_rows_in_the_end(run_live):
     done = run_live("-", data=path("basics").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
     last = json.loads(done.stdout.splitlines()[-1])
@@ -418,7 +405,7 @@ def test_what_comes_slowly_is_read_right():
     ("data", "told"),
     [(b"", b"-: is empty"), (b"tcpdump: no such device\n", b"-: is not a pcap or pcapng file")],
 )
-def test_no_capture_is_told_in_one_line(data, told, tmp_path):
+def test_no_capture_is_told_in_one_line(data, told, tmp_path, run_live):
     report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
     argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
     done = run_live("-", "--format", "rows", *argv, data=data)
@@ -457,7 +444,7 @@ def parquet_rows(folder: Path) -> list[dict[str, object]]:
     return sorted(rows, key=repr)
 
 
-def test_files_of_rows_hold_all_rows(tmp_path):
+def test_files_of_rows_hold_all_rows(tmp_path, run_live):
     live, batch = tmp_path / "live", tmp_path / "batch"
     batch.mkdir()
     done = run_live("-", "--write", str(live), data=path("groups").read_bytes())
@@ -476,7 +463,7 @@ ERROR_COLUMNS = (
 )
 
 
-def test_packets_of_errors_are_kept(tmp_path):
+def test_packets_of_errors_are_kept(tmp_path, run_live):
     kept = tmp_path / "kept.pcapng"
     done = run_live("-", "--save", str(kept), "--save-errors", data=path("errors").read_bytes())
     assert (done.returncode, done.stderr) == (0, b"")
@@ -491,7 +478,7 @@ def test_packets_of_errors_are_kept(tmp_path):
     assert 0 < after["packets"] < before["packets"]
 
 
-def test_packets_that_are_kept_hold_no_password(tmp_path):
+def test_packets_that_are_kept_hold_no_password(tmp_path, run_live):
     kept, data = tmp_path / "kept.pcapng", path("sasl").read_bytes()
     done = run_live("-", "--save", str(kept), "--save-errors", data=data)
     assert done.returncode == 0, done.stderr

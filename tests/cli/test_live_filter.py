@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,32 +21,12 @@ from tests.support.packets import Packet, make_batch, pcap_file
 from tests.support.waiting import LONG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.support.piped import Done
+
 PLACES = ("request_packet", "response_packet")
-
-
-class Done(NamedTuple):
-    """What a command wrote, and its status."""
-
-    returncode: int
-    stdout: bytes
-    stderr: bytes
-
-
-@pytest.fixture
-def run(monkeypatch, capfdbinary) -> Callable[..., Done]:
-    """Run a command with bytes on its standard input."""
-
-    def run(*argv: str, data: bytes = b"") -> Done:
-        capfdbinary.readouterr()
-        with io.TextIOWrapper(io.BytesIO(data)) as given:
-            monkeypatch.setattr(sys, "stdin", given)
-            status = main(list(argv))
-        return Done(status, *capfdbinary.readouterr())
-
-    return run
 
 
 def rows_in(done: Done | subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:

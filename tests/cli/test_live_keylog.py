@@ -17,7 +17,7 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
-from tests.cli.test_live import in_order, run_live, started, wait_until_read
+from tests.cli.test_live import in_order, started, wait_until_read
 from tests.support import tls_captures
 from tests.support.packets import Blocks, secrets_block
 from tests.support.scraping import served_at
@@ -177,7 +177,7 @@ def embedded(name: str, *, secrets_before: int) -> bytes:
 
 
 @pytest.mark.parametrize("secrets_before", [1, 60])
-def test_secrets_in_the_midst_of_a_pipe_are_used_as_they_come(secrets_before, tmp_path):
+def test_secrets_in_the_midst_of_a_pipe_are_used_as_they_come(secrets_before, tmp_path, run_live):
     data = embedded(NAME, secrets_before=secrets_before)
     done = run_live(*ROWS, data=data)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -188,7 +188,7 @@ def test_secrets_in_the_midst_of_a_pipe_are_used_as_they_come(secrets_before, tm
     assert in_order(done.stdout.splitlines()) == found
 
 
-def test_connections_that_are_not_decrypted_are_said(tmp_path):
+def test_connections_that_are_not_decrypted_are_said(tmp_path, run_live):
     done = run_live("-", "--keylog", str(OTHER_KEYS), data=data_of(NAME))
     assert done.returncode == 0
     told = done.stderr.decode().splitlines()
@@ -258,7 +258,7 @@ def test_a_variable_that_is_of_no_use_stops_nothing(tmp_path):
 # -- secrets --------------------------------------------------------------------------------------
 
 
-def saved(tmp_path: Path, *options: str) -> tuple[bytes, str]:
+def saved(run_live, tmp_path: Path, *options: str) -> tuple[bytes, str]:
     """What ``--save`` writes of all requests, and what is said."""
     target = tmp_path / "saved.pcapng"
     argv = ["-", "--keylog", str(tls_captures.keylog(NAME)), "--save", str(target)]
@@ -268,15 +268,15 @@ def saved(tmp_path: Path, *options: str) -> tuple[bytes, str]:
     return target.read_bytes(), done.stderr.decode()
 
 
-def test_saved_packets_are_encrypted_and_that_is_said(tmp_path):
-    data, told = saved(tmp_path)
+def test_saved_packets_are_encrypted_and_that_is_said(run_live, tmp_path):
+    data, told = saved(run_live, tmp_path)
     assert "packets with TLS stay encrypted; --with-secrets puts" in told
     assert_no_secret(NAME, data)
     assert list(kanalyze.requests(str(tmp_path / "saved.pcapng"))) == []
 
 
-def test_saved_packets_have_their_secrets_beside_them_where_that_is_asked_for(tmp_path):
-    data, told = saved(tmp_path, "--with-secrets")
+def test_saved_packets_have_their_secrets_beside_them_where_that_is_asked_for(run_live, tmp_path):
+    data, told = saved(run_live, tmp_path, "--with-secrets")
     assert "stay encrypted" not in told
     assert data.index(b"TRAFFIC_SECRET") < data.index(b"Metadata")  # a comment
     found = kanalyze.requests(str(tmp_path / "saved.pcapng"))
@@ -285,7 +285,7 @@ def test_saved_packets_have_their_secrets_beside_them_where_that_is_asked_for(tm
     assert (tmp_path / "saved.pcapng").stat().st_mode & 0o077 == 0
 
 
-def test_no_secret_is_in_what_a_live_run_writes(tmp_path):
+def test_no_secret_is_in_what_a_live_run_writes(tmp_path, run_live):
     report, rows = tmp_path / "report.json", tmp_path / "rows"
     argv = [*ROWS, "--json", str(report), "--write", str(rows)]
     keys = str(tls_captures.keylog(NAME))

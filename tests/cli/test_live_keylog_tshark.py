@@ -9,13 +9,12 @@ import subprocess
 
 import pytest
 
-from tests.cli.test_live import run_live
 from tests.support import tls_captures
 from tests.support.waiting import LONG_S
 
 
 @pytest.mark.parametrize("name", ["tls13-aes128gcm", "tls12-aes256cbc-sha1"])
-def test_tshark_decrypts_the_saved_packets_with_the_secrets_in_the_file(name, tmp_path):
+def test_tshark_decrypts_the_saved_packets_with_the_secrets_in_the_file(name, tmp_path, run_live):
     target = tmp_path / "saved.pcapng"
     keys = str(tls_captures.keylog(name))
     argv = ["-", "--keylog", keys, "--with-secrets", "--save", str(target), "--save-slower-than"]

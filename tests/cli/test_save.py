@@ -31,7 +31,7 @@ COMMANDS = ("requests", "connections", "anomalies")
 FORMATS = ("csv", "jsonl", "parquet", "table")
 FEW = ("errors", "groups", "snaplen", "tls")
 REPORTED = ("groups", "snaplen")
-OFTEN = ("basics", "codecs", "errors", "groups", "old-0-8-2-2", "sasl", "snaplen", "tls")
+OFTEN = ("codecs", "errors", "old-0-8-2-2", "sasl")
 
 
 class Told(NamedTuple):

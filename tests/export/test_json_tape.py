@@ -60,7 +60,7 @@ def values_written(core: SimpleNamespace, api_key: int, version: int, values: An
     return written(core, definition, version, Writer(definition, version).write(values))
 
 
-@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [30, pytest.param(1, marks=pytest.mark.long)])
 def test_what_kafkas_serializer_wrote_is_the_same_compiled_and_not(core, step):
     here = SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
     for vector in read_vectors()[::step]:

@@ -19,7 +19,7 @@ from kanalyze.export.kip673 import LogLines
 from kanalyze.kafka.codec.compiler import Decoders, compile_decoder
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.columns.block import RowBlock
-from tests.support.captures import NAMES, request_log, truth
+from tests.support.captures import CHOSEN, NAMES, often, request_log, truth
 from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, json_of, sized
 from tests.support.rows import START_NS, row
 from tests.support.vectors import definition_of, read_vectors
@@ -119,7 +119,7 @@ def unknown_to_the_broker(entry) -> bool:
 UNSUPPORTED_VERSION = 35
 
 
-@pytest.mark.parametrize("name", LOGGED)
+@pytest.mark.parametrize("name", often(LOGGED, CHOSEN))
 def test_every_entry_of_the_brokers_request_log_is_ours(name):
     found = ours(name)
     compared = 0

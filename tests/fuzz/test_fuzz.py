@@ -12,7 +12,7 @@ from tests.fuzz.table import TARGETS
 if TYPE_CHECKING:
     from pathlib import Path
 
-RUNS_BY_WEIGHT = 10
+RUNS_BY_WEIGHT = 5
 LONG_RUNS_BY_WEIGHT = 1000
 EVERY = {"decode": 17, "pieces": 29, "trace": 37, "rows": 3, "shown": 5, "connection": 3}
 """Of many seeds, a part; the long run takes all."""

@@ -13,21 +13,20 @@ import pytest
 
 import kanalyze
 from kanalyze.errors import UsageError
-from kanalyze.export.arrow import BatchMaker
-from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query, built_in
 from kanalyze.queries.findings import Finding, findings_of, kind_of_finding, unfiltered_only
 from kanalyze.tables.cluster.group_row import GroupEvent
 from kanalyze.tables.connections import ConnectionRow
-from kanalyze.tables.registry import TABLES
 from kanalyze.tables.row import Row
 from tests.support import rows as made
 from tests.support.captures import ROOT, TROUBLED, WHOLE, often, path, truth
+from tests.support.filled import filled
 from tests.support.findings import all_findings_in, findings_in, kinds_of, sample_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kanalyze.queries.database import Database
     from kanalyze.tables.anomalies import AnomalyRow
     from kanalyze.tables.connections import ConnectionRow
     from kanalyze.tables.row import Row
@@ -71,12 +70,7 @@ def findings(*rows: Sequence[Any], only: Sequence[str] = (), **thresholds: float
 
 @contextmanager
 def tables_of(*rows: Sequence[Any]) -> Iterator[Database]:
-    with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        for name, some in Made(*rows)._asdict().items():
-            maker = BatchMaker(TABLES[name].columns)
-            database.create(name, maker.schema)
-            if some:
-                database.insert(name, maker.of_rows(some))
+    with filled(Made(*rows)._asdict()) as database:
         yield database
 
 

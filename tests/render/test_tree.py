@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kanalyze.render.tree import TreeText
-from tests.support.captures import NAMES
+from tests.support.captures import CHOSEN, NAMES, often
 from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, message, sized
 from tests.support.golden import assert_golden
 from tests.support.rows import row
@@ -153,7 +153,9 @@ def test_an_exchange_of_kafka_07_that_cannot_be_read_is_a_title_and_sizes():
 OFFSETS = re.compile(r" *(\d+)\.\.(\d+) ")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("tls", "snaplen")])
+@pytest.mark.parametrize(
+    "name", often([name for name in NAMES if name not in ("tls", "snaplen")], (*CHOSEN, "mock"))
+)
 def test_trees_of_captures_cover_each_frame_and_nothing_else(name):
     tree = TreeText(READER)
     seen = set()

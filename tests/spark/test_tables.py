@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,11 +114,13 @@ def other_queries() -> list[Query]:
     return [*asked, *views]
 
 
-def words_of(query: Query) -> set[str]:
-    """Return the functions, keywords and views of a query."""
+@cache
+def words_of(query: Query) -> frozenset[str]:
+    """Return the functions, keywords and views of a query, and the views of these."""
     sql = re.sub(r"--.*|'[^']*'", "", query.sql)
-    views = referenced_names(query).intersection(built_in("tables"))
-    return {*re.findall(r"\b[a-z_]+(?=\()|\b[A-Z]{2,}\b", sql), *views}
+    views = set(re.findall(r"\w+", sql)) & built_in("tables").keys() - {query.name}
+    below = (words_of(built_in("tables")[name]) & built_in("tables").keys() for name in views)
+    return frozenset(re.findall(r"\b[a-z_]+(?=\()|\b[A-Z]{2,}\b", sql)).union(views, *below)
 
 
 def often_asked() -> set[Query]:
@@ -130,7 +133,7 @@ def often_asked() -> set[Query]:
     hidden = [query for query in findings if query.name in HIDDEN]
     others = [*(query for query in findings if query not in hidden), *other_queries()]
     found: set[Query] = set()
-    left = set().union(*map(words_of, [*others, *hidden]))
+    left = set[str]().union(*map(words_of, [*others, *hidden]))
     while left:
         # Of those that answer nothing only what no other has.
         best = max(others, key=lambda query: len(words_of(query) & left))

@@ -15,7 +15,7 @@ __all__ = ["examples", "for_each"]
 
 
 def examples(most: int) -> int:
-    """Return how many examples hypothesis makes: ``most`` in long tests, 0.3 of them by default."""
+    """Return how many examples hypothesis makes: ``most`` in long tests, a fifth by default."""
     return max(1, most * settings.default.max_examples // 100)
 
 

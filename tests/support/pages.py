@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.findings import finding_kinds
 from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_with_findings
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.registry import TABLES
 from tests.support.captures import analysis
+from tests.support.filled import report_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,16 +29,13 @@ def report_and_cube(
     connections: Sequence[Row] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the report on rows, with findings, and the cube that its page is made of."""
-    maker = BatchMaker()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        database.create("requests", maker.schema)
+        makers = report_tables(database, "requests", "connections", "anomalies")
         for first in range(0, len(rows), ROWS_AT_ONCE):
-            database.insert("requests", maker.of_rows(rows[first : first + ROWS_AT_ONCE]))
-        for table, lines in (("connections", connections), ("anomalies", ())):
-            others = BatchMaker(TABLES[table].columns)
-            database.create(table, others.schema)
-            if lines:
-                database.insert(table, others.of_rows(lines))
+            some = rows[first : first + ROWS_AT_ONCE]
+            database.insert("requests", makers["requests"].of_rows(some))
+        if connections:
+            database.insert("connections", makers["connections"].of_rows(connections))
         report = report_with_findings(database, quality or CaptureQuality(), None, finding_kinds())
         return report, cube_of(database, report)
 

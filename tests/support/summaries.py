@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
 from kanalyze.queries.report import MOST_KEYS, report_of
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import CaptureQuality
+from tests.support.filled import report_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,9 +29,8 @@ def summary_of_blocks(
     blocks: Iterable[RowBlock], quality: CaptureQuality | None = None, most_keys: int = MOST_KEYS
 ) -> dict[str, Any]:
     """Return the report on blocks of rows; ``quality`` may be known once all were read."""
-    maker = BatchMaker()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
-        database.create("requests", maker.schema)
+        maker = report_tables(database, "requests")["requests"]
         for block in blocks:
             database.insert("requests", maker.of_block(block))
         return report_of(database, quality or CaptureQuality(), most_keys=most_keys)

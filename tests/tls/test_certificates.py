@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kanalyze.tls.certificates import certificate_facts
+from tests.support.cases import for_each
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 NAMES = (
@@ -65,7 +66,7 @@ def test_several_parts_at_once_are_told_apart() -> None:
     assert facts.subject == name.rfc4514_string()
 
 
-@pytest.mark.parametrize("seed", range(50))
+@for_each("seed", range(50))
 def test_what_is_spoilt_raises_nothing(seed: int) -> None:
     dice = Random(seed)
     der = made(NAMES[1], TIMES[0])

@@ -56,7 +56,9 @@ def file_of(name: str) -> str:
     return str(tls_captures.path(name))
 
 
-@pytest.mark.parametrize("name", some())
+@pytest.mark.parametrize(
+    "name", often(WITH_KEYS, ("tls12-aes256cbc-sha1", "tls13-key-update", "tls13-lost"))
+)
 def test_it_may_be_broken_off_after_every_packet(name: str) -> None:
     settings = {**SETTINGS, "keylog": key_log(name)}
     broken = run(file_of(name), most_packets=lambda: 1, breaks=lambda: True, **settings)
@@ -222,7 +224,7 @@ def test_a_value_that_is_another_is_refused_or_read(name: str, change: str) -> N
         going = Run(captures, keylog=key_log(name), **SETTINGS)
         for number, batch in enumerate(captures.batches()):
             going.take(batch)
-            if number % 30:
+            if number % 60:
                 continue
             state = from_bytes(saved._opened(going.saved_state()))
             of_tls = [at for at in places(state) if len(at) > 2 and at[0] == 1 and at[1] in OF_TLS]

@@ -25,6 +25,7 @@ from kanalyze.capture.live import ring
 from kanalyze.capture.live.capture import InterfaceState, LiveCapture
 from kanalyze.capture.live.kernel_filter import port_filter
 from kanalyze.errors import CaptureError, UsageError
+from tests.support.captures import in_turn
 from tests.support.netns import Namespace, run
 from tests.support.packets import ethernet, ipv4, ipv6, segment, tcp
 from tests.support.tcpdump import Seen, Tcpdump
@@ -220,17 +221,21 @@ def unfinished(namespace: Namespace) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "expression",
-    [
-        "tcp port 9092",
-        "ip6",
-        "vlan",
-        "vlan 100 and tcp",
-        "host 10.0.0.7 or arp",
-        "greater 600",
-        port_filter([9092], []),
-        port_filter([22, 9092], ["10.0.0.0/29", "fd00::2"]),
-    ],
+    ("expression", "feed"),
+    in_turn(
+        [
+            "tcp port 9092",
+            "ip6",
+            "vlan",
+            "vlan 100 and tcp",
+            "host 10.0.0.7 or arp",
+            "greater 600",
+            port_filter([9092], []),
+            port_filter([22, 9092], ["10.0.0.0/29", "fd00::2"]),
+        ],
+        ["ring", "messages"],
+    ),
+    indirect=["feed"],
 )
 def test_a_filter_takes_what_tcpdump_takes(
     pair: Namespace, feed: str, tmp_path: Path, expression: str

@@ -16,6 +16,7 @@ from kanalyze.kafka.records.batch_headers import RecordsSummary
 from kanalyze.kafka.schema.loader import load_messages
 from kanalyze.kafka.wire import Malformed, MissingBytes, Truncated, WireError
 from tests.support.batches import batch
+from tests.support.cases import examples
 from tests.support.messages import (
     Generator,
     Writer,
@@ -118,7 +119,7 @@ def check_prefixes(message: MessageSpec, version: int, most: int) -> None:
 
 def test_a_message_cut_at_any_byte_is_truncated(catalog: Catalog) -> None:
     for message, version in every_edge(catalog):
-        check_prefixes(message, version, 80)
+        check_prefixes(message, version, examples(160))
 
 
 @pytest.mark.long
@@ -155,7 +156,7 @@ def check_mutations(message: MessageSpec, version: int, count: int, seed: str) -
 
 def test_a_wrong_byte_gives_what_the_reference_gives_or_a_wire_error(catalog: Catalog) -> None:
     for message, version in every_edge(catalog):
-        check_mutations(message, version, 12, "short")
+        check_mutations(message, version, examples(20), "short")
 
 
 @pytest.mark.long

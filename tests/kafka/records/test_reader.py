@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.records.reader import RecordSet
 from kanalyze.kafka.records.types import DecompressionLimits, RecordProblem
+from tests.support.cases import examples
 from tests.support.effort import took_soon
 from tests.support.record_sets import (
     CODECS,
@@ -57,7 +58,7 @@ def test_a_batch_by_another_encoder_is_read_back(builder: str, codec: int) -> No
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
-@STEADY
+@settings(STEADY, max_examples=examples(50))
 @given(records=RECORDS, codec=st.integers(0, 4))
 def test_any_records_by_another_encoder_are_read_back(builder, records, codec) -> None:
     items = [(offset, *rest) for offset, rest in enumerate(records)]
@@ -372,7 +373,7 @@ def test_a_limit_that_was_requested_holds_of_every_batch(count: int) -> None:
 @pytest.mark.parametrize("codec", range(1, 5), ids=CODECS[1:])
 def test_no_sound_batch_is_cut_by_the_limit_however_well_it_packs(codec: int) -> None:
     """Nothing in the records but that each has the next offset."""
-    items = [(offset, TIME_MS, None, None, []) for offset in range(20_000)]
+    items = [(offset, TIME_MS, None, None, []) for offset in range(10_000)]
     assert len(records_in(batch_of(items, codec))) == len(items)
 
 

@@ -15,7 +15,7 @@ from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import NAMES, often, path
 
-OFTEN = ("basics", "errors", "groups", "ipv6", "old-0-8-2-2", "snaplen", "tls", "transactions")
+OFTEN = ("errors", "groups", "old-0-8-2-2", "snaplen", "tls")
 DAY_S = 86_400
 MEMORY_BYTES = 256 << 20
 LATENCIES = """

@@ -7,6 +7,7 @@ import pytest
 
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
+from tests.support.cases import for_each
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 IP = ipv4(tcp(payload=b"overlaid"))
@@ -57,7 +58,7 @@ NO_TUNNEL = {
 }
 
 
-@pytest.mark.parametrize("name", NO_TUNNEL)
+@for_each("name", NO_TUNNEL)
 def test_what_only_uses_the_port_of_a_tunnel_stays_udp(name):
     port, payload = NO_TUNNEL[name]
     sizes, stats = read(udp(payload, port))

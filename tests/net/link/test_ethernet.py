@@ -6,6 +6,7 @@ from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6, LLC
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.link.ethernet import looks_like_ethernet, looks_like_ip, read_ethernet, read_llc
+from tests.support.cases import for_each
 from tests.support.packets import Packet, ethernet, ipv4, ipv6, make_batch, tcp
 
 
@@ -51,7 +52,7 @@ def test_an_ip_header_looks_like_one_by_its_lengths():
     assert not looks_like_ip(opened(b""), 0, IPV6)
 
 
-@pytest.mark.parametrize("size", range(22))
+@for_each("size", range(22))
 def test_a_frame_cut_within_its_headers_is_counted(size):
     cursor = opened(ethernet(b"", tags=[0x8100, 0x8100])[:size])
     assert read_ethernet(cursor) == DROPPED

@@ -143,7 +143,7 @@ def feed(packets: list[bytes], limits: ReassemblyLimits | None = None) -> Reasse
 
 
 def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
-    few, many = flood(4000), flood(12_000)  # most of both are beyond the limits
+    few, many = flood(2000), flood(6000)  # most of both are beyond the limits
     limits = ReassemblyLimits(half_open=700, time_wait_pairs=500)
     feed(few, limits)
     built = [calls_of(lambda one=one: make_batches(one)) for one in (few, many)]

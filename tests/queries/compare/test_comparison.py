@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,12 +20,18 @@ if TYPE_CHECKING:
 JUDGED = ("slower", "faster", "fails_more", "fails_less")
 
 
+@cache
+def calm() -> list[Row]:
+    """Rows that nothing is wrong with; to make them takes as long as to compare them."""
+    return traffic(1)
+
+
 def who(change: dict[str, Any]) -> tuple[str, str, str | None]:
     return change["by"], change["api"], change["name"]
 
 
 def test_one_client_that_is_slower_is_named_first() -> None:
-    found = compare_rows(traffic(1), traffic(2, slow={("billing", "Produce"): 1.5}))
+    found = compare_rows(calm(), traffic(2, slow={("billing", "Produce"): 1.5}))
     assert who(found["slower"][0]) == ("client", "Produce", "billing")
     [told] = [each for each in found["slower"][0]["measures"] if each["measure"] == "p50"]
     assert told["low"] < 1.5 < told["high"]
@@ -57,7 +64,7 @@ def test_one_client_that_fails_more_is_named_first() -> None:
 
 
 def test_b_and_a_say_the_contrary_of_a_and_b() -> None:
-    a = traffic(7)
+    a = calm()
     b = traffic(8, slow={("billing", "Produce"): 1.5}, failing={("shop", "Fetch"): 0.05})
     there, back = compare_rows(a, b), compare_rows(b, a)
     for one, other in (("slower", "faster"), ("fails_more", "fails_less"), ("new", "gone")):
@@ -115,7 +122,7 @@ CLIENTS = ("billing", "shop", "search", "mail")
 
 
 def test_figures_are_those_of_plain_python() -> None:
-    a, b = traffic(13), traffic(14, slow={("mail", "Fetch"): 3})
+    a, b = calm(), traffic(14, slow={("mail", "Fetch"): 3})
     found = compare_rows(a, b)
     change = next(each for each in found["slower"] if who(each) == ("client", "Fetch", "mail"))
     sides = [[each for each in rows if (each.client_id, each.api_name) == ("mail", "Fetch")]
@@ -137,7 +144,7 @@ def rank(rows: list[Row], part: float) -> int:
 
 
 def test_what_waited_on_purpose_is_no_latency() -> None:
-    a = traffic(15)
+    a = calm()
     b = [
         each._replace(waited=True, latency_ns=each.latency_ns * 100)
         if each.api_name == "Fetch" and each.correlation_id == 7 and place % 3 == 0
@@ -151,7 +158,7 @@ def test_what_waited_on_purpose_is_no_latency() -> None:
 
 
 def test_new_and_gone_are_told_with_their_chance() -> None:
-    a = traffic(16)
+    a = calm()
     old = [each._replace(api_version=3) if each.client_id == "mail" else each for each in a]
     once = old[7]._replace(client_id="nobody", api_version=3, api_name="Produce")
     found = compare_rows(a, [*old[:7], once, *old[8:]])
@@ -164,7 +171,7 @@ def test_new_and_gone_are_told_with_their_chance() -> None:
 
 def test_clients_with_a_uuid_are_the_same_after_a_start() -> None:
     before, after = (
-        [each._replace(client_id=f"app-{uuid}-1") for each in traffic(17)]
+        [each._replace(client_id=f"app-{uuid}-1") for each in calm()]
         for uuid in ("0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7")
     )
     found = compare_rows(before, after)
@@ -173,7 +180,7 @@ def test_clients_with_a_uuid_are_the_same_after_a_start() -> None:
 
 
 def test_of_too_few_nothing_is_said() -> None:
-    a = traffic(18)
+    a = calm()
     rare = [fetch(client_id="rare", request_start_ns=a[0].request_start_ns + n) for n in range(29)]
     slow = [each._replace(latency_ns=10**10) for each in rare]
     found = compare_rows([*a, *rare], [*a, *slow])
@@ -183,7 +190,7 @@ def test_of_too_few_nothing_is_said() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 5])
 def test_what_is_too_short_is_not_tested_and_said_so(seconds: int) -> None:
-    found = compare_rows(traffic(19, seconds=seconds), traffic(20))
+    found = compare_rows(traffic(19, seconds=seconds), calm())
     assert not found["tested"]
     assert found["not_tested"].startswith("requests in" if seconds else "one side has no requests")
 

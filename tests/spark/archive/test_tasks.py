@@ -19,7 +19,7 @@ from kanalyze.spark.archive.table_files import OPEN_CONNECTIONS
 from kanalyze.spark.archive.tasks import rebuild_shards
 from kanalyze.tables.registry import TABLES
 from tests.support.archives import a_job, cut, placed, read_all, rebuilt, rows_of
-from tests.support.captures import CHOSEN, NAMES, analysis, in_turn, often
+from tests.support.captures import NAMES, analysis, in_turn
 from tests.support.cut_captures import packets_of, write_pcap
 from tests.support.disorder import TRANSFORMATIONS, Stage, altered
 from tests.support.disorder.compare import write
@@ -36,6 +36,7 @@ WAYS = list(product(BUCKETS, [True, False]))
 """Numbers of files, and whether segments are shuffled or read once more."""
 PCAP_HEADER_BYTES = 24
 BOTH = pytest.mark.parametrize("shuffles", [True, False])
+OFTEN = ("basics", "codecs", "errors", "ipv6", "old-0-8-2-2", "sasl", "snaplen", "tls")
 
 
 def counted(rows: list[Row] | list[AnomalyRow]) -> Counter[str]:
@@ -47,7 +48,7 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
     return [row for batch in run.row_batches() for row in batch], run
 
 
-@pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, CHOSEN))
+@pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, OFTEN))
 def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
     count, shuffles = way
     files = cut(name, count, tmp_path)
@@ -62,8 +63,14 @@ def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_pat
     assert found.quality.to_dict() == run.quality.to_dict()
 
 
-@BOTH
-@pytest.mark.parametrize("name", ["basics", "errors", "large", "mock", "snaplen", "tls"])
+@pytest.mark.parametrize(
+    ("name", "shuffles"),
+    in_turn(
+        ["basics", "errors", "large", "mock", "snaplen", "tls"],
+        [True, False],
+        ["mock", "snaplen", "tls"],
+    ),
+)
 def test_anomalies_are_those_of_one_process(name: str, shuffles: bool, tmp_path: Path) -> None:
     files = cut(name, 7, tmp_path).files
     rows = [row for batch in Analysis(files).anomaly_batches() for row in batch]
@@ -114,8 +121,14 @@ def test_other_tables_are_those_of_one_process(
     )
 
 
-@pytest.mark.parametrize("name", often(IN_A_ROW, ("groups", "sasl", "tls", "waits")))
-@pytest.mark.parametrize("ways", [(True, True, True), (False, False, False), (False, True, False)])
+@pytest.mark.parametrize(
+    ("name", "ways"),
+    in_turn(
+        IN_A_ROW,
+        [(False, True, False), (True, True, True), (False, False, False)],
+        ("groups", "sasl", "tls"),
+    ),
+)
 def test_three_jobs_in_a_row_are_one(
     name: str, ways: tuple[bool, bool, bool], tmp_path: Path
 ) -> None:
@@ -170,7 +183,7 @@ def is_one_where_cut(name: str, places: Iterable[int], shuffles: bool, folder: P
     ("name", "shuffles"), in_turn(("cluster", "groups", "sasl", "transactions"), [True, False])
 )
 def test_two_jobs_are_one(name: str, shuffles: bool, tmp_path: Path) -> None:
-    is_one_where_cut(name, range(7, 200, 40), shuffles, tmp_path)
+    is_one_where_cut(name, range(7, 200, 80), shuffles, tmp_path)
 
 
 @pytest.mark.long
@@ -289,7 +302,7 @@ LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not 
 
 
 MORE = ["seven files", "two capture points"]
-SOME = LABELS[::9]
+SOME = LABELS[::16]
 OTHERS = [label for label in LABELS if label not in SOME]
 
 

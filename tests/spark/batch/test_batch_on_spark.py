@@ -78,7 +78,8 @@ def engine(spark: object) -> list[str]:
 
 
 @pytest.mark.usefixtures("few_findings")
-@pytest.mark.parametrize("is_killed", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("is_killed", [True, False])
 def test_an_archive_grows_on_spark(
     is_killed: bool, run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
