@@ -8,12 +8,21 @@ They are used and never shown: not in names, not in messages.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["UrlParts", "is_url", "local_path", "scrubbed", "shown_url", "split_url"]
+__all__ = [
+    "UrlParts",
+    "absolute_path",
+    "is_url",
+    "local_path",
+    "scrubbed",
+    "shown_url",
+    "split_url",
+]
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTAINER_FIRST: Final = ("abfs", "wasb")
@@ -34,6 +43,11 @@ def local_path(text: str) -> str | None:
         return text
     scheme, _, path = text.partition("://")
     return path if scheme.lower() == "file" and path.startswith("/") else None
+
+
+def absolute_path(text: str, folder: str) -> str:
+    """Return a path below a folder if it is relative; a URL as it is."""
+    return text if is_url(text) else os.path.join(folder, text)  # noqa: PTH118 - as it was given
 
 
 def shown_url(url: str) -> str:

@@ -499,9 +499,7 @@ _GROUPS = LiveTable(
         _text("last error", 10, lambda entry: shown(entry.last_error_name), rank=1),
         _number("joins", _if_classic(lambda entry: entry.joins), count_text, rank=6),
         _number("leaves", _if_classic(lambda entry: entry.leaves), count_text, rank=7),
-        _number(
-            "told to rejoin", _if_classic(lambda entry: entry.rejoin_responses), count_text, rank=5
-        ),
+        _number("told to rejoin", _if_classic(lambda entry: entry.told), count_text, rank=5),
         _number("last (UTC)", lambda entry: entry.last_time_ns, clock_text, rank=2),
     ),
     10,

@@ -199,7 +199,7 @@ class GroupEntry(NamedTuple):
     joins: int
     syncs: int
     leaves: int
-    rejoin_responses: int
+    told: int
     """Responses with REBALANCE_IN_PROGRESS."""
     errors: int
     """Failed requests of members, without errors that belong to any rebalance."""

@@ -339,7 +339,7 @@ def _groups(recent: RecentSums) -> tuple[GroupEntry, ...]:
             joins=group.counts.joins,
             syncs=group.counts.syncs,
             leaves=group.counts.leaves,
-            rejoin_responses=group.counts.rejoins,
+            told=group.counts.rejoins,
             errors=group.counts.failures,
             last_error_name=group.last_failure,
             longest_join_ns=group.longest_join_ns,

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.capture.io.source import capture_name
+from kanalyze.capture.io.urls import absolute_path
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.errors import CaptureError
 from kanalyze.export.row_groups import utf8
@@ -50,6 +52,7 @@ class ShardReader:
         shard: Shard,
         stores: Stores,
         state: str | None = None,
+        folder: str = "",
     ) -> None:
         """Make a reader.
 
@@ -59,6 +62,7 @@ class ShardReader:
             shard: the connections of the bucket.
             stores: file systems connected to before.
             state: what :meth:`save_state` returned for the captures before these.
+            folder: the base of relative paths; rows have the paths as they were given.
 
         Raises:
             BlockError: the state is damaged.
@@ -66,8 +70,14 @@ class ShardReader:
         self._index, names = load_locations(state)
         self._last_packet = self._index.packets + sum(each.most_packets or 0 for each in captures)
         self._shard = shard
+        absolute = [each._replace(path=absolute_path(each.path, folder)) for each in captures]
+        self._given = {
+            capture_name(opened.path): utf8(capture_name(each.path)).decode()
+            for opened, each in zip(absolute, captures, strict=True)
+        }
+        """The names of captures in rows, by those that they are opened with."""
         self._captures = MergedCaptures(
-            captures, stores=stores, packet_index=self._index, names=names
+            absolute, stores=stores, packet_index=self._index, names=names
         )
         self.names = self._captures.names
         """Captures opened so far."""
@@ -77,7 +87,7 @@ class ShardReader:
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
         name, within = self._captures.locate(number)
-        return utf8(name).decode(), within
+        return self._given.get(name, name), within
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.
@@ -95,4 +105,4 @@ class ShardReader:
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""
-        return dump_locations(self._index, [utf8(name).decode() for name in self.names])
+        return dump_locations(self._index, [self._given.get(name, name) for name in self.names])

@@ -11,7 +11,6 @@ once more, and keeps the segments of its own connections.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import chain, groupby, starmap
 from operator import attrgetter
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores
-from kanalyze.capture.io.urls import is_url
+from kanalyze.capture.io.urls import absolute_path
 from kanalyze.capture.reader import NotACaptureError
 from kanalyze.capture.splits import open_split
 from kanalyze.common.named_tuples import NamedTuple
@@ -192,7 +191,7 @@ def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Itera
     # As rows have it: Arrow takes no name that is not Unicode.
     name = utf8(capture_name(split.path)).decode()
     capture = _CapturePartitioning(job, followed, part, name)
-    absolute = split._replace(path=_absolute(split.path, job.folder))
+    absolute = split._replace(path=absolute_path(split.path, job.folder))
     try:
         with open_split(absolute, stores=Stores()) as reader:
             for batch in reader.batches():
@@ -207,11 +206,6 @@ def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Itera
         yield capture.unreadable(str(error), is_foreign=isinstance(error, NotACaptureError))
         return
     yield from capture.end(ends, anomalies)
-
-
-def _absolute(path: str, folder: str) -> str:
-    """Return an absolute path; a URL is one."""
-    return path if is_url(path) else os.path.join(folder, path)  # noqa: PTH118 - may be no path
 
 
 def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -380,13 +374,13 @@ def rebuild_shards(
         CaptureError: a capture cannot be read any more.
         StateError, BlockError: a saved state cannot be loaded.
     """
-    absolute = [each._replace(path=_absolute(each.path, job.folder)) for each in captures]
     stores = Stores()
 
     def source(bucket: int, state: bytes | memoryview | None) -> _BucketSource:
         locations, carried = (None, None) if state is None else unpack_state(bytes(state))
         shard = Shard(bucket, job.buckets)
-        return _BucketSource(bucket, ShardReader(absolute, shard, stores, locations), carried)
+        segments = ShardReader(captures, shard, stores, locations, job.folder)
+        return _BucketSource(bucket, segments, carried)
 
     yield from _rebuild(job, topic_ids, starmap(source, states))
 

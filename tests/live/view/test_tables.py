@@ -109,9 +109,7 @@ def test_what_is_left_of_the_apis_where_there_is_little_room():
 
 def test_what_groups_of_the_newer_protocols_do_not_tell_is_not_zero():
     table, snapshot = BY_NAME["groups"], usual()
-    entry = snapshot.groups[0]._replace(
-        joins=0, leaves=0, rejoin_responses=0, rebalances=2, members=3
-    )
+    entry = snapshot.groups[0]._replace(joins=0, leaves=0, told=0, rebalances=2, members=3)
     for protocol, shown in (("classic", "0"), ("consumer", "-")):
         _, line = table_lines(table, [entry._replace(protocol=protocol)], snapshot, 140)
         assert line.plain.split()[-4:-1] == [shown] * 3

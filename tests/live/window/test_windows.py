@@ -400,7 +400,7 @@ def test_groups_that_rebalance():
         failed(None, 25, "UNKNOWN_MEMBER_ID", api_name="Heartbeat", group_id="calm"),
     ]
     first, second, third = seen(made, 5).groups
-    assert (first.group_id, first.joins, first.syncs, first.rejoin_responses) == ("g", 2, 1, 1)
+    assert (first.group_id, first.joins, first.syncs, first.told) == ("g", 2, 1, 1)
     assert (first.longest_join_ns, first.longest_sync_ns) == (3_000_000_000, 9_000_000_000)
     assert (first.protocol, first.last_time_ns) == ("classic", now(3))
     assert (second.group_id, second.syncs, second.last_time_ns) == ("other", 1, now(2.5))

@@ -102,3 +102,13 @@ def test_packets_that_are_gone_are_an_error(capture) -> None:
 def test_a_damaged_state_is_an_error(capture) -> None:
     with pytest.raises(BlockError, match="the state of a bucket is damaged"):
         stream(capture("a", [10_000]), state="{}")
+
+
+def test_captures_have_the_names_that_they_were_given(capture, tmp_path: Path) -> None:
+    one = capture("a", [10_000])
+    source = ShardReader(
+        [one._replace(path="./a.pcap")], Shard(0, 1), Stores(), None, str(tmp_path)
+    )
+    assert told(source) == [("a.pcap", 1, b"a 1")]
+    assert source.locate(1) == ("./a.pcap", 1)
+    assert "./a.pcap" in source.save_state()
