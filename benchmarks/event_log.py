@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.errors import BenchmarkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 READ, REBUILD, OTHER = "read", "rebuild", "other"
@@ -76,11 +76,17 @@ def read_stages(lines: Iterable[str]) -> list[Stage]:
     return found
 
 
-def _tell_kinds(stages: Iterable[Stage]) -> None:
-    """Say what each is: first Python reads captures, then it rebuilds what was shuffled.
+def _tell_kinds(stages: Sequence[Stage]) -> None:
+    """Say what each is: first Python reads captures, then it rebuilds connections.
 
-    Where a stage takes what Spark kept of an earlier one, Python is not at work.
+    Where a stage takes what Spark kept of an earlier one, Python is not at work. If nothing was
+    shuffled, the second stage of Python rebuilds; those after it write what is left.
     """
+    if not any(stage.shuffle_read_bytes for stage in stages):
+        at_work = [stage for stage in stages if stage.python_s]
+        for stage, kind in zip(at_work, (READ, REBUILD), strict=False):
+            stage.kind = kind
+        return
     is_shuffled = False
     for stage in stages:
         is_shuffled |= stage.shuffle_read_bytes > 0

@@ -51,6 +51,11 @@ def test_what_python_does_after_rebuilding_is_neither() -> None:
     assert kinds == [READ, OTHER, REBUILD, OTHER, OTHER]
 
 
+def test_without_a_shuffle_the_second_work_of_python_rebuilds() -> None:
+    log = [task(0, python_ms=5), task(1), task(2, python_ms=5), task(3, python_ms=5)]
+    assert [stage.kind for stage in read_stages(log)] == [READ, OTHER, REBUILD, OTHER]
+
+
 def test_tasks_that_failed_without_metrics_are_left_out() -> None:
     failed = json.dumps({"Event": "SparkListenerTaskEnd", "Stage ID": 0})
     assert read_stages([failed]) == []
