@@ -470,7 +470,11 @@ def test_axe_is_as_it_was_published() -> None:
 
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
-    [("basics", 1300, "light"), ("errors", 1300, "dark"), ("groups", 400, "light")],
+    [
+        ("errors", 1300, "dark"),
+        pytest.param("basics", 1300, "light", marks=pytest.mark.long),
+        pytest.param("groups", 400, "light", marks=pytest.mark.long),
+    ],
 )
 def test_axe_finds_nothing_serious(
     browser: Page, folder: Path, name: str, width: int, scheme: str

@@ -94,13 +94,13 @@ def joined(
     )
 
 
-@BOTH
 @pytest.mark.parametrize(
-    ("name", "count"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], BUCKETS)
+    ("name", "way"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], WAYS[1:])
 )
 def test_other_tables_are_those_of_one_process(
-    name: str, count: int, shuffles: bool, tmp_path: Path
+    name: str, way: tuple[int, bool], tmp_path: Path
 ) -> None:
+    count, shuffles = way
     files = cut(name, count, tmp_path).files
     rows: list[Row] = []
     expected: dict[str, list[dict[str, Any]]] = {}
