@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import TaskContext
 
@@ -60,6 +60,11 @@ class MarkingJob(Job):
         made = cls(*job)
         made.marks_folder, made.held_phase, made.held_from = folder, held_phase, held_from
         return made
+
+    def _replace(self, **changes: Any) -> MarkingJob:
+        """Return a job with changed settings, and the same marks."""
+        changed = super()._replace(**changes)
+        return self.of(changed, self.marks_folder, self.held_phase, self.held_from)
 
     def pruner(self) -> PayloadPruner | None:
         """Begin to read captures."""
