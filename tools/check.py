@@ -7,7 +7,7 @@ them even if one fails, and exits with 1 if one failed.
 
 The type checker, and the tests that run Spark, take one processor each for long: they run in
 parallel to everything else, and what they print comes at the end. The tests of Spark share one
-session in one process. The other tests run in two processes more than there are processors, for
+session in one process. The other tests run in one process more than there are processors, for
 some wait: for a terminal, an interface, a process.
 """
 
@@ -45,7 +45,7 @@ def steps(*, long: bool) -> list[list[str]]:
         [str(BIN / "ruff"), "format", "--check", "."],
         [str(BIN / "lint-imports"), "--no-logo"],
         # Tests of a file stay together: they share cached results, such as the rows of a capture.
-        [*PYTEST, "-n", f"{(os.cpu_count() or 1) + 2}", "--dist", "worksteal", "-m", marks],
+        [*PYTEST, "-n", f"{(os.cpu_count() or 1) + 1}", "--dist", "worksteal", "-m", marks],
     ]
 
 
