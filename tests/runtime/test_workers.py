@@ -246,7 +246,12 @@ def test_all_workers_decrypt(name, small_too):
 
     keys = {"keylog": read_key_logs([str(tls_captures.keylog(name))])}
     alone = found(1, **keys)
-    assert len(alone[0]["requests"]) == len(tls_captures.read_by_tshark(name))
+    requests = len(alone[0].get("requests", []))
+    if name in tls_captures.LATE:
+        # tshark needs the hellos; without that of the server, TLS 1.2 has no keys.
+        assert (requests > 0) == name.startswith("tls13")
+    else:
+        assert requests == len(tls_captures.read_by_tshark(name))
     assert found(2, **keys) == found(4, **keys) == alone
 
 
