@@ -90,14 +90,17 @@ class MemoryBounds(NamedTuple):
 class Captures(Protocol):
     """The inputs: :class:`~kanalyze.capture.merge.MergedCaptures`, or a substitute."""
 
-    names: list[str]
-    """The captures opened so far."""
     anomalies: list[Anomaly]
     """The anomalies of the captures themselves so far."""
     can_be_read_again: bool
     numbers_all_packets: bool
     """Consecutive packets of the input have consecutive numbers: a capture cannot begin between two
     numbers unnoticed."""
+
+    @property
+    def names(self) -> list[str]:
+        """The captures opened so far."""
+        ...
 
     @property
     def description(self) -> FileMetadata | None:

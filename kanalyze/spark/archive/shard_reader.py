@@ -79,10 +79,13 @@ class ShardReader:
         self._captures = MergedCaptures(
             absolute, stores=stores, packet_index=self._index, names=names
         )
-        self.names = self._captures.names
-        """Captures opened so far."""
         self.anomalies: list[Anomaly] = []
         """Empty: they were reported when the captures were read before."""
+
+    @property
+    def names(self) -> list[str]:
+        """Captures opened so far, as they were given."""
+        return [self._given.get(name, name) for name in self._captures.names]
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
@@ -105,4 +108,4 @@ class ShardReader:
 
     def save_state(self) -> str:
         """Return where packets are, for the rows of a later job."""
-        return dump_locations(self._index, [self._given.get(name, name) for name in self.names])
+        return dump_locations(self._index, self.names)

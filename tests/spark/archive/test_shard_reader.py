@@ -110,5 +110,6 @@ def test_captures_have_the_names_that_they_were_given(capture, tmp_path: Path) -
         [one._replace(path="./a.pcap")], Shard(0, 1), Stores(), None, str(tmp_path)
     )
     assert told(source) == [("a.pcap", 1, b"a 1")]
+    assert source.names == ["./a.pcap"]
     assert source.locate(1) == ("./a.pcap", 1)
     assert "./a.pcap" in source.save_state()

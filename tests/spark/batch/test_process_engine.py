@@ -44,6 +44,16 @@ def test_several_processes_make_the_same_tables(buckets: int, tmp_path: Path) ->
     assert report(one) == report(many)
 
 
+@pytest.mark.parametrize("buckets", [2, 17])
+def test_captures_are_named_as_they_were_given(
+    buckets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.pcap").write_bytes(path("waits").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert batch("--jobs", 1, "--buckets", buckets, "a.pcap", "--out", "out") == 0
+    assert report(tmp_path / "out")["capture"]["captures"] == ["a.pcap"]
+
+
 def test_names_that_only_another_bucket_has_take_a_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
