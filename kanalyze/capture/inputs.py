@@ -122,7 +122,10 @@ def look_at(capture: FoundCapture, stores: Stores) -> FoundCapture:
     if capture.looked_at:
         return capture
     with open_capture(capture.path, buffer_bytes=_PEEK_BYTES, stores=stores) as reader:
-        return FoundCapture(capture.path, True, _first_time(reader), reader.total_bytes)
+        first_time_ns = _first_time(reader)
+        return capture._replace(
+            looked_at=True, first_time_ns=first_time_ns, total_bytes=reader.total_bytes
+        )
 
 
 def _first_time(reader: CaptureReader) -> int | None:

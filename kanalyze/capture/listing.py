@@ -49,12 +49,13 @@ __all__ = [
     "same_file",
 ]
 
+_COMPRESSED: Final = r"\.(gz|bz2|xz|zst|lz4)"
 _CAPTURE_NAME: Final = re.compile(
-    r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|bz2|xz|zst|lz4))*$", re.IGNORECASE
+    rf"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?({_COMPRESSED})*$", re.IGNORECASE
 )
 """A number may follow, as ``tcpdump -C`` and log rotation write it."""
 
-_COMPRESSED_NAME: Final = re.compile(r"\.(gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
+_COMPRESSED_NAME: Final = re.compile(rf"{_COMPRESSED}$", re.IGNORECASE)
 
 _MAGIC: Final = re.compile(r"[*?[]")
 """What makes a pattern, as for :mod:`glob`."""

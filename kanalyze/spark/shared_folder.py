@@ -24,9 +24,14 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["FileEntry", "SharedFolder"]
+__all__ = ["FileEntry", "SharedFolder", "location_of"]
 
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+
+
+def location_of(url: str) -> str:
+    """Return where :class:`SharedFolder` finds a folder's URL; Hadoop writes ``file:/path``."""
+    return url if is_url(url) else url.removeprefix("file:")
 
 
 class FileEntry(NamedTuple):

@@ -211,13 +211,14 @@ class RebuiltConnections:
 
 def _buckets(spark: SparkSession, count: int, states: DataFrame | None) -> DataFrame:
     """Return all buckets, one in each partition, with their saved states or null."""
-    numbers = spark.range(0, count, 1, count).select(F.col("id").cast("int").alias("bucket"))
+    bucket = F.col("id").cast("int").alias("bucket")
+    data = F.lit(None).cast("binary").alias("data")
+    buckets = spark.range(0, count, 1, count).select(bucket, data)
     if states is None:
-        return numbers.withColumn("data", F.lit(None).cast("binary"))
+        return buckets
     # No join: states may be larger than what Spark broadcasts or sorts in memory.
     saved = states.select(F.col("bucket").cast("int").alias("bucket"), "data")
-    none = numbers.withColumn("data", F.lit(None).cast("binary"))
-    return saved.unionAll(none).repartitionById(count, F.col("bucket"))
+    return saved.unionAll(buckets).repartitionById(count, F.col("bucket"))
 
 
 def _rebuild_shards(

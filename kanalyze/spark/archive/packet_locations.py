@@ -22,7 +22,7 @@ def dump_locations(index: PacketIndex, names: list[str]) -> str:
     """Return where the latest packets are, for the rows of a later job."""
     end, runs = index.latest(_MOST_RUNS)
     used = sorted({capture for _, capture, _ in runs})
-    indices = {capture: index for index, capture in enumerate(used)}
+    indices = {capture: number for number, capture in enumerate(used)}
     return json.dumps(
         {
             "names": [names[capture] for capture in used],

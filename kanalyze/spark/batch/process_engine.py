@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kanalyze.capture.io.urls import is_url
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, KanalyzeError
 from kanalyze.queries.scratch import ScratchFolder
@@ -50,7 +49,7 @@ from kanalyze.spark.archive.table_files import TableFiles, merge_files, small_fi
 from kanalyze.spark.archive.tasks import read_splits, rebuild, rebuild_shards, with_keys
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.reporting import report_on_files
-from kanalyze.spark.shared_folder import SharedFolder
+from kanalyze.spark.shared_folder import SharedFolder, location_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -138,8 +137,7 @@ class ProcessEngine:
 
     def task_location(self, out: Folder, name: str) -> str:
         """Return where tasks write files for a folder."""
-        location = out.url if is_url(out.url) else out.url.removeprefix("file:")
-        return f"{location}/{name}".rstrip("/")
+        return f"{location_of(out.url)}/{name}".rstrip("/")
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_ScratchCaptures]:
@@ -286,7 +284,7 @@ class _ScratchCaptures:
 
     def _states(self, url: str) -> list[_Block]:
         """Copy saved states to a temporary file."""
-        folder = SharedFolder(url if is_url(url) else url.removeprefix("file:"))
+        folder = SharedFolder(location_of(url))
         path = self._folder / "states"
         states = []
         with path.open("ab") as target:
@@ -342,7 +340,7 @@ class _ScratchRows:
         return [StagedFile(file.table, file.name) for file in written]
 
     def write_states(self, url: str) -> None:
-        folder = SharedFolder(url if is_url(url) else url.removeprefix("file:"))
+        folder = SharedFolder(location_of(url))
         with (
             folder.new_file("part-00000.parquet") as file,
             pq.ParquetWriter(file, _STATES_SCHEMA, **_BLOBS) as writer,

@@ -49,7 +49,7 @@ from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.spark.report import MOST_ROWS_HERE, report_on
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.schema import spark_schema
-from kanalyze.spark.shared_folder import SharedFolder
+from kanalyze.spark.shared_folder import SharedFolder, location_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ class SparkEngine:
 
     def _writable(self, out: Folder) -> str | None:
         if not is_url(out.url):
-            return out.url.removeprefix("file:")
+            return location_of(out.url)
         location = arrow_url(out.url)
         probe = f"{STAGING}/probe-{uuid.uuid4().hex}"
         try:
