@@ -58,9 +58,9 @@ def test_a_definition_says_what_its_fact_says(catalog: Catalog, fact: MessageFac
     assert message.flexible_versions == (NONE if flexible == "none" else bounds(flexible))
     assert ",".join(message.listeners) == fact.extras.get("listeners", "")
     assert message.latest_version_unstable == ("latestVersionUnstable" in fact.extras)
-    found = list(flattened(message.struct, message.valid_versions))
-    assert [path for path, _, _ in found] == [field.path for field in fact.fields]
-    for (_, field, versions), expected in zip(found, fact.fields, strict=True):
+    definition_fields = list(flattened(message.struct, message.valid_versions))
+    assert [path for path, _, _ in definition_fields] == [field.path for field in fact.fields]
+    for (_, field, versions), expected in zip(definition_fields, fact.fields, strict=True):
         compare_field(field, versions, expected, message.valid_versions)
 
 

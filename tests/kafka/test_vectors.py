@@ -41,10 +41,10 @@ MAX_COMPARED_BYTES = 1000
 @pytest.fixture(scope="module")
 def by_message(catalog: Catalog) -> dict[str, list[Vector]]:
     """All vectors, by the name of our definition."""
-    found: dict[str, list[Vector]] = defaultdict(list)
+    vectors: dict[str, list[Vector]] = defaultdict(list)
     for vector in read_vectors():
-        found[definition_of(vector, catalog).name].append(vector)
-    return found
+        vectors[definition_of(vector, catalog).name].append(vector)
+    return vectors
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,9 @@ def test_what_kafka_wrote_decodes_equal_to_kafkas_own_json(
 def test_not_one_version_of_any_request_or_response_is_without_a_vector(
     by_message: dict[str, list[Vector]], catalog: Catalog
 ) -> None:
-    wanted = {(message.name, version) for message, version in every_message(catalog)}
+    expected = {(message.name, version) for message, version in every_message(catalog)}
     found = {(name, vector.version) for name, some in by_message.items() for vector in some}
-    assert found == wanted
+    assert found == expected
     assert cells_of(catalog) < found
     assert len(cells_of(catalog)) == 2 * sum(len(api.versions.each()) for api in catalog.apis)
 
@@ -104,7 +104,7 @@ def test_the_vectors_try_every_field_with_a_value_empty_and_null(
 
 
 def _sorts(field: Field, version: int) -> Iterator[str]:
-    """Give what is to stand in a field once; a tagged one with its default is not written."""
+    """Yield the kinds of values that a field must have once; tagged defaults are not written."""
     yield "value"
     if not field.is_tagged(version):
         if field.is_nullable(version):
@@ -186,15 +186,15 @@ def test_every_prefix_of_every_vector_is_truncated_in_a_field(
 
 
 def check_changed(message: MessageSpec, version: int, decode: Decoder, changed: bytes) -> None:
-    """A value or a WireError, soon; of one mind with the reference reader."""
+    """Decoding soon gives a value or a WireError, as the reference reader does."""
     began = time.thread_time()
-    found = outcome(lambda: decode(changed, 0, 0, None))
+    result = outcome(lambda: decode(changed, 0, 0, None))
     assert took_soon(time.thread_time() - began, 1)
-    if type(found) is tuple and len(changed) > MAX_COMPARED_BYTES:
+    if type(result) is tuple and len(changed) > MAX_COMPARED_BYTES:
         return
     expected = outcome(lambda: read_message(message, version, changed))
     # By their texts: a NaN is not equal to itself.
-    assert found == expected or repr(found) == repr(expected), (message.name, version, changed)
+    assert result == expected or repr(result) == repr(expected), (message.name, version, changed)
 
 
 def outcome(read: Any) -> Any:

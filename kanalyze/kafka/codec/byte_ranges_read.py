@@ -1,11 +1,11 @@
 """Which bytes of a frame a decoder reads, so that the others need not be kept.
 
 In: a frame, and a decoder. Out: the frame without the bytes that the decoder skips, or the ranges
-    that it reads. Most bytes of a large frame are record data, and rows need only the batch
-    headers. This module must not know what is decoded.
+that it reads. Most bytes of a large frame are record data, and rows need only the batch headers.
+This module must not know what is decoded.
 
-    The decoder runs over the bytes received so far. It will read the same ranges again, so the
-    bytes between these are dropped. Everything from the first missing byte on is kept.
+The decoder runs over the bytes received so far. It will read the same ranges again, so the bytes
+between these are dropped. Everything from the first missing byte on is kept.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Reads:
         self._ranges.append((begin, end))
 
     def ranges(self) -> Ranges:
-        """Return what was read."""
+        """Return the ranges that were read, merged where they touch or overlap."""
         merged: list[tuple[int, int]] = []
         for begin, end in sorted(self._ranges):
             if merged and begin <= merged[-1][1]:

@@ -1,7 +1,7 @@
 """Makes decoders: one for a message, a version and the selected fields.
 
-In: a definition, a version, a projection. Out: a :data:`Decoder`. Must not know where the bytes
-come from, nor what they mean.
+In: a definition, a version, a projection. Out: a :data:`Decoder`. This module must not know where
+the bytes come from, nor what they mean.
 
 For a message ``A, B [C, D]`` with all fields selected a decoder returns ``(a, [(c, d), ...])``; see
 :data:`Decoder`. :mod:`kanalyze.kafka.codec.interpreter` gives the same, slowly.
@@ -37,17 +37,16 @@ is the frame position of ``view[0]``. ``source`` gives the bytes of the frame th
 ``view``; None if all are. ``end`` is the frame position after the body.
 
 ``values`` is a tuple of the selected fields in the order of the definition, the same for every
-version: a field the version doesn't have is its default. A struct is such a tuple, an array a list,
-null None, a UUID 16 bytes, text ``str`` (bytes that are no UTF-8 as ``\\xNN``), records a
-:class:`~kanalyze.kafka.records.batch_headers.RecordsSummary` or their bytes.
+version: a field that the version doesn't have gets its default. A struct becomes such a tuple, an
+array a list, null None, a UUID 16 bytes, text a ``str`` (bytes that are no UTF-8 as ``\\xNN``),
+records a :class:`~kanalyze.kafka.records.batch_headers.RecordsSummary` or their bytes.
 
-With :data:`Projection.ALL` it is a dict by Kafka's JSON names of the fields that the version has;
-tagged fields where they are on the wire only, those that the definition doesn't know as
-``(tag, bytes)`` pairs under ``_taggedFields``.
+With :data:`Projection.ALL`, ``values`` is a dict of the fields that the version has, by Kafka's
+JSON names. Tagged fields are in it only if they are on the wire; those that the definition doesn't
+know are ``(tag, bytes)`` pairs under ``_taggedFields``.
 
-Raises Truncated when the bytes end first. With a source, only records and bytes fields may go past
-the end of ``view``: the view must be larger then. Raises Malformed for what breaks the grammar,
-MissingBytes for what the capture lacks; no other exception, whatever the bytes.
+Raises Truncated if the bytes end first, Malformed if they break the grammar, MissingBytes if the
+capture lacks them; no other exception, whatever the bytes.
 """
 
 
@@ -67,8 +66,8 @@ class Decoders:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._programs = Programs()
-        self._known = TapeCursor()
-        self._made: dict[tuple[int, Kind, int, Projection], BodyDecoder] = {}
+        self._shared_texts = TapeCursor()
+        self._decoders: dict[tuple[int, Kind, int, Projection], BodyDecoder] = {}
         self._superseded: dict[tuple[int, Kind, int, Projection], BodyDecoder | None] = {}
 
     def get(self, api_key: int, kind: Kind, version: int, projection: Projection) -> BodyDecoder:
@@ -78,7 +77,7 @@ class Decoders:
         have, and for a path that the message doesn't have.
         """
         key = (api_key, kind, version, projection)
-        decoder = self._made.get(key)
+        decoder = self._decoders.get(key)
         if decoder is None:
             if self._catalog.api(api_key) is None:
                 raise UsageError(f"no API has the key {api_key}")
@@ -87,21 +86,21 @@ class Decoders:
             else:
                 message = self._catalog.message(api_key, kind)
                 program = program_of(message, version, projection)
-            decoder = self._made[key] = self._make(program)
+            decoder = self._decoders[key] = self._make(program)
         return decoder
 
     def superseded(
         self, api_key: int, kind: Kind, version: int, projection: Projection
     ) -> BodyDecoder | None:
-        """Return the decoder for the layout of :meth:`Catalog.superseded`; None for none."""
+        """Return the decoder for the layout of :meth:`Catalog.superseded`; None if it has none."""
         key = (api_key, kind, version, projection)
         if key not in self._superseded:
-            is_spoken = self._catalog.superseded(api_key, kind, version) is not None
-            self._superseded[key] = self._make(_superseded_program(*key)) if is_spoken else None
+            exists = self._catalog.superseded(api_key, kind, version) is not None
+            self._superseded[key] = self._make(_superseded_program(*key)) if exists else None
         return self._superseded[key]
 
     def _make(self, program: Program) -> BodyDecoder:
-        return BodyDecoder(program, self._programs, self._known)
+        return BodyDecoder(program, self._programs, self._shared_texts)
 
 
 def compile_decoder(message: MessageSpec, version: int, projection: Projection) -> Decoder:
@@ -117,7 +116,7 @@ def _built_in_program(api_key: int, kind: Kind, version: int, projection: Projec
 @lru_cache(maxsize=_MOST_PROGRAMS)
 def _superseded_program(api_key: int, kind: Kind, version: int, projection: Projection) -> Program:
     message = _BUILT_IN.superseded(api_key, kind, version)
-    assert message is not None  # a user's catalog has none that is not built in
+    assert message is not None  # users cannot define superseded layouts: all are built in
     return program_of(message, version, projection)
 
 

@@ -17,7 +17,7 @@ from kanalyze.kafka.wire import Malformed, MissingBytes, Source, Truncated, Wire
 
 try:
     import cython
-except ModuleNotFoundError:  # as in machine.py
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -33,7 +33,7 @@ __all__ = ["BodyDecoder"]
 
 _NO_BYTES = memoryview(b"")
 _TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
-"""Size of a tape that many bodies share: 128 KiB, and 16 KiB of texts."""
+"""Size of a tape that many bodies share: 128 KiB of cells, and 16 KiB of texts."""
 
 
 class BodyDecoder:
@@ -44,7 +44,7 @@ class BodyDecoder:
     ) -> None:
         """Add a program to a table of programs.
 
-        Repeated texts are shared with those of the cursor ``shared``, if there is one.
+        Repeated texts are the same objects as those of the cursor ``shared``, if there is one.
         """
         self.address = programs.add(program.words, program.relocations)
         self.stack_cells = program.stack_cells
@@ -83,9 +83,9 @@ class BodyDecoder:
 
         Sets ``end`` to the frame offset after the body. Raises as ``__call__`` does.
         """
-        wrong = self.run(frame, at)
-        if wrong is not None:
-            raise wrong
+        error = self.run(frame, at)
+        if error is not None:
+            raise error
         return self.reader.value(self.shape)
 
     def take(self, tape: Tape | None) -> Taped:
@@ -123,10 +123,10 @@ class BodyDecoder:
         return None if machine.status == DONE else self._failure()
 
     def _failure(self) -> WireError:
-        """Return why the machine did not reach the end of a body."""
+        """Return the error that says why the machine did not reach the end of a body."""
         if self.machine.status == TRUNCATED:
             return Truncated("the bytes end within the body")
-        return Malformed("the bytes are no such message")
+        return Malformed("the bytes do not fit the message's definition")
 
     def _from_source(self, view: bytes | memoryview, pos: int, base: int, source: Source) -> int:
         """Run over the bytes of a frame, window by window; return where the body ended in it."""
@@ -155,7 +155,7 @@ class BodyDecoder:
                     raise MissingBytes(f"byte {at} of the frame is not there")
                 continue
             try:
-                # One expression for both would make an object for each part.
+                # A conditional expression would, compiled, make an object for each part.
                 if frame is None:  # noqa: SIM108
                     part = source.window(at)
                 else:
@@ -169,7 +169,7 @@ class BodyDecoder:
     def _feed_spread(self, spread: SegmentSpan, at: int) -> bool:
         """Run over the contiguous bytes of a spread from ``at`` on; return false if there are none.
 
-        Making a view of them would take 50 ns.
+        No view of them is made first: that would take 50 ns.
         """
         end = spread.contiguous_end(at)
         if end <= at or at >= spread.length:

@@ -49,11 +49,11 @@ class Subscription(NamedTuple):
     version: int
     topics: tuple[str, ...]
     user_data: bytes | None
-    """Of the assignor; None and empty are different."""
+    """Data of the assignor; None is null, which differs from empty."""
     owned: tuple[TopicPartitions, ...] = ()
     """From version 1 on: the partitions that it owns already."""
     generation_id: int | None = None
-    """From version 2 on; None for none (-1) and before."""
+    """From version 2 on; None before, and for -1, which stands for no generation."""
     rack_id: str | None = None
     """From version 3 on."""
 
@@ -87,7 +87,7 @@ def parse_subscription(data: bytes | memoryview) -> Subscription:
 def parse_assignment(data: bytes | memoryview) -> MemberAssignment:
     """Read what a member of protocol type ``consumer`` is assigned; as :func:`parse_subscription`.
 
-    No bytes at all are no assignment, as a broker sends to a member that gets none.
+    Empty data is an assignment without partitions: a broker sends it to a member that gets none.
     """
     if len(data) == 0:
         return MemberAssignment(0, (), None)
@@ -128,7 +128,7 @@ class _Reader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise Malformed("a string that may not be null is")
+            raise Malformed("null in place of a string")
         return text
 
     def data(self) -> bytes | None:
@@ -141,7 +141,7 @@ class _Reader:
         return TopicPartitions(self.string(), self.array(self.int32, least_bytes=4))
 
     def array(self, read: Callable[[], T], *, least_bytes: int) -> tuple[T, ...]:
-        """Read an array; raises Truncated if the bytes left have no room for so many."""
+        """Read an array; raises Truncated if there are too few bytes left for its elements."""
         count = self.int32()
         if count < 0:
             raise Malformed(f"an array of {count}")
@@ -153,5 +153,5 @@ class _Reader:
         end = self._at + length
         if end > len(self._data):
             raise Truncated(f"{length} bytes at {self._at} of {len(self._data)}")
-        found, self._at = self._data[self._at : end], end
-        return found
+        data, self._at = self._data[self._at : end], end
+        return data

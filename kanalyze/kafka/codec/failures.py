@@ -38,7 +38,7 @@ def unknown_version(definition: MessageSpec) -> str:
 
 def json_path(path: str) -> str:
     """Return a path of definition names as Kafka's JSON names: ``topics[0].name``."""
-    return re.sub(r"(^|\.)([A-Z])", lambda found: found[1] + found[2].lower(), path)
+    return re.sub(r"(^|\.)([A-Z])", lambda match: match[1] + match[2].lower(), path)
 
 
 def locate_failure(
@@ -47,10 +47,10 @@ def locate_failure(
     """Return the path of the field that cannot be read, its position in ``data``, and why.
 
     Args:
-        definition: of the message.
-        version: as which the body was read.
-        data: of the whole frame.
-        at: where in it the body begins.
+        definition: the message's definition.
+        version: the version as which the body was read.
+        data: the bytes of the whole frame.
+        at: index in ``data`` of the first byte of the body.
         reason: the decoder's reason; returned without a field if the interpreter finds nothing
             wrong.
     """

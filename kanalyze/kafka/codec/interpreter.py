@@ -1,8 +1,8 @@
 """Reads messages by walking their definitions: slow, simple, and exact about failures.
 
 In: a definition, a version, the bytes of a body. Out: every field as nested dicts, the same that a
-compiled decoder gives with ``Projection.ALL``, or the path of the field that cannot be read. Must
-not share code with the compiler, which is tested against it.
+compiled decoder gives with ``Projection.ALL``, or the path of the field that cannot be read. This
+module must not share code with the compiler, which is tested against it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def failure_of(
 ) -> Failure | None:
     """Return where reading the message at ``body[pos]`` fails; None if it does not fail.
 
-    Bytes that are left over are no failure.
+    Bytes after the message are no failure.
     """
     reader = Interpreter(message, version, bytes(body), pos)
     try:
@@ -76,7 +76,7 @@ def failure_of(
 class Interpreter:
     """A position in a body, and the path of the field that is read there.
 
-    On a failure both keep their values.
+    After a failure, both still say where it happened.
     """
 
     def __init__(self, message: MessageSpec, version: int, body: bytes, pos: int) -> None:
@@ -95,7 +95,7 @@ class Interpreter:
         self._names.append(name)
 
     def leave(self) -> None:
-        """Leave the field that was entered last: it was read."""
+        """Leave the field that was entered last, once it was read."""
         self._names.pop()
 
     def struct(self, struct: Struct) -> dict[str, Any]:
@@ -133,14 +133,14 @@ class Interpreter:
             self.enter(field.name)
             values[field.json_name] = self.field(field)
             if self.pos != end:
-                raise Malformed("its bytes are not those its size says")
+                raise Malformed("the field does not fill its declared size")
             self.leave()
         self.leave()
         if unknown:
             values["_taggedFields"] = unknown
 
     def field(self, field: Field) -> Any:
-        """Read one field, in whichever section it stands."""
+        """Read one field, tagged or not."""
         nullable = field.is_nullable(self._version)
         flexible = field.is_flexible(self._version, self._flexible)
         if field.is_array:
@@ -175,7 +175,7 @@ class Interpreter:
             return self.struct(field.struct)
         return self._primitive(field.element_type, flexible=flexible, nullable=False)
 
-    def unknown_tag(self, tag: int, size: int) -> bytes:  # noqa: ARG002 - for who overrides it
+    def unknown_tag(self, tag: int, size: int) -> bytes:  # noqa: ARG002 - for subclasses
         """Read the bytes of a tagged field that the definition doesn't know."""
         return self._take(size)
 
@@ -190,8 +190,8 @@ class Interpreter:
         length = self._length(length_format, flexible=flexible, nullable=nullable)
         if length is None:
             return None
-        found = self._take(length)
-        return found.decode("utf-8", errors="backslashreplace") if kind == "string" else found
+        data = self._take(length)
+        return data.decode("utf-8", errors="backslashreplace") if kind == "string" else data
 
     def _length(self, layout: str, *, flexible: bool, nullable: bool) -> int | None:
         length: int = self._unsigned_varint() - 1 if flexible else self._number(layout)

@@ -119,7 +119,7 @@ cdef class Machine:
         need=cython.longlong,
         width=cython.longlong,
         value=cython.longlong,
-        wrong=cython.int,
+        status=cython.int,
         at=cython.int,
         i=cython.int,
     )
@@ -151,7 +151,7 @@ cdef class Machine:
     @cython.locals(at=cython.longlong, attributes=cython.int, time=cython.longlong)
     cdef int _message(self, const unsigned char[::1] data, long long pos, int magic) except -1 nogil
     @cython.locals(at=cython.longlong)
-    cdef int _whole(
+    cdef int _note_batch(
         self, long long offset, int codec, long long first, long long last
     ) except -1 nogil
     cdef int _end_records(self, int flag) except -1 nogil

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -128,6 +128,12 @@ class Machine:
         remaining_bytes: bytes of the body that were not consumed yet, with those carried.
         carried: bytes kept from the last piece, of a value that continues in the next one.
         used: cells on the tape. ``arena_used``: bytes in the arena.
+        pc: address of the next instruction.
+        inside: how many tagged fields the position is inside of.
+        floor: bytes of the body that come after the innermost of them.
+        copy: bytes that come next and go to the arena.
+        records: bytes of the current records field that were not read; 0 outside of one.
+        records_at: index of its first cell.
     """
 
     def __init__(self, programs: Programs) -> None:
@@ -139,7 +145,7 @@ class Machine:
         self.begin(0, 0, 0)
 
     def begin(self, address: int, stack_cells: int, body_bytes: int) -> None:
-        """Begin a body of so many bytes with the program at an address; forget the last one.
+        """Begin a body of ``body_bytes`` with the program at an address; forget the last body.
 
         ``stack_cells`` is the most that the program needs of the stack.
         """
@@ -162,7 +168,7 @@ class Machine:
     def feed(self, data: bytes | memoryview, pos: int, end: int) -> int:
         """Read the body's next bytes, ``data[pos:end]``; return the index where reading stopped.
 
-        That is ``end``, unless the body is over before.
+        That is ``end``, unless the body ends before.
         """
         if self.carried > 0:
             pos = self._feed_carried(data, pos, end)
@@ -201,7 +207,7 @@ class Machine:
         self.carried = end - pos
 
     def miss_records(self) -> bool:
-        """Continue behind a records field in which the capture lacks a batch header.
+        """Continue after a records field in which the capture lacks a batch header.
 
         Called when the next bytes are missing; returns false if they are not in a records field.
         """
@@ -215,7 +221,7 @@ class Machine:
         return True
 
     def pass_skipped(self, count: int) -> None:
-        """Note that the caller passed so many of the bytes to skip."""
+        """Note that the caller passed ``count`` of the bytes to skip."""
         self.skip -= count
         self.remaining_bytes -= count
 
@@ -233,7 +239,7 @@ class Machine:
         frame_end = pos + self.remaining_bytes
         bound = frame_end - self.floor  # no value goes beyond the tagged field, or the body
         stop = min(end, bound)
-        wrong = RUNNING
+        status = RUNNING
         while True:
             if self.skip > 0:
                 have = end - pos
@@ -301,10 +307,10 @@ class Machine:
                     if width > 0:
                         value -= 1
                         if value > 0x7FFFFFFE:
-                            wrong = MALFORMED
+                            status = MALFORMED
                             break
                     elif width < 0:
-                        wrong = MALFORMED
+                        status = MALFORMED
                         break
                     need = stop - pos + 1
                 elif flags & WIDE:
@@ -320,7 +326,7 @@ class Machine:
                 if width > 0:
                     if value < 0:
                         if value < -1 or not flags & NULLS:
-                            wrong = MALFORMED
+                            status = MALFORMED
                             break
                         if flags & WANTED:
                             self._put(-1)
@@ -382,11 +388,11 @@ class Machine:
                         value = varint_at(data, pos)
                 need = stop - pos + 1
                 if width < 0:
-                    wrong = MALFORMED
+                    status = MALFORMED
                     break
                 if width > 0:
                     if value > 0x7FFFFFFF:
-                        wrong = MALFORMED
+                        status = MALFORMED
                         break
                     pos += width
                     if flags & WANTED:
@@ -411,10 +417,10 @@ class Machine:
                 width = self._next_tag(data, pos, stop, at)
                 need = stop - pos + 1
                 if width < 0:
-                    wrong = MALFORMED
+                    status = MALFORMED
                     break
                 if width > 0:
-                    # Until here the size is in the cell of the outer floor.
+                    # This cell holds the size until here, and the outer floor from here on.
                     value = self.stack[at + 4]
                     pos += width
                     need = value
@@ -436,7 +442,7 @@ class Machine:
                         continue
             elif op == TAG_END:
                 if pos != bound:
-                    wrong = MALFORMED
+                    status = MALFORMED
                     break
                 self.floor = self.stack[self.depth - 1]
                 self.inside -= 1
@@ -452,7 +458,7 @@ class Machine:
                 if pos + 1 <= stop:
                     value = data[pos]
                     if value != 1 and value != 255:
-                        wrong = MALFORMED
+                        status = MALFORMED
                         break
                     pos += 1
                     if code[pc + 1] & WANTED:
@@ -498,15 +504,15 @@ class Machine:
                     pc += 1
                     continue
             else:
-                wrong = DONE
+                status = DONE
                 break
             # Bytes are lacking: in this piece, in the tagged field, or in the body.
             if need > bound - pos:
-                wrong = MALFORMED if self.inside > 0 else TRUNCATED
+                status = MALFORMED if self.inside > 0 else TRUNCATED
             break
         self.pc = pc
         self.remaining_bytes = frame_end - pos
-        self.status = wrong
+        self.status = status
         return pos
 
     def _next_tag(self, data: bytes | memoryview, pos: int, stop: int, at: int) -> int:
@@ -535,7 +541,8 @@ class Machine:
     def _selected_tag(self, code: memoryview, at: int) -> int:
         """Put the tag just read on the tape if it is selected; return where its address is.
 
-        That is an index in ``code``; 0 if the tag is not selected, -1 if its bytes are.
+        That is an index in ``code``. Returns 0 if the tag is not selected, and -1 if the definition
+        does not know it and its bytes are kept.
         """
         pc = cython.cast(cython.int, self.stack[at + 2])
         tag = self.stack[at + 1]
@@ -603,7 +610,7 @@ class Machine:
         at = self.records_at
         attributes = data[pos + 22]
         count = int32_at(data, pos + 57)
-        self._whole(
+        self._note_batch(
             int64_at(data, pos), attributes & CODEC_BITS, int64_at(data, pos + 27),
             int64_at(data, pos + 35),
         )  # fmt: skip
@@ -625,15 +632,15 @@ class Machine:
         time = int64_at(data, pos + MESSAGE_HEAD_BYTES) if magic else NO_TIMESTAMP
         if attributes & CODEC_BITS and self.tape[at + 4] == 0:
             self.tape[at + 7] |= HIDDEN_FIRST
-        self._whole(int64_at(data, pos), attributes & CODEC_BITS, time, time)
+        self._note_batch(int64_at(data, pos), attributes & CODEC_BITS, time, time)
         if attributes & CODEC_BITS:
             self.tape[at + 7] |= HIDDEN_COUNT
         else:
             self.tape[at + 1] += 1
         return 0
 
-    def _whole(self, offset: int, codec: int, first: int, last: int) -> int:
-        """Note a complete batch."""
+    def _note_batch(self, offset: int, codec: int, first: int, last: int) -> int:
+        """Note what batches and messages have in common: offset, codec, first and last time."""
         at = self.records_at
         if self.tape[at + 4] == 0:
             self.tape[at + 2] = offset
@@ -645,7 +652,7 @@ class Machine:
         return 0
 
     def _end_records(self, flag: int) -> int:
-        """Skip the rest of a records field, for a reason; return 1."""
+        """Skip the rest of a records field, and set a flag that says why; return 1."""
         self.tape[self.records_at + 7] |= flag
         self.skip = self.records
         self.records = 0

@@ -9,22 +9,22 @@ An instruction is an opcode and its operands, each an int32. ``FLAGS`` is a sum 
 opcode         operands                     what is read, and what is put on the tape
 =============  ===========================  ======================================================
 END                                         nothing: the message is over
-SKIP           bytes                        so many bytes, without a look
+SKIP           bytes                        as many bytes; they are skipped
 INT8 ... INT64                              a number; one cell (FLOAT64 is read by INT64)
 UUID                                        16 bytes; two cells, the higher half first
 TEXT           FLAGS                        a length and as many bytes (strings, bytes, raw
-                                            records); two cells: index in the arena, and length
+                                            records); two cells: length, and index in the arena
 RECORDS        FLAGS                        a length and record batches; :data:`RECORDS_CELLS` cells
 ARRAY          FLAGS, least element bytes,  a count, then as many elements by what comes up to
-               address behind               LOOP; one cell, the count
-ELEMENTS       FLAGS, element bytes         a count and as many elements, without a look
-LOOP           address of the first         nothing: the next element, or what comes next
-NULLABLE       FLAGS, address behind        the byte that says whether a struct is there; one cell
+               address after                LOOP; one cell, the count
+ELEMENTS       FLAGS, element bytes         a count and as many elements; they are skipped
+LOOP           address of the first         nothing: the next element follows, or the array ends
+NULLABLE       FLAGS, address after         the byte that says whether a struct is null; one cell
 TAGS           FLAGS, n, n times tag and    a section of tagged fields; one cell, the number of
-               address                      those put on the tape, each begun by its tag
+               address                      those put on the tape, each after its tag
 NEXT_TAG                                    (at address 1 of every table) the next tagged field
 TAG_END                                     nothing: a tagged field has to end here
-JUMP           address                      nothing: goes on elsewhere
+JUMP           address                      nothing: the program continues there
 =============  ===========================  ======================================================
 
 A null value has the cell -1 in place of its length, count or marker, and no other cells.
@@ -107,7 +107,7 @@ RECORDS_CELLS = 8
 highest timestamp in ms, and a sum of the following."""
 
 CONTROL = 1
-"""A whole batch is a control batch."""
+"""At least one complete batch is a control batch."""
 TRUNCATED_RECORDS = 2
 """The last batch is cut off."""
 MALFORMED_RECORDS = 4
@@ -117,4 +117,4 @@ MISSING_RECORDS = 8
 HIDDEN_COUNT = 16
 """A compressed message set hides how many records there are."""
 HIDDEN_FIRST = 32
-"""The first message is such a set: the offset is that of the last record inside."""
+"""The first message is a compressed message set: the offset is that of the last record inside."""

@@ -1,7 +1,8 @@
 """Reads that every decoder shares.
 
-In: a view and a position. Out: a value and the position after it, or a WireError. Must not know
-messages. Names of the arguments are those of a decoder (:mod:`kanalyze.kafka.codec.compiler`).
+In: a view and a position. Out: a value and the position after it, or a WireError. This module must
+not know messages. Names of the arguments are those of a decoder
+(:mod:`kanalyze.kafka.codec.compiler`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAX_UNSIGNED_VARINT = 0x7FFFFFFF
 def read_unsigned_varint(view: bytes | memoryview, pos: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 5 bytes; return it and the position after it.
 
-    0 to :data:`MAX_UNSIGNED_VARINT`. Raises Malformed beyond, Truncated where the view ends first.
+    Raises Malformed above :data:`MAX_UNSIGNED_VARINT`, Truncated where the view ends first.
     """
     value = 0
     try:

@@ -48,7 +48,7 @@ class Program(NamedTuple):
     relocations: tuple[int, ...]
     """Indices of the words that hold addresses, counted from the first word."""
     stack_cells: int
-    """The most that it needs of the machine's stack."""
+    """How many cells of the machine's stack it needs at most."""
     shape: Shape
     """The shape of the values that it puts on the tape."""
 
@@ -160,7 +160,7 @@ class _Writer:
         self, table: int, selected: list[tuple[Field, Selection]]
     ) -> list[tuple[Field, Shape]]:
         """Write the instructions for tagged fields, out of line: the program jumps over them."""
-        # When the section is over, the machine continues behind the table, at a jump.
+        # When the section is over, the machine continues after the table, at a jump.
         read = []
         jump = self._jump()
         for index, (field, inner) in enumerate(selected):
@@ -204,9 +204,9 @@ class _Writer:
         if not self._layout.is_nullable(field):
             return self.struct(struct, selection)
         self._write(op.NULLABLE, 0 if selection is None else op.WANTED, 0)
-        behind = len(self.words) - 1
+        after_at = len(self.words) - 1
         shape = self.struct(struct, selection)
-        self._address(behind, self._here())
+        self._address(after_at, self._here())
         return None if shape is None else Shape(KINDS["nullable"], inner=shape)
 
     def _sized(self, field: Field, kind: str, *, selected: bool, nullable: bool) -> Shape | None:
@@ -231,14 +231,14 @@ class _Writer:
             self._write(op.ELEMENTS, flags, fixed)
             return None
         self._write(op.ARRAY, flags, self._layout.min_element_size(field), 0)
-        behind = len(self.words) - 1
+        after_at = len(self.words) - 1
         body = len(self.words)
         self._enter(1)
         inner = self._element(field, selection)
         self._write(op.LOOP, 0)
         self._leave(1)
         self._address(len(self.words) - 1, body)
-        self._address(behind, len(self.words))
+        self._address(after_at, len(self.words))
         return Shape(KINDS["array"], inner=inner) if selected else None
 
     def _element(self, field: Field, selection: Selection | None) -> Shape | None:

@@ -1,7 +1,7 @@
 """Which fields of a message are selected.
 
 In: field paths as text. Out: :class:`Projection`, a hashable value; and the tree of selected fields
-of a message definition. Must not know how a message is decoded.
+of a message definition. This module must not know how a message is decoded.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def select(message: MessageSpec, projection: Projection) -> Selection:
     Raises UsageError for a path that the message doesn't have.
     """
     if projection.everything:
-        return _whole(message.struct)
+        return _all_fields(message.struct)
     selection: Selection = {}
     for path in projection.paths:
         _add(selection, message, path)
@@ -74,17 +74,18 @@ def _add(selection: Selection, message: MessageSpec, path: str) -> None:
         field = None if struct is None else struct.field(name)
         if field is None:
             field_names = ", ".join(_names(struct)) or "nothing"
-            found = ".".join(names[: depth + 1])
-            raise UsageError(f"{message.name} has no field {found!r}; there is: {field_names}")
+            unknown = ".".join(names[: depth + 1])
+            raise UsageError(f"{message.name} has no field {unknown!r}; there is: {field_names}")
         struct = field.struct
         at = at.setdefault(name, {})
     if struct is not None:
-        at.update(_whole(struct))
+        at.update(_all_fields(struct))
 
 
-def _whole(struct: Struct) -> Selection:
+def _all_fields(struct: Struct) -> Selection:
     return {
-        field.name: {} if field.struct is None else _whole(field.struct) for field in struct.fields
+        field.name: {} if field.struct is None else _all_fields(field.struct)
+        for field in struct.fields
     }
 
 

@@ -1,8 +1,8 @@
 """The position of every field of a message: its first byte and the one after its last.
 
 In: a definition, a version, bytes. Out: a tree of :class:`TraceNode`, up to where reading fails,
-and why it fails. Must not know what a field means or how it is shown; slow, as the
-reader it is made of (:mod:`kanalyze.kafka.codec.interpreter`).
+and why it fails. This module must not know what a field means or how it is shown. It is slow,
+because it extends the slow reader, :mod:`kanalyze.kafka.codec.interpreter`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class TraceNode:
         self.end = end
         """Index after its last byte; None where reading failed inside."""
         self.type = type
-        """As in the definition, that of the element for an element; empty for a tag section."""
+        """The type in the definition; of an element, the element type; of a tag section, empty."""
         self.value = value
-        """Of a primitive: as :data:`kanalyze.kafka.codec.compiler.Decoder` says. Of an array, the
-        number of its elements; of records, the number of their bytes. None is null, and that of a
-        struct."""
+        """Of a primitive, what :data:`kanalyze.kafka.codec.compiler.Decoder` returns for it. Of an
+        array, the number of its elements. Of records, the number of their bytes. None for null and
+        for a struct."""
         self.is_null = False
         self.field: Field | None = None
         """None for tag sections and unknown tags."""
@@ -74,8 +74,8 @@ def trace_message(
 ) -> Trace:
     """Read the message that begins at ``body[pos]``, and note the position of each field.
 
-    Of each array the first ``most_elements`` elements are returned, all for None; the others are
-    read too. Raises nothing, whatever the bytes.
+    The result has the first ``most_elements`` elements of each array, or all of them if that is
+    None; the others are read too. Raises nothing, whatever the bytes.
     """
     tracer = _Tracer(message, version, bytes(body), pos, most_elements)
     failure = None
@@ -116,7 +116,7 @@ class _Tracer(Interpreter):
         node = self._open.pop()
         node.end = self.pos
         if node.name == "_taggedFields" and not node.children:
-            self._open[-1].children.pop()  # one zero byte
+            self._open[-1].children.pop()  # an empty section is one zero byte: not worth a node
 
     def _is_included(self, name: str, parent: TraceNode) -> bool:
         return self._most is None or name[0] != "[" or len(parent.children) < self._most

@@ -74,7 +74,7 @@ cdef class Taped:
         long long size,
     )
     cpdef values(self)
-    @cython.locals(made=Taped, old=Tape)
+    @cython.locals(copy=Taped, old=Tape)
     cpdef Taped moved(self, Tape tape)
     @cython.locals(
         tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong, cells=list
@@ -105,7 +105,7 @@ cdef class _UuidEntry:
 
 cdef class TapeCursor:
     cdef readonly long long at
-    cdef Tape on
+    cdef Tape current_tape
     cdef long long[::1] tape
     cdef unsigned char[::1] arena
     cdef long long arena_at
@@ -125,7 +125,7 @@ cdef class TapeCursor:
     cdef pass_value(self, Shape shape)
     @cython.locals(count=cython.longlong, _i=cython.longlong)
     cdef _pass_array(self, Shape inner)
-    @cython.locals(each=Shape, count=cython.longlong, _i=cython.longlong, index_and_shape=tuple)
+    @cython.locals(inner=Shape, count=cython.longlong, _i=cython.longlong, index_and_shape=tuple)
     cdef _pass_struct(self, Shape shape)
 
 
@@ -135,7 +135,7 @@ cdef class TapeReader(TapeCursor):
     @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
     cdef taped(self, Taped taped)
-    @cython.locals(machine=Machine, made=Taped)
+    @cython.locals(machine=Machine, taped=Taped)
     cdef Taped take(self, Shape shape, Tape tape)
     @cython.locals(
         kind=cython.int,
@@ -187,9 +187,9 @@ cdef object _known_time(long long time_ms)
 cdef object _float(object bits)
 
 
-@cython.locals(made=Taped)
+@cython.locals(taped=Taped)
 cdef Taped new_taped(TapeReader reader, Shape shape, Tape tape)
-@cython.locals(made=Taped)
+@cython.locals(taped=Taped)
 cpdef Taped taped_of(
     const long long[::1] cells, const unsigned char[::1] texts, TapeReader reader, Shape shape
 )
@@ -209,7 +209,7 @@ cdef class CellChecker:
     cdef _pass_bytes(self, long long size)
     @cython.locals(size=cython.longlong, begin=cython.Py_ssize_t, _i=cython.longlong)
     cdef _pass_array(self, Shape inner)
-    @cython.locals(each=Shape, count=cython.longlong, size=cython.longlong, _i=cython.longlong)
+    @cython.locals(inner=Shape, count=cython.longlong, size=cython.longlong, _i=cython.longlong)
     cdef _pass_struct(self, Shape shape, bint is_dict)
     @cython.locals(begin=cython.Py_ssize_t, codecs=cython.longlong, _i=cython.longlong)
     cdef _pass_records(self)

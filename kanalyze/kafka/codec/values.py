@@ -18,7 +18,7 @@ from kanalyze.kafka.records.batch_headers import RecordsSummary
 
 try:
     import cython
-except ModuleNotFoundError:  # as in machine.py
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -68,22 +68,23 @@ KINDS = {
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
 SEEN_CODECS = tuple(
-    None if not seen else _CODECS[seen.bit_length() - 1] if not seen & (seen - 1) else "mixed"
-    for seen in range(256)
+    None if not bits else _CODECS[bits.bit_length() - 1] if not bits & (bits - 1) else "mixed"
+    for bits in range(256)
 )
 """The name for every set of codecs, which is a number with a bit for each codec."""
 _new = tuple.__new__
 ALL_CODECS = 0xFF
-"""A bit each."""
+"""The set of all codecs."""
 MOST_EMPTY_ELEMENTS = 1 << 20
-"""Of an array that was read before, with elements that nothing was read of."""
+"""How many elements an array in a saved state may have if its elements take no cells: nothing
+is selected in them."""
 _INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
 NO_UUID = bytes(16)
 """The one object for a UUID of zeros."""
 _MOST_KNOWN = 256
 _LONGEST_KNOWN_BYTES = 64
-"""How many texts and UUIDs are remembered, so that repeated ones are not made again; and the length
-up to which a text is."""
+"""How many texts and how many UUIDs are remembered, so that repeated ones are not made again; and
+how long a remembered text may be."""
 
 
 class Shape:
@@ -92,7 +93,8 @@ class Shape:
     Attributes:
         kind: one of :data:`KINDS`.
         inner: the shape of an array's elements, or of the struct that may be null.
-        keys: of a tuple: the index of each value, in the order of the tape. Of a dict: its key.
+        keys: of a tuple: the index of each value, in the order of the tape. Of a dict: the key of
+            each value.
         shapes: the shapes of those values.
         defaults: of a tuple: the value at each index if the field was not read.
         tags: the tagged fields by tag: index or key, and shape; None where there is no tag section.
@@ -130,27 +132,27 @@ class Tape:
     __slots__ = ("arena", "arena_used", "cells", "used")
 
     def __init__(self, cells: int, arena_bytes: int) -> None:
-        """Make room for so many cells and bytes; a tape does not grow."""
+        """Make room for ``cells`` and ``arena_bytes``; a tape does not grow."""
         self.cells = memoryview(array("q", [0]) * cells)
         self.arena = memoryview(bytearray(arena_bytes))
         self.used = 0
         self.arena_used = 0
 
     def has_room(self, cells: int, arena_bytes: int) -> bool:
-        """Return true if so many cells and bytes can be added."""
+        """Return true if there is room for more cells and bytes."""
         return self.used + cells <= len(self.cells) and self.arena_used + arena_bytes <= len(
             self.arena
         )
 
     def add(self, cells: memoryview, begin: int, count: int) -> None:
-        """Add cells of another tape; there is room for them."""
+        """Add cells of another tape; the caller has checked that there is room."""
         at = self.used
         for i in range(count):
             self.cells[at + i] = cells[begin + i]
         self.used = at + count
 
     def add_bytes(self, arena: memoryview, begin: int, count: int) -> None:
-        """Add bytes of another tape; there is room for them."""
+        """Add bytes of another tape; the caller has checked that there is room."""
         at = self.arena_used
         for i in range(count):
             self.arena[at + i] = arena[begin + i]
@@ -193,15 +195,15 @@ class Taped:
         self.arena_bytes = size
 
     def values(self) -> Any:
-        """Return the values; they are made anew on each call."""
+        """Return the values; each call makes them again."""
         return self.reader.taped(self)
 
     def moved(self, tape: Tape) -> Taped:
         """Return a copy on another tape, which has room for it."""
-        made = new_taped(self.reader, self.shape, tape)
+        copy = new_taped(self.reader, self.shape, tape)
         old = self.tape
-        made.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
-        return made
+        copy.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
+        return copy
 
     def is_of(self, shape: Shape) -> bool:
         """Return true if the value has this shape."""
@@ -219,8 +221,8 @@ class Taped:
     @classmethod
     def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> Taped:
         """Make one from a state; raises ValueError if the state does not have the shape."""
-        found, texts = fields(state, "ty")
-        cells = memoryview(array("q", items(found, "i")))
+        saved_cells, texts = fields(state, "ty")
+        cells = memoryview(array("q", items(saved_cells, "i")))
         check_cells(cells, len(texts), shape)
         return taped_of(cells, memoryview(texts), reader, shape)
 
@@ -235,7 +237,7 @@ class _Text:
         self.text = str(data, "utf-8", "backslashreplace")
 
     def is_at(self, data: memoryview, begin: int, end: int) -> bool:
-        """Return true if other bytes are the same."""
+        """Return true if ``data[begin:end]`` are this text's bytes."""
         if end - begin != len(self.data):
             return False
         for i in range(end - begin):  # noqa: SIM110 - compiled, this is faster
@@ -284,7 +286,7 @@ class TapeCursor:
         at: index of the next cell.
     """
 
-    __slots__ = ("arena", "arena_at", "at", "on", "tape", "texts", "uuids")
+    __slots__ = ("arena", "arena_at", "at", "current_tape", "tape", "texts", "uuids")
 
     def __init__(self, shared: TapeCursor | None = None) -> None:
         """Begin without cells; share the remembered texts and UUIDs of another cursor, if given.
@@ -292,7 +294,7 @@ class TapeCursor:
         These take up to 64 KiB, and there is a cursor for each version of each message.
         """
         self.at = 0
-        self.on: Tape | None = None
+        self.current_tape: Tape | None = None
         self.tape = memoryview(array("q", [0]))
         self.arena = memoryview(bytearray(1))
         self.arena_at = 0
@@ -309,15 +311,15 @@ class TapeCursor:
     def begin(self, taped: Taped) -> None:
         """Go to the first cell of a body."""
         tape = taped.tape
-        if tape is not self.on:  # assigning a view takes longer than the rest of this
-            self.on = tape
+        if tape is not self.current_tape:  # assigning a view takes longer than the rest of this
+            self.current_tape = tape
             self.tape = tape.cells
             self.arena = tape.arena
         self.at = taped.at
         self.arena_at = taped.arena_at
 
     def number(self) -> int:
-        """Return the next cell, and move behind it."""
+        """Return the next cell, and move past it."""
         value = self.tape[self.at]
         self.at += 1
         return value
@@ -327,7 +329,7 @@ class TapeCursor:
         return self.tape[at]
 
     def text(self) -> str | None:
-        """Return the next text, None for null, and move behind it."""
+        """Return the next text, None for null, and move past it."""
         size = self.number()
         if size < 0:
             return None
@@ -335,7 +337,7 @@ class TapeCursor:
         return self.texts.text(self.arena, begin, begin + size)
 
     def uuid(self) -> bytes:
-        """Return the next 16 bytes, and move behind them."""
+        """Return the next 16 bytes, and move past them."""
         high = self.number()
         low = self.number()
         if high == 0 and low == 0:
@@ -347,7 +349,7 @@ class TapeCursor:
         return entry.data
 
     def pass_value(self, shape: Shape) -> None:
-        """Move behind a value of a shape."""
+        """Move past a value of a shape."""
         if shape.cells >= 0:
             self.at += shape.cells
             return
@@ -375,8 +377,8 @@ class TapeCursor:
             self.pass_value(inner)
 
     def _pass_struct(self, shape: Shape) -> None:
-        for each in shape.shapes:
-            self.pass_value(each)
+        for inner in shape.shapes:
+            self.pass_value(inner)
         if shape.tags is None:
             return
         count = self.number()
@@ -402,7 +404,7 @@ class TapeReader(TapeCursor):
     def value(self, shape: Shape) -> Any:
         """Return the value of the whole tape."""
         machine = self.machine
-        self.on = None
+        self.current_tape = None
         self.tape = machine.tape
         self.at = 0
         self.arena = machine.arena
@@ -417,9 +419,9 @@ class TapeReader(TapeCursor):
     def take(self, shape: Shape, tape: Tape) -> Taped:
         """Copy the machine's whole tape to one that has room for it."""
         machine = self.machine
-        made = new_taped(self, shape, tape)
-        made.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
-        return made
+        taped = new_taped(self, shape, tape)
+        taped.take(machine.tape, 0, machine.used, machine.arena, 0, machine.arena_used)
+        return taped
 
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
         kind = shape.kind
@@ -477,7 +479,7 @@ class TapeReader(TapeCursor):
         return tuple(values)
 
     def _short(self, shapes: list[Shape]) -> tuple[Any, ...]:
-        """Return a tuple of a few values, all of them read, in their order."""
+        """Return a tuple of 1 to 4 values, all of which are on the tape, in their order."""
         count = len(shapes)
         if count == 1:
             return (self._value(shapes[0]),)
@@ -541,16 +543,16 @@ class TapeReader(TapeCursor):
 
 def new_taped(reader: TapeReader, shape: Shape, tape: Tape) -> Taped:
     """Make a :class:`Taped`; fast from compiled modules."""
-    made = Taped.__new__(Taped)
-    made._begin(reader, shape, tape)
-    return made
+    taped = Taped.__new__(Taped)
+    taped._begin(reader, shape, tape)
+    return taped
 
 
 def taped_of(cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape) -> Taped:
     """Make a :class:`Taped` from cells that fit a shape."""
-    made = new_taped(reader, shape, Tape(len(cells), len(texts)))
-    made.take(cells, 0, len(cells), texts, 0, len(texts))
-    return made
+    taped = new_taped(reader, shape, Tape(len(cells), len(texts)))
+    taped.take(cells, 0, len(cells), texts, 0, len(texts))
+    return taped
 
 
 def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
@@ -603,7 +605,7 @@ class CellChecker:
     def _pass_bytes(self, size: int) -> None:
         begin = self._cell()
         if begin < 0 or begin > self.arena_bytes or size > self.arena_bytes - begin:
-            raise ValueError("a text that is not there")
+            raise ValueError("a text outside of the arena")
 
     def _pass_array(self, inner: Shape) -> None:
         size = self._cell()
@@ -612,11 +614,11 @@ class CellChecker:
             self.pass_value(inner)
             if self.at == begin and size > MOST_EMPTY_ELEMENTS:
                 # The elements take no cells, so the tape does not bound their count.
-                raise ValueError("too many elements of nothing")
+                raise ValueError("too many elements that take no cells")
 
     def _pass_struct(self, shape: Shape, is_dict: bool) -> None:
-        for each in shape.shapes:
-            self.pass_value(each)
+        for inner in shape.shapes:
+            self.pass_value(inner)
         if shape.tags is None:
             return
         count = self._cell()
@@ -627,10 +629,10 @@ class CellChecker:
             elif is_dict:
                 size = self._cell()
                 if size < 0:
-                    raise ValueError("a tagged field of less than nothing")
+                    raise ValueError("a tagged field of negative size")
                 self._pass_bytes(size)
             else:
-                raise ValueError("a tagged field that nobody knows")
+                raise ValueError("a tagged field that the shape does not have")
 
     def _pass_records(self) -> None:
         begin = self.at
@@ -640,7 +642,7 @@ class CellChecker:
             self._cell()
         codecs = self.cells[begin + 3]
         if codecs < 0 or codecs > ALL_CODECS:
-            raise ValueError("a codec that there is not")
+            raise ValueError("an unknown codec")
 
 
 def _fixed_cells(shape: Shape) -> int:
@@ -651,7 +653,7 @@ def _fixed_cells(shape: Shape) -> int:
         return 2
     if shape.kind != AS_TUPLE or shape.tags is not None:
         return -1
-    cells = [each.cells for each in shape.shapes]
+    cells = [inner.cells for inner in shape.shapes]
     return -1 if -1 in cells else sum(cells)
 
 

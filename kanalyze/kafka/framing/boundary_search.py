@@ -1,7 +1,7 @@
 """Searches for the next frame boundary after sync was lost.
 
-In: chunks whose frame boundaries are unknown. Out: chunks that begin with a frame. Must not know:
-how frames are cut, nor how a locator recognizes one.
+In: chunks whose frame boundaries are unknown. Out: chunks that begin with a frame. This module must
+not know how frames are cut, nor how a locator recognizes one.
 
 Compiled by Cython, with the types in ``boundary_search.pxd``; uncompiled it does the same, slowly.
 """
@@ -25,8 +25,8 @@ __all__ = ["BoundarySearch", "FrameLocator"]
 _SIZE = struct.Struct(">i").unpack_from
 _SEARCH_STEP_BYTES = 16 * 1024
 _SMALL_SEARCH_BYTES = 1024
-_NO_BYTES = 1 << 62
-"""More bytes than any stream has."""
+_UNKNOWN_BYTES = 1 << 62
+"""Stands for an unknown length: more bytes than any stream has."""
 _PIECES_AT_ONCE = 64
 """How many segments that the snap length cut are searched together: each has few bytes."""
 
@@ -38,8 +38,8 @@ class FrameLocator(ABC):
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a frame's first byte or None, index of the first byte to keep).
 
-        No frame begins before the second index. The bytes from there on are passed again, together
-        with those that follow.
+        No frame begins before the second index. The next call gets the bytes from there on again,
+        together with those that follow.
         """
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
@@ -55,7 +55,7 @@ class FrameLocator(ABC):
         return None
 
     def confirm(self, frame: Frame) -> bool:  # noqa: ARG002 - overridden where it can be checked
-        """Return true if a frame that was incomplete when it was located is a frame."""
+        """Return true if a frame that was incomplete when it was located is really a frame."""
         return True
 
 
@@ -78,7 +78,7 @@ class BoundarySearch:
     _NOT_SAVED = ("_locator",)
 
     def __init__(self, locator: FrameLocator, *, is_on: bool) -> None:
-        """Make a search; ``is_on``: begin it at once."""
+        """Make a search; if ``is_on``, it begins at once."""
         self._locator = locator
         self._buffer = _SearchBuffer()
         self._candidate_offset = -1
@@ -118,7 +118,7 @@ class BoundarySearch:
         return begin == self._candidate_offset and begin + frame.length > self._searched_until
 
     def confirms(self, frame: Frame) -> bool:
-        """Return false if a search ended with this frame, and its later bytes show it is none."""
+        """Return false if a search ended with this frame, but its later bytes refute it."""
         return not self.is_unconfirmed(frame) or self._locator.confirm(frame)
 
     def clear(self) -> int:
@@ -169,7 +169,8 @@ class BoundarySearch:
     def _skip_pieces(self, segments: Segments, first: int, last: int) -> tuple[int, int | None]:
         """Look for a boundary in consecutive segments that the snap length cut.
 
-        Returns how many have none, and the index of one in the segment after them, if there.
+        Returns how many of them have none, and the index of the boundary in the segment after
+        these; None if no boundary was found.
         """
         starts, lengths, captured = segments.start, segments.length, segments.captured
         end = min(last, first + _PIECES_AT_ONCE)
@@ -189,8 +190,8 @@ class BoundarySearch:
         search = self._buffer
         view = search.view()
         if search.is_cut:
-            found = self._locator.in_pieces([view])
-            index, keep = (None if found is None else found[1]), 0
+            piece_and_index = self._locator.in_pieces([view])
+            index, keep = (None if piece_and_index is None else piece_and_index[1]), 0
         else:
             index, keep = self._locator(view)
         if index is None:
@@ -210,7 +211,7 @@ class BoundarySearch:
 
 
 def _with_rest(chunk: Chunk, index: int, stream_offset: int, chunks: list[Chunk]) -> list[Chunk]:
-    """Return the rest of a chunk from a segment on, then what was found: the last is cut first."""
+    """Return the rest of a chunk from a segment on, then ``chunks``: the last is cut first."""
     if index == chunk.last:
         return chunks
     return [Chunk(stream_offset, chunk.segments, index, chunk.last), *chunks]
@@ -223,12 +224,12 @@ class _SearchBuffer:
         self._bytes = bytearray()
         self._marks: list[tuple[int, int, int]] = []  # (index in _bytes, time_ns, packet)
         self.stream_offset = 0
-        """Of the first byte."""
+        """Stream offset of the first byte."""
         self._cut_bytes = 0
         self.searched_bytes = 0
         """How many of the bytes have been searched."""
-        self.needed_bytes = _NO_BYTES
-        """How many bytes the frame needs that may begin with the first of them."""
+        self.needed_bytes = _UNKNOWN_BYTES
+        """Length of the frame that may begin with the first byte; ``_UNKNOWN_BYTES`` if none."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -241,12 +242,12 @@ class _SearchBuffer:
     def from_state(cls, state: object) -> _SearchBuffer:
         """Make one from a state; raises ValueError for any other value."""
         data, offset, cut_off, searched, needed, marks = fields(state, "ynnnnt")
-        made = cls()
-        made._bytes += data
-        made.stream_offset, made._cut_bytes = offset, cut_off
-        made.searched_bytes, made.needed_bytes = searched, needed
-        made._marks = [fields(mark, "nin") for mark in items(marks, "t")]
-        indices = [mark[0] for mark in made._marks]
+        buffer = cls()
+        buffer._bytes += data
+        buffer.stream_offset, buffer._cut_bytes = offset, cut_off
+        buffer.searched_bytes, buffer.needed_bytes = searched, needed
+        buffer._marks = [fields(mark, "nin") for mark in items(marks, "t")]
+        indices = [mark[0] for mark in buffer._marks]
         if (
             indices != sorted(indices)
             or searched > len(data)
@@ -255,7 +256,7 @@ class _SearchBuffer:
             raise ValueError("bytes of a search that came with no packet")
         if indices and (indices[0] != 0 or indices[-1] > len(data)):
             raise ValueError("a packet behind the bytes of a search")
-        return made
+        return buffer
 
     @property
     def size(self) -> int:
@@ -284,7 +285,7 @@ class _SearchBuffer:
         size = len(self._bytes)
         self.searched_bytes = size
         needed = _SIZE(self._bytes)[0] + 4 if size >= 4 else 0
-        self.needed_bytes = needed if needed > size else _NO_BYTES
+        self.needed_bytes = needed if needed > size else _UNKNOWN_BYTES
 
     def add(self, segments: Segments, index: int, stream_offset: int) -> None:
         """Append a segment; nothing may follow one that a snap length cut."""
@@ -309,7 +310,7 @@ class _SearchBuffer:
         dropped = len(self._bytes) + self._cut_bytes
         self._cut_bytes = 0
         self.searched_bytes = 0
-        self.needed_bytes = _NO_BYTES
+        self.needed_bytes = _UNKNOWN_BYTES
         self._bytes.clear()
         self._marks.clear()
         return dropped
@@ -329,8 +330,10 @@ class _SearchBuffer:
         """Return the bytes from ``index`` on as segments of their own, and their offset."""
         starts, lengths, captured, times, packets = [], [], [], [], []
         ends = [*(mark[0] for mark in self._marks[1:]), len(self._bytes)]
-        beyond = [0] * (len(ends) - 1) + [self._cut_bytes]
-        for (start, time_ns, packet), end, cut_off in zip(self._marks, ends, beyond, strict=True):
+        cut_bytes = [0] * (len(ends) - 1) + [self._cut_bytes]
+        for (start, time_ns, packet), end, cut_off in zip(
+            self._marks, ends, cut_bytes, strict=True
+        ):
             size = end - max(start, index)
             if size + cut_off <= 0 or size < 0:
                 continue

@@ -4,8 +4,8 @@ In: bytes at frame positions, alone or spread over many segments. Out: a
 :class:`~kanalyze.kafka.wire.Source`. This module must not know how a stream is cut into frames,
 nor what is inside one.
 
-Nothing is joined or copied before it is read: most of a large frame is record data that nobody
-looks at.
+Nothing is joined or copied before it is read: most of a large frame is record data that is never
+read.
 
 Compiled by Cython, with the types in ``frame.pxd``; uncompiled it does the same, slowly.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -56,12 +56,12 @@ class Frame:
             is ``NO_PACKET``. Python code reads ``end_time_ns`` and ``end_packet`` instead.
         missing_bytes: bytes that the capture does not have: lost, or cut by a snap length.
         lost_bytes: the lost ones among them.
-        buffered_bytes: bytes that are there.
+        buffered_bytes: bytes of the frame that are in memory.
         contiguous_bytes: how many bytes, from the first on, are in the buffer of ``segments`` from
             index ``begin`` on; 0 in the other forms.
         spread: the bytes from the first on, in segments of one batch; None in the other forms.
         window_bytes: how many bytes :meth:`window` joins at most.
-        skim_above: how many bytes are buffered before it is looked which of them are needed.
+        skim_above: with more buffered bytes than this, it pays to drop those that are not needed.
     """
 
     __slots__ = (
@@ -118,20 +118,20 @@ class Frame:
     def from_state(cls, state: object) -> Frame:
         """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "nninINnnnnt")
-        made = cls(*values[:4])
-        end_time_ns, end_packet, made.missing_bytes, made.lost_bytes = values[4:8]
+        frame = cls(*values[:4])
+        end_time_ns, end_packet, frame.missing_bytes, frame.lost_bytes = values[4:8]
         if (end_time_ns is None) != (end_packet is None):
             raise ValueError("only one of the time and the packet of a frame's end")
         if end_packet is not None:
-            made.end_with(end_time_ns, end_packet)
-        made.skim_above, made.window_bytes = values[8:10]
-        made._pieces = FramePieces.from_state(values[10])
-        made.buffered_bytes = made._pieces.buffered_bytes()
-        if made.length - 4 >> 31 or made.received > made.length:
+            frame.end_with(end_time_ns, end_packet)
+        frame.skim_above, frame.window_bytes = values[8:10]
+        frame._pieces = FramePieces.from_state(values[10])
+        frame.buffered_bytes = frame._pieces.buffered_bytes()
+        if frame.length - 4 >> 31 or frame.received > frame.length:
             raise ValueError("bytes behind the end of a frame")
-        if made.lost_bytes > made.missing_bytes:
+        if frame.lost_bytes > frame.missing_bytes:
             raise ValueError("more lost bytes of a frame than missing ones")
-        return made
+        return frame
 
     @property
     def size(self) -> int:
@@ -140,12 +140,12 @@ class Frame:
 
     @property
     def end_time_ns(self) -> int | None:
-        """Time of the packet with the last byte; None where that one was lost."""
+        """Time of the packet with the last byte; None if that packet was lost."""
         return None if self.last_packet == NO_PACKET else self.last_time_ns
 
     @property
     def end_packet(self) -> int | None:
-        """Number of the packet with the last byte; None where that one was lost."""
+        """Number of the packet with the last byte; None if that packet was lost."""
         return None if self.last_packet == NO_PACKET else self.last_packet
 
     def end_with(self, time_ns: int, packet: int) -> None:
@@ -154,12 +154,12 @@ class Frame:
         self.last_packet = packet
 
     def completion_packet(self) -> int:
-        """Return the packet it ended with; the one it began with where its end was lost."""
+        """Return the number of the last packet; that of the first one if the last was lost."""
         return self.start_packet if self.last_packet == NO_PACKET else self.last_packet
 
     @property
     def received(self) -> int:
-        """Frame position after the last byte that is there."""
+        """Frame position after the last buffered byte."""
         return self.in_pieces().end()
 
     def whole(self) -> memoryview | None:
@@ -205,7 +205,7 @@ class Frame:
         return joined[:length]
 
     def contiguous(self, at: int) -> memoryview:
-        """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
+        """Return the bytes from ``at`` on that are contiguous in one buffer: none are joined.
 
         Raises as :meth:`window` does. The decoder reads contiguous bytes, and those of ``spread``,
         without this: making a view takes longer than reading most bodies.
@@ -238,7 +238,7 @@ class Frame:
             raise Truncated(f"position {at} of a frame of {self.length} bytes")
 
     def _join(self, at: int, least: int) -> memoryview:
-        """Return the contiguous bytes from ``at`` on, ``least`` of them if there are."""
+        """Return the contiguous bytes from ``at`` on, at least ``least`` if there are as many."""
         if at >= self.length:
             self._check_end(at)
             return _NO_BYTES

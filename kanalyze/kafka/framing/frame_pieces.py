@@ -24,7 +24,7 @@ __all__ = ["FramePieces", "SegmentSpan", "spread_of"]
 
 
 class SegmentSpan:
-    """Consecutive bytes of a stream in segments of a batch, some of them not captured maybe.
+    """Consecutive bytes of a stream in segments of a batch; some may not have been captured.
 
     Positions count from its first byte.
 
@@ -77,7 +77,7 @@ class SegmentSpan:
 
     @property
     def reach(self) -> int:
-        """Position after the last byte that was captured; 0 for none."""
+        """Position after the last byte that was captured; 0 if none was."""
         return self._reach()
 
     def _reach(self) -> int:
@@ -91,9 +91,10 @@ class SegmentSpan:
         return reach
 
     def contiguous_end(self, at: int) -> int:
-        """Go to the segment with position ``at``; return up to where its bytes are there.
+        """Go to the segment with position ``at``; return the position after its captured bytes.
 
-        Not above ``at`` where that one is not. Places are mostly asked for in rising order.
+        The result is not above ``at`` if the byte there was not captured. It is fast if positions
+        rise from call to call.
         """
         if at < self._at:
             self._index, self._at = self._first, -self._skip
@@ -104,13 +105,13 @@ class SegmentSpan:
         return min(self._at + self.segments.captureds[self._index], self.length)
 
     def buffer_index(self, at: int) -> int:
-        """Return where in the buffer the byte is that :meth:`contiguous_end` was asked for."""
+        """Return the buffer index of the position for which :meth:`contiguous_end` was called."""
         return self.segments.starts[self._index] + at - self._at
 
     def view(self, at: int, least: int) -> memoryview:
-        """Return the bytes from ``at`` on that lie together, if there are any.
+        """Return the contiguous bytes from ``at`` on; empty if the byte there was not captured.
 
-        They are joined until there are ``least`` of them.
+        Segments are joined until the result has ``least`` bytes.
         """
         parts: list[memoryview] = []
         have = 0
@@ -127,9 +128,9 @@ class SegmentSpan:
         return memoryview(b"".join(parts))
 
     def contiguous_runs(self, begin: int, end: int) -> list[tuple[int, list[memoryview]]]:
-        """List the bytes from position ``begin`` to ``end``, not past the last, that are there.
+        """List the captured bytes from position ``begin`` to ``end``, which is not past the last.
 
-        Those that lie together are one run, given in pieces and with its position.
+        Contiguous bytes are one run: its position, and its bytes in pieces.
         """
         runs: list[tuple[int, list[memoryview]]] = []
         reached = -1
@@ -155,11 +156,11 @@ def spread_of(segments: Segments, first: int, skip: int, length: int) -> Segment
 
 _FramePiece: TypeAlias = "memoryview | SegmentSpan"
 _PieceRun: TypeAlias = "tuple[int, list[memoryview]]"
-"""Bytes that lie together, in pieces, and the frame position of the first of them."""
+"""The frame position of the first of contiguous bytes, and the bytes in pieces."""
 
 
 class FramePieces:
-    """The bytes of a frame that are there, as pieces at rising frame positions."""
+    """The buffered bytes of a frame, as pieces at rising frame positions."""
 
     __slots__ = ("_at", "_owned", "_pieces")
     _NOT_SAVED = ("_owned",)
@@ -182,24 +183,24 @@ class FramePieces:
     def from_state(cls, state: object) -> FramePieces:
         """Make one from a state; raises ValueError for any other value."""
         starts, pieces = fields(state, "tt")
-        made, reached = cls(), 0
+        frame_pieces, reached = cls(), 0
         for at, piece in zip(items(starts, "n"), items(pieces, "y"), strict=True):
             if at < reached or not piece:
                 raise ValueError("bytes of a frame that overlap")
             reached = at + len(piece)
-            made.add(at, memoryview(piece))
-        made._owned = len(made._at)
-        return made
+            frame_pieces.add(at, memoryview(piece))
+        frame_pieces._owned = len(frame_pieces._at)
+        return frame_pieces
 
     def end(self) -> int:
-        """Return the position after the last byte that is there; 0 for none."""
+        """Return the position after the last buffered byte; 0 if there is none."""
         if not self._at:
             return 0
         piece = self._pieces[-1]
         return self._at[-1] + (piece.reach if isinstance(piece, SegmentSpan) else len(piece))
 
     def buffered_bytes(self) -> int:
-        """Return how many bytes are there."""
+        """Return how many bytes are buffered."""
         return sum(
             piece.buffered_bytes if isinstance(piece, SegmentSpan) else len(piece)
             for piece in self._pieces
@@ -211,7 +212,7 @@ class FramePieces:
         self._pieces.append(piece)
 
     def only_piece(self) -> memoryview | None:
-        """Return the one piece that there is; None if there are more, or it is a span."""
+        """Return the piece if there is only one and it is no span; otherwise None."""
         if len(self._pieces) != 1 or isinstance(self._pieces[0], SegmentSpan):
             return None
         return self._pieces[0]
@@ -248,7 +249,7 @@ class FramePieces:
         self._owned = len(self._at)
 
     def contiguous(self, at: int) -> memoryview:
-        """Return the bytes from ``at`` on that are contiguous as they came: none are joined.
+        """Return the bytes from ``at`` on that are contiguous in one buffer: none are joined.
 
         Raises MissingBytes if the byte at ``at`` is not there.
         """
@@ -266,7 +267,7 @@ class FramePieces:
         return piece[begin:]
 
     def join(self, at: int, least: int) -> memoryview:
-        """Return the bytes from ``at`` on that are contiguous, ``least`` of them if there are.
+        """Return the contiguous bytes from ``at`` on, at least ``least`` if there are as many.
 
         Raises MissingBytes if the byte at ``at`` is not there.
         """
@@ -293,12 +294,12 @@ class FramePieces:
 
 
 def _view(piece: _FramePiece, at: int, least: int) -> memoryview:
-    """Return bytes of a piece from ``at`` on, ``least`` of them if there are as many."""
+    """Return the bytes of a piece from ``at`` on, at least ``least`` if there are as many."""
     return piece.view(at, least) if isinstance(piece, SegmentSpan) else piece[at:]
 
 
 def _runs(at: int, piece: _FramePiece, begin: int, end: int) -> list[_PieceRun]:
-    """List what is there of a piece at ``at`` from frame position ``begin`` to ``end``."""
+    """List the captured bytes of a piece at ``at`` from frame position ``begin`` to ``end``."""
     if isinstance(piece, SegmentSpan):
         runs = piece.contiguous_runs(begin - at, end - at)
         return [(at + start, views) for start, views in runs]
@@ -306,14 +307,14 @@ def _runs(at: int, piece: _FramePiece, begin: int, end: int) -> list[_PieceRun]:
 
 
 def _copied(runs: Iterable[_PieceRun]) -> tuple[list[int], list[_FramePiece]]:
-    """Copy runs, which rise; those that lie together become one piece."""
+    """Copy runs, whose positions rise; runs that touch become one piece."""
     starts: list[int] = []
-    together: list[list[memoryview]] = []
+    joined_views: list[list[memoryview]] = []
     reached = -1
     for at, views in runs:
         if at != reached:
             starts.append(at)
-            together.append([])
-        together[-1] += views
+            joined_views.append([])
+        joined_views[-1] += views
         reached = at + sum(map(len, views))
-    return starts, [memoryview(b"".join(views)) for views in together]
+    return starts, [memoryview(b"".join(views)) for views in joined_views]

@@ -1,8 +1,8 @@
 """Cuts one direction of a Kafka connection into its size-delimited frames.
 
 In: :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap`, in stream
-order. Out: :class:`CutFrames`: frames, and where sync was lost. Must not know: what is inside a
-frame, which direction it cuts, or what a packet is beyond its time and number.
+order. Out: :class:`CutFrames`: frames, and where sync was lost. This module must not know what is
+inside a frame, which direction it cuts, nor what a packet is beyond its time and number.
 
 A frame (``size int32``, then ``size`` bytes; the protocol document's "Layouts") is not joined:
 it points into the segments that it came in. Lost bytes inside a frame leave a hole. The frame's end
@@ -27,7 +27,7 @@ from kanalyze.model.streams import Chunk, Gap
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -63,7 +63,7 @@ class SyncLoss(NamedTuple):
 
 _NO_LOSSES: list[SyncLoss] = []
 _NO_ITEMS: list[StreamItem] = []
-"""Shared by the many steps without any; nothing is ever added to them."""
+"""Shared by the many steps that have no losses and no items left; nothing is ever added to them."""
 
 
 class CutFrames:
@@ -95,7 +95,7 @@ class SizeLimits:
         """How many frames that are too small are still accepted."""
 
     def accepts(self, size: int) -> bool:
-        """Return true if a frame may have a size; count it if it is too small."""
+        """Return true if a frame may have this size; count the size if it is too small."""
         if self._smallest <= size <= self._largest:
             return True
         if not 0 <= size < self._smallest or self.remaining_small_frames == 0:
@@ -155,9 +155,9 @@ class FrameCutter:
         self._search.load_state(search)
         self.partial.load_state(partial)
         self._prefix.load_state(prefix)
-        begun = (self.partial.frame is not None) + (self._prefix.frame is not None)
-        if self._search.is_on + begun > 1 or remaining_small_frames > _MOST_SMALL_FRAMES:
-            raise ValueError("in sync, and not")
+        incomplete = (self.partial.frame is not None) + (self._prefix.frame is not None)
+        if self._search.is_on + incomplete > 1 or remaining_small_frames > _MOST_SMALL_FRAMES:
+            raise ValueError("in sync and out of sync at once")
         self._sizes.remaining_small_frames = remaining_small_frames
 
     @property
@@ -238,9 +238,9 @@ class FrameCutter:
     # -- in sync ------------------------------------------------------------------------------
 
     def _cut_chunks(self, chunks: list[Chunk]) -> list[Chunk]:
-        """Cut chunks, the last of the list first; return what is left where sync is lost, in order.
+        """Cut chunks, the last of the list first; if sync is lost, return the uncut rest, in order.
 
-        Where a search ends, the located bytes come before the rest of the chunk.
+        When a search finds a boundary, the bytes from there are cut before the rest of the chunk.
         """
         losses_before = len(self._losses)
         while chunks:
@@ -281,8 +281,8 @@ class FrameCutter:
             elif self._prefix.frame is not None:
                 used = self._complete_prefix(self._prefix.frame, segments, index)
                 if used < 0:
-                    # The bytes before are searched too: else what is found depends on where the
-                    # stream was cut into segments.
+                    # The prefix's earlier bytes are searched too. Otherwise the result would
+                    # depend on where the stream was cut into segments.
                     before = self._prefix.chunk(self._prefix.frame, offset)
                     begin, size = before.stream_offset, self._prefix.size
                     self._out_of_sync(begin, size, segments.times[index], segments.packets[index])
@@ -327,7 +327,7 @@ class FrameCutter:
         return used
 
     def _finish(self, time_ns: int, packet: int) -> None:
-        """Complete the frame that has begun, with its last packet or NO_PACKET."""
+        """Complete the frame that has begun, with its last packet; NO_PACKET if that was lost."""
         frame = self.partial.end(time_ns, packet)
         if frame is None:
             return
@@ -349,7 +349,7 @@ class FrameCutter:
     def _complete_prefix(self, frame: Frame, segments: Segments, index: int) -> int:
         """Add the rest of a split size prefix; return how many bytes of the segment it takes.
 
-        Returns -1 if there is no size that can be.
+        Returns -1 if the size was not captured, or is implausible.
         """
         time_ns, packet = segments.times[index], segments.packets[index]
         prefix_bytes = self._prefix.add(segments, index)
@@ -400,7 +400,7 @@ class FrameCutter:
         self._losses.append(SyncLoss(stream_offset, size, time_ns, packet))
         self._search.is_on = True
         if self.partial.frame is not None:
-            # Its bytes so far may contain the header; its size on the wire is known.
+            # The frame is still of use: it may have its header, and its size on the wire is known.
             self.partial.lose(self.partial.remaining)
             self._finish(0, NO_PACKET)
         self._prefix.clear()

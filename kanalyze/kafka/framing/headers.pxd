@@ -11,7 +11,7 @@ cdef class RequestHeader:
     cdef readonly long long body
 
 
-@cython.locals(made=RequestHeader)
+@cython.locals(header=RequestHeader)
 cdef RequestHeader request_header_of(
     int api_key, int api_version, long long correlation_id, str client_id, long long body
 )

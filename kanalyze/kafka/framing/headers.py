@@ -1,7 +1,7 @@
 """Request and response headers.
 
 In: bytes and the catalog, which knows the header's version. Out: the header and where the body
-begins. Must not know bodies, nor that bytes come from packets.
+begins. This module must not know bodies, nor that bytes come from packets.
 
 Layouts: https://kafka.apache.org/protocol (Request Header v0 to v2, Response Header v0 and v1).
 
@@ -111,7 +111,7 @@ def parse_request_header(
 def _short_header(
     view: bytes | memoryview, pos: int, limit: int, catalog: Catalog
 ) -> RequestHeader:
-    """Read a header that has no room for a client id: there is none in version 0."""
+    """Read a header that has no room for a client id, as only version 0 allows."""
     if pos + 8 <= limit:
         key, version, correlation_id = _version_0(view, pos)
         if catalog.request_header_version(key, version) == 0:
@@ -151,9 +151,9 @@ def request_header_of(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: int
 ) -> RequestHeader:
     """Make a :class:`RequestHeader`; fast from compiled modules."""
-    made = RequestHeader.__new__(RequestHeader)
-    made.api_key, made.api_version = api_key, api_version
-    made.correlation_id = correlation_id
-    made.client_id = client_id
-    made.body = body
-    return made
+    header = RequestHeader.__new__(RequestHeader)
+    header.api_key, header.api_version = api_key, api_version
+    header.correlation_id = correlation_id
+    header.client_id = client_id
+    header.body = body
+    return header

@@ -1,7 +1,8 @@
-"""A frame that continues in a later segment: behind its size prefix, or within it.
+"""A frame that continues in a later segment: after its size prefix, or within it.
 
 In: the segments and gaps that follow. Out: the frame, once it is complete, and the size, once its
-prefix is. Must not know: which sizes are plausible, or what happens once sync is lost.
+prefix is complete. This module must not know which sizes are plausible, nor what happens once sync
+is lost.
 
 Compiled by Cython, with the types in ``partial_frame.pxd``; uncompiled it does the same, slowly.
 """
@@ -26,7 +27,7 @@ _SIZE = struct.Struct(">i").unpack_from
 
 
 class PartialFrame:
-    """The frame that has begun and is not complete, once its size is known; or none.
+    """The frame that has begun and is not complete, from when its size is known; or no frame.
 
     Attributes:
         frame: the frame; None if there is none.
@@ -50,16 +51,16 @@ class PartialFrame:
         if (self.remaining > 0) != (self.frame is not None) or (
             self.frame is not None and self.frame.received > self.frame.length - self.remaining
         ):
-            raise ValueError("a frame that begins before its begin")
+            raise ValueError("a frame with bytes beyond those that have come")
 
     @property
     def seen_bytes(self) -> int:
-        """Stream bytes of the frame so far, its holes included; 0 if there is none."""
+        """Stream bytes of the frame so far, its holes included; 0 if there is no frame."""
         return 0 if self.frame is None else self.frame.length - self.remaining
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of the frame that are there; 0 if there is none."""
+        """Bytes of the frame that are buffered; 0 if there is no frame."""
         return 0 if self.frame is None else self.frame.buffered_bytes
 
     def extend(self, frame: Frame, spread: SegmentSpan) -> None:
@@ -70,14 +71,18 @@ class PartialFrame:
         self.remaining -= spread.length
 
     def lose(self, length: int) -> None:
-        """Leave out so many of the next bytes, because they are lost."""
+        """Note that the next ``length`` bytes are lost."""
         if self.frame is not None:
             self.frame.missing_bytes += length
             self.frame.lost_bytes += length
         self.remaining -= length
 
     def end(self, time_ns: int, packet: int) -> Frame | None:
-        """End the frame with its last packet, or ``NO_PACKET``; return it. There is none then."""
+        """Return the frame, and set :attr:`frame` to None.
+
+        ``time_ns`` and ``packet`` are of its last packet; ``packet`` is ``NO_PACKET`` if its end
+        was lost.
+        """
         frame = self.frame
         self.frame, self.remaining = None, 0
         if frame is not None:
@@ -109,7 +114,7 @@ class SplitPrefix:
         if (0 < len(self._bytes) < 4) != (self.frame is not None) or (
             self.frame is not None and self.frame.received
         ):
-            raise ValueError("a size of less than a byte, or more than three")
+            raise ValueError("a split size prefix that has not 1 to 3 bytes")
 
     def begin(self, segments: Segments, index: int, stream_offset: int, used: int) -> None:
         """Begin a prefix with the bytes of a segment from its byte ``used`` on."""
@@ -128,13 +133,14 @@ class SplitPrefix:
 
     @property
     def size(self) -> int | None:
-        """The size behind the prefix; None until the prefix is complete."""
+        """The size that the prefix declares; None until the prefix is complete."""
         return _SIZE(self._bytes)[0] if len(self._bytes) == 4 else None
 
     def chunk(self, frame: Frame, end: int) -> Chunk:
         """Return the bytes of the prefix before stream offset ``end``, to be searched.
 
-        ``frame`` is :attr:`frame`. Of bytes of several packets, all are taken for the first's.
+        ``frame`` is :attr:`frame`. If the bytes came in several packets, all get the time and the
+        number of the first one.
         """
         size = end - frame.stream_offset
         data = memoryview(self._bytes)[:size]
@@ -142,7 +148,7 @@ class SplitPrefix:
         return Chunk(frame.stream_offset, segments, 0, 1)
 
     def end(self, frame: Frame, size: int) -> None:
-        """Give the frame, which is :attr:`frame`, its size and its prefix; there is none then."""
+        """Set the size and the prefix of ``frame``, which is :attr:`frame`; forget the prefix."""
         frame.length = size + 4
         frame.add(0, memoryview(self._bytes))
         self.clear()

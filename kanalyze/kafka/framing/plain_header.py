@@ -1,4 +1,4 @@
-"""Finds the body behind a plain header: complete, and without tags, as nearly all are.
+"""Finds the body after a plain header, which is complete and has no tags, as nearly all have none.
 
 In: a frame, and the version of its header. Out: a position. Other headers are read by
 :mod:`kanalyze.kafka.framing.headers`, which this module must not know.

@@ -1,7 +1,7 @@
-"""Drops buffered bytes of a frame that nobody needs, or that there is no memory for.
+"""Drops buffered bytes of a frame that are not needed, or for which there is no memory.
 
 In: a :class:`~kanalyze.kafka.framing.frame.Frame`, and what to keep. Out: the same frame with fewer
-bytes. Must not know: what a decoder needs.
+bytes. This module must not know what a decoder needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["drop_after", "is_worth_skimming", "keep_only"]
 
 
 def is_worth_skimming(frame: Frame) -> bool:
-    """Return true if so much is buffered that it pays to find the bytes that are needed."""
+    """Return true if so many bytes are buffered that it pays to drop those that are not needed."""
     return frame.buffered_bytes > frame.skim_above
 
 

@@ -1,7 +1,7 @@
 """A batch of records, or a message of a message set, with a cursor over its records.
 
-In: the bytes of a batch of magic 2, or what was read of the header of something else. Out:
-:class:`RecordBatch`. This module must not know where a batch begins among others.
+In: the bytes of a batch of magic 2, or the header fields of a message. Out: :class:`RecordBatch`.
+This module must not know where a batch begins among others.
 
 Layouts: KIP-98 and KIP-82 (magic 2), KIP-534 (delete horizon), Kafka's documentation, "Record
 Batch".
@@ -22,13 +22,13 @@ from kanalyze.kafka.records.types import RecordProblem, note
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
     BATCH_HEADER_BYTES = 61
     ENTRY_HEAD_BYTES = 12  # of a batch as of a message: offset, and the length of what follows
-    CRC_FROM = 21  # the checksum counts all from the attributes on
+    CRC_FROM = 21  # the checksum covers all bytes from the attributes on
     CODEC, APPEND_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
     CONTROL, DELETE_HORIZON = 0x20, 0x40  # bits of a batch's attributes
     SEQUENCE_BITS = 0x7FFFFFFF
@@ -55,18 +55,19 @@ _header: Callable[[bytes, int], tuple[int, ...]] = Struct(">qiibIhiqqqhii").unpa
 class RecordBatch:
     """A batch (magic 2), or a message of a message set (magic 0 and 1) with what is inside it.
 
-    Fields are None where the format has none, and where -1 stands for none. :meth:`records` reads
+    Fields are None if the format lacks them, and if they are -1. :meth:`records` reads
     the records; it may be called again.
 
     Attributes:
-        base_offset: in a message, its own offset: of the last message inside, when it is
-            compressed.
-        batch_bytes: with the 12 bytes of offset and length.
+        base_offset: in a message, its own offset; in a compressed one, that is the offset of the
+            last message inside.
+        batch_bytes: size on the wire, with the 12 bytes of offset and length.
         codec: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd`` or ``unknown``.
         timestamp_type: ``create`` or ``append``; None in magic 0.
         record_count: by the header, which may be wrong; None in messages.
-        delete_horizon_ms: when tombstones and transaction markers of the batch may go (KIP-534).
-        most_records: no more are read.
+        delete_horizon_ms: when tombstones and transaction markers of the batch may be deleted, in
+            Unix time (KIP-534).
+        most_records: how many records are read at most.
         problems: what was wrong; complete once :meth:`records` has come to its end, or
             :meth:`end` was called.
     """
@@ -163,7 +164,7 @@ class RecordBatch:
         )
 
     def end(self, cursor: RecordCursor) -> None:
-        """Note what is wrong behind the records that were read."""
+        """Note what is wrong after the records that were read: a broken record, or too many."""
         if cursor.advance():
             note(self.problems, RecordProblem.TOO_MANY_RECORDS)
         elif cursor.problem is not None and not self.problems:
@@ -222,7 +223,7 @@ def batch_of(data: bytes, start: int, end: int, limits: DecompressionLimits) -> 
     batch.is_transactional = attributes & TRANSACTIONAL != 0
     batch.is_control = attributes & CONTROL != 0
     if attributes & DELETE_HORIZON:
-        # The horizon stands where the base timestamp does, and timestamps count from it.
+        # The horizon takes the place of the base timestamp, and timestamps count from it.
         batch.delete_horizon_ms = base_timestamp
     return batch
 

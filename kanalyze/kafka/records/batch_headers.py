@@ -1,8 +1,9 @@
 """What a records field holds, by the headers of its batches alone.
 
-In: where a records field lies in a frame. Out: a :class:`RecordsSummary`. The records themselves
-are never read: most bytes on a Kafka wire are theirs, and often the capture doesn't hold them.
-Must not know which message the field stands in.
+In: bytes that may begin a batch. Out: how many of them are a batch header. :class:`RecordsSummary`
+is what decoders return for a records field. The records themselves are never read: most bytes on a
+Kafka wire are theirs, and often the capture doesn't hold them. This module must not know which
+message the field is in.
 
 Layouts: KIP-98 (magic 2), KIP-32 (magic 1), and the message format of Kafka 0.8 (magic 0).
 """
@@ -30,13 +31,13 @@ class RecordsSummary(NamedTuple):
     """
 
     record_bytes: int
-    """Bytes of the field: batch headers and a cut batch too, the length before it not."""
+    """Bytes of the field, with batch headers and a cut batch, without the length before it."""
     record_count: int | None
     """User records, by the batch headers; None when a compressed message set (magic 0 or 1) hides
     the number or the capture misses a header."""
     base_offset: int | None
-    """Offset of the first record, from the first whole batch's header; None without one, and where
-    ``last_offset`` is all that the header tells. 0 in what producers send."""
+    """Offset of the first record, from the first whole batch's header; None without a whole batch,
+    and if the header has only ``last_offset``. 0 in what producers send."""
     codec: str | None
     """``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``, ``unknown``; ``mixed`` when whole batches
     differ; None without a whole batch."""
@@ -51,13 +52,13 @@ class RecordsSummary(NamedTuple):
     truncated: bool
     """The last batch is cut off."""
     malformed: bool
-    """A header contradicts the format; what came after it was not looked at, or, for a number of
-    records that can't be, nothing was counted for the batch."""
+    """A header contradicts the format. What came after it was not read; but if only its number of
+    records is impossible, just the records of that batch were not counted."""
     missing: bool
-    """The capture doesn't hold a batch header; what came after it was not looked at."""
+    """The capture doesn't hold a batch header; what came after it was not read."""
     last_offset: int | None = None
-    """Offset of the last message inside the first whole batch, where that is a message of magic 0
-    or 1 that is compressed: there the header tells no other."""
+    """Offset of the last message inside the first whole batch, if that is a compressed message of
+    magic 0 or 1: its header has no other offset. None otherwise."""
 
 
 BATCH_HEADER_BYTES = 61
@@ -77,19 +78,19 @@ _leader_epoch = _count = Struct(">i").unpack_from
 _attributes_and_delta: _Unpack = Struct(">Hi").unpack_from
 _CRC_END = 21
 _FIRST_FREE_ATTRIBUTE = 0x80
-"""Of a batch's attributes seven bits have a meaning."""
+"""Seven bits of a batch's attributes have a meaning."""
 _LAST_MESSAGE_ATTRIBUTES = 0x0F
 _HIGHEST_OFFSET = 1 << 48
 _HIGHEST_EPOCH = 1 << 24
-"""Neither is ever reached; random bytes are mostly above."""
+"""Real offsets and epochs stay below these; random bytes are mostly above."""
 
 
 def batch_head_bytes(view: bytes | memoryview, most_bytes: int) -> int:
-    """Return how many bytes of the head of a batch, as producers send them, a view begins with.
+    """Return how many bytes at the begin of a view are the header of a batch, as producers send it.
 
-    ``most_bytes`` is what a batch may have there. 0 where there is none, or too little of it to see
-    its format. A whole head of magic 2 has 61 bytes, of which some 80 bits have to be as they are;
-    of a message, or of less, there are 18 or more, of which 30.
+    ``most_bytes`` is how long a batch may be there. Returns 0 if there is no header, or too little
+    of it to see its format. A complete header of magic 2 has 61 bytes, and some 80 of its bits are
+    fixed. A message's header, or an incomplete one, has 18 bytes or more, with 30 fixed bits.
     """
     if len(view) < _MESSAGE_HEAD_BYTES:
         return 0

@@ -1,20 +1,20 @@
 """Decompression of records, bounded.
 
 In: compressed bytes, and a limit on the output. Out: :class:`Decompressed`, whatever the bytes are.
-    This module must not know records.
+This module must not know records.
 
-    Memory is bounded by the limit, plus the codec's own window (at most 128 MiB of address space,
-    for zstd), whatever a bomb would expand to: output is produced piece by piece, and codecs
-    without streaming have to give their output's size first.
+Memory is bounded by the limit, plus the codec's own window (at most 128 MiB of address space, for
+zstd), whatever a bomb would expand to: output is produced piece by piece, and codecs without
+streaming have to give their output's size first.
 
 Each library is loaded when a batch first needs it:
 
 - gzip: the standard library.
-- snappy: cramjam (MIT), which python-snappy is a wrapper of; it decompresses into a buffer that we
-allocate, so it cannot exceed the limit. Wheels for every Python here, 1 ms to load.
+- snappy: cramjam (MIT), which python-snappy wraps; it decompresses into a buffer that we allocate,
+  so it cannot exceed the limit. It has wheels for every Python here, and takes 1 ms to load.
 - lz4: lz4 (BSD), the binding to the reference library, with a limit on each call. 1 ms to load.
 - zstd: the standard library's compression.zstd from Python 3.14 on; before, its backport by the
-same author (backports.zstd, PSF licence), which has the same interface.
+  same author (backports.zstd, PSF licence), which has the same interface.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def decompress(
     """Decompress ``data``; at most ``limit`` bytes come out.
 
     ``codec`` is the number in a batch's attributes, 0 to 7. ``wrong_lz4_checksum`` is for magic 0:
-    its LZ4 frames have a header checksum that covers the magic bytes too (KAFKA-3160), so it is not
-    checked. Raises nothing.
+    its LZ4 frames have a header checksum that wrongly covers the magic bytes too (KAFKA-3160), so
+    the checksum is not checked. Raises nothing.
     """
     if codec == 0:
         if len(data) > limit:
@@ -130,7 +130,7 @@ class _Stream(Protocol):
 
 
 class _Gzip:
-    """zlib's decompressor with this interface."""
+    """zlib's decompressor with the interface of :class:`_Stream`."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)

@@ -2,7 +2,7 @@
 cimport cython
 
 cdef enum:
-    RIGHT = 0
+    VALID = 0
     MALFORMED = 1
     TOO_MANY_HEADERS = 2
 
@@ -24,7 +24,7 @@ cdef class RecordCursor:
     cdef long long _base_timestamp
     cdef long long _append_time
     cdef bint _is_append_time
-    cdef int _wrong
+    cdef int _status
     cdef Py_ssize_t _key_at
     cdef Py_ssize_t _value_at
     cdef Py_ssize_t _headers_at
@@ -61,7 +61,7 @@ cdef class RecordCursor:
 
 
 cpdef long long schema_id(data) except? -7
-@cython.locals(found=cython.longlong)
+@cython.locals(number=cython.longlong)
 cdef long long _schema_id_at(
     const unsigned char[::1] data, Py_ssize_t at, long long size
 ) except? -7

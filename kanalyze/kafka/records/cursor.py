@@ -1,7 +1,7 @@
 """Reads the records of a batch of magic 2, one after the other.
 
 In: the decompressed bytes of the records, and the fields of the batch header. Out: numbers of the
-present record, or a :class:`~kanalyze.kafka.records.types.Record` on request. This module must not
+current record, or a :class:`~kanalyze.kafka.records.types.Record` on request. This module must not
 know where a batch begins, nor how it was compressed.
 
 Every length is compared with the bytes that the record, or the batch, has left.
@@ -18,11 +18,11 @@ from kanalyze.kafka.records.types import Header, Record, RecordProblem, as_int64
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    RIGHT, MALFORMED, TOO_MANY_HEADERS = range(3)
+    VALID, MALFORMED, TOO_MANY_HEADERS = range(3)
     MOST_HEADERS = 1 << 16
     MOST_SHIFT = 63
     SCHEMA_HEAD_BYTES = 5
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordCursor", "schema_id"]
 
-# MOST_HEADERS is of one record. Each is an object, of many times the two bytes that it may have on
-# the wire.
+# MOST_HEADERS limits the headers of one record: each becomes an object, many times as large as the
+# two bytes that a header may have on the wire.
 
 LARGEST_INT64 = (1 << 63) - 1
 LEAST_INT64 = -LARGEST_INT64 - 1
@@ -62,7 +62,7 @@ class RecordCursor:
             "_record_end",
             "_value_at",
         ),
-        *("_wrong", "header_count", "key_bytes", "offset", "problem", "timestamp_ms"),
+        *("_status", "header_count", "key_bytes", "offset", "problem", "timestamp_ms"),
         "value_bytes",
     )
 
@@ -96,7 +96,7 @@ class RecordCursor:
         self._base_timestamp = base_timestamp
         self._is_append_time = append_time is not None
         self._append_time = 0 if append_time is None else append_time
-        self._wrong = RIGHT
+        self._status = VALID
         self._record_end = self._key_at = self._value_at = self._headers_at = 0
         self.offset = 0
         self.timestamp_ms = NO_TIMESTAMP
@@ -108,16 +108,16 @@ class RecordCursor:
         """Move to the next record; return false if there is none."""
         if self._remaining_records > 0 and self._at < self._end:
             self._read()
-            if self._wrong == RIGHT:
+            if self._status == VALID:
                 self._remaining_records -= 1
                 return True
             self._remaining_records = 0
             self._at = self._end
-            is_malformed = self._wrong == MALFORMED
+            is_malformed = self._status == MALFORMED
             self.problem = (
                 RecordProblem.MALFORMED_RECORD if is_malformed else RecordProblem.TOO_MANY_HEADERS
             )
-        elif self._wrong == RIGHT and (self._remaining_records != 0 or self._at != self._end):
+        elif self._status == VALID and (self._remaining_records != 0 or self._at != self._end):
             self.problem = RecordProblem.WRONG_RECORD_COUNT
         return False
 
@@ -127,7 +127,7 @@ class RecordCursor:
             yield self.record()
 
     def record(self) -> Record:
-        """Return the present record."""
+        """Return the current record."""
         time_ms = None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
         headers = self.headers()
         key = self._part(self._key_at, self.key_bytes)
@@ -135,11 +135,11 @@ class RecordCursor:
         return _new(Record, (self.offset, time_ms, key, value, headers, True))
 
     def key(self) -> bytes | None:
-        """Return the key of the record that it stands at."""
+        """Return the key of the current record; None for null."""
         return self._part(self._key_at, self.key_bytes)
 
     def headers(self) -> tuple[Header, ...]:
-        """Return the headers of the present record."""
+        """Return the headers of the current record."""
         return self._headers() if self.header_count > 0 else ()
 
     def key_schema_id(self) -> int:
@@ -154,9 +154,9 @@ class RecordCursor:
         return None if size < 0 else self._bytes[at : at + size]
 
     def _headers(self) -> tuple[Header, ...]:
-        """Return the headers, which were looked at before."""
+        """Return the headers, which :meth:`_pass_headers` has checked."""
         at, self._at = self._at, self._headers_at
-        made = []
+        headers = []
         for _ in range(self.header_count):
             size = self._size()
             key = self._part(self._at, size)
@@ -164,9 +164,9 @@ class RecordCursor:
             size = self._size()
             value = self._part(self._at, size)
             self._at += max(size, 0)
-            made.append(_new(Header, (key, value)))
+            headers.append(_new(Header, (key, value)))
         self._at = at
-        return tuple(made)
+        return tuple(headers)
 
     # -- one record -------------------------------------------------------------------------------
 
@@ -174,8 +174,8 @@ class RecordCursor:
         """Read a record, or note what is wrong with it."""
         self._record_end = self._end
         length = self._varint()
-        if self._wrong != RIGHT or length < 0 or length > self._end - self._at:
-            self._wrong = MALFORMED
+        if self._status != VALID or length < 0 or length > self._end - self._at:
+            self._status = MALFORMED
             return
         self._record_end = self._at + length
         self._at += 1  # attributes, of which none is defined
@@ -190,10 +190,10 @@ class RecordCursor:
         if self.value_bytes > 0:
             self._at += self.value_bytes
         self._pass_headers()
-        if self._wrong != RIGHT:
+        if self._status != VALID:
             return
         if self._at != self._record_end:
-            self._wrong = MALFORMED
+            self._status = MALFORMED
             return
         self.offset = _sum(self._base_offset, offset)
         if self._is_append_time:
@@ -202,52 +202,55 @@ class RecordCursor:
             self.timestamp_ms = _sum(self._base_timestamp, timestamp)
 
     def _pass_headers(self) -> None:
-        """Go behind the headers of the record."""
+        """Check the headers of the record, and move past them."""
         count = self._varint()
-        if count == 0 or self._wrong != RIGHT:
+        if count == 0 or self._status != VALID:
             self.header_count = 0
             return
-        # Two lengths at least.
+        # A header has two lengths, of a byte or more each.
         if count < 0 or count > (self._record_end - self._at) // 2:
-            self._wrong = MALFORMED
+            self._status = MALFORMED
             return
         if count > MOST_HEADERS:
-            self._wrong = TOO_MANY_HEADERS
+            self._status = TOO_MANY_HEADERS
             return
         self.header_count = count
         self._headers_at = self._at
         for _i in range(count):
             size = self._size()
             if size < 0:
-                self._wrong = MALFORMED
-            if self._wrong != RIGHT:
+                self._status = MALFORMED
+            if self._status != VALID:
                 return
             self._at += size
             size = self._size()
-            if self._wrong != RIGHT:
+            if self._status != VALID:
                 return
             if size > 0:
                 self._at += size
 
     def _size(self) -> int:
-        """Read a length of bytes that are all there; any negative one is null, as for Kafka."""
+        """Read a length, and check that as many bytes are there; return -1 for null.
+
+        Any negative length is null, as for Kafka itself.
+        """
         size = self._varint()
-        if self._wrong != RIGHT or size < 0:
+        if self._status != VALID or size < 0:
             return -1
         if size > self._record_end - self._at:
-            self._wrong = MALFORMED
+            self._status = MALFORMED
             return -1
         return size
 
     def _varint(self) -> int:
         """Read a zigzag varint of at most 10 bytes, -2^63 to 2^63 - 1.
 
-        Numbers that Kafka has as 32 bits are read so as well: those that don't fit are lengths or
-        counts, and longer than any batch.
+        Numbers that have 32 bits in Kafka are read like this too: those that don't fit are lengths
+        or counts, and exceed any batch.
         """
         at = self._at
         if at >= self._record_end:
-            self._wrong = MALFORMED
+            self._status = MALFORMED
             return 0
         byte = self._data[at]
         at += 1
@@ -255,12 +258,12 @@ class RecordCursor:
         shift = 7
         while byte >= 0x80:
             if at >= self._record_end or shift > MOST_SHIFT:
-                self._wrong = MALFORMED
+                self._status = MALFORMED
                 return 0
             byte = self._data[at]
             at += 1
             if shift == MOST_SHIFT and byte > 1:
-                self._wrong = MALFORMED
+                self._status = MALFORMED
                 return 0
             value |= (byte & 0x7F) << shift
             shift += 7
@@ -279,12 +282,12 @@ def schema_id(data: bytes | None) -> int:
 def _schema_id_at(data: memoryview, at: int, size: int) -> int:
     if size < SCHEMA_HEAD_BYTES or data[at] != 0 or data[at + 1] > 0x7F:
         return -1
-    found = data[at + 1] << 24 | data[at + 2] << 16 | data[at + 3] << 8 | data[at + 4]
-    return -1 if found == 0 else found
+    number = data[at + 1] << 24 | data[at + 2] << 16 | data[at + 3] << 8 | data[at + 4]
+    return -1 if number == 0 else number
 
 
 def _sum(a: int, b: int) -> int:
-    """Return a sum as 64 bits hold it."""
+    """Return ``a + b``, wrapped around at 64 bits."""
     if b >= 0:
         if a <= LARGEST_INT64 - b:
             return a + b

@@ -1,8 +1,8 @@
-"""Where the first records of a message begin, though the message is not all there.
+"""Finds where the first records of a message begin, in a message that may be incomplete.
 
 In: a definition, a version, the first bytes of a body. Out: a position and a length. This module
-must not know what records are. It is slow, as the reader it is made of: for a few messages that
-are in doubt.
+must not know what records are. It is slow, because it extends the slow interpreter. It is meant for
+the few incomplete frames that may or may not be requests.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def first_records(
     """Return where the first records field begins that is not null, and its length.
 
     The message begins at ``body[pos]``; the position is that of the first byte after the field's
-    length, and may be the end of ``body``. None where the bytes end, or make no sense, before it.
+    length, and may be the end of ``body``. None if the bytes end, or are malformed, before it.
     """
     finder = _Finder(message, version, bytes(body), pos)
     try:
         finder.struct(message.struct)
     except WireError:
-        return finder.found
+        return finder.position_and_length
     return None
 
 
 class _Finder(Interpreter):
     """Reads up to the first records."""
 
-    found: tuple[int, int] | None = None
+    position_and_length: tuple[int, int] | None = None
 
     def field(self, field: Field) -> Any:
         """Read a field; go no further than the first records."""
@@ -48,5 +48,5 @@ class _Finder(Interpreter):
         length = self._length(">i", flexible=flexible, nullable=nullable)
         if length is None:
             return None
-        self.found = (self.pos, length)
+        self.position_and_length = (self.pos, length)
         raise Truncated("the records come next")

@@ -2,7 +2,7 @@
 
 In: bytes and where a whole message lies in them. Out: a
 :class:`~kanalyze.kafka.records.types.RecordBatch`, of one record where the message isn't
-compressed. This module must not know of batches (magic 2), nor which message the bytes stand in.
+compressed. This module must not know of batches (magic 2), nor which message the bytes are from.
 
 Layouts: the message format of Kafka 0.8 (magic 0), KIP-31 (relative offsets) and KIP-32
 (timestamps; magic 1).
@@ -35,12 +35,12 @@ _ENTRY_HEAD_BYTES = 12
 """Offset and size."""
 _MAGIC_AT = 16
 _CRC_FROM = 16
-"""The checksum counts all from the magic byte on."""
+"""The checksum covers all bytes from the magic byte on."""
 _LEAST_SIZES = (14, 22)
 _APPEND_TIME = 0x08
 """Bit of a message's attributes, in magic 1."""
 _MOST_DEPTH = 3
-"""Compressed sets within each other. Producers write one, and brokers take no more."""
+"""How deep compressed sets may nest. Producers write one level, and brokers accept no more."""
 
 # offset, size, CRC, magic, attributes
 _head: _Unpack = Struct(">qiIbB").unpack_from
@@ -69,9 +69,9 @@ class _DecompressionBudget:
 
 
 def least_message_size(magic: int) -> int:
-    """Return the smallest size that a message of magic 0 or 1 can tell of itself.
+    """Return the smallest value that the size field of a message of magic 0 or 1 may have.
 
-    CRC, magic, attributes, the timestamp in magic 1, two lengths.
+    It counts CRC, magic, attributes, the timestamp in magic 1, and two lengths.
     """
     return _LEAST_SIZES[magic]
 
@@ -93,7 +93,7 @@ def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits)
             yield _record(message, crc_ok=True)
             return
         budget = _DecompressionBudget(limits, len(message.value or b""), end - start)
-        yield from _inside(message, budget, 1, problems)
+        yield from _inner_records(message, budget, 1, problems)
 
     is_append_time = magic == 1 and bool(attributes & _APPEND_TIME)
     return RecordBatch(
@@ -133,7 +133,7 @@ def _message(data: bytes, start: int, end: int) -> _LegacyMessage:
 
 
 def _bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """Read a length and so many bytes; any negative length is null, as for Kafka itself."""
+    """Read a length and its bytes; any negative length is null, as for Kafka itself."""
     if at + 4 > end:
         raise Malformed("the message ends within a length")
     length = _int32(data, at)[0]
@@ -149,7 +149,7 @@ def _record(message: _LegacyMessage, *, crc_ok: bool) -> Record:
     return Record(message.offset, message.timestamp_ms, message.key, message.value, (), crc_ok)
 
 
-def _inside(
+def _inner_records(
     wrapper: _LegacyMessage, budget: _DecompressionBudget, depth: int, problems: list[RecordProblem]
 ) -> Iterator[Record]:
     """Read the records of the message set that is compressed in a message's value."""
@@ -178,16 +178,16 @@ def _inside(
             if wrapper.is_append_time:
                 message = message._replace(timestamp_ms=wrapper.timestamp_ms, is_append_time=True)
         if message.codec:
-            yield from _inside(message, budget, depth + 1, problems)
+            yield from _inner_records(message, budget, depth + 1, problems)
         else:
             yield _record(message, crc_ok=message.crc_ok)
 
 
 def _first_offset(wrapper: _LegacyMessage, data: bytes) -> int:
-    """Return what the relative offsets in a wrapper of magic 1 count from.
+    """Return the offset that the relative offsets in a wrapper of magic 1 count from.
 
-    The wrapper carries the last one's absolute offset. Some producers write 0 there, with offsets
-    from 0 on inside.
+    The wrapper has the absolute offset of the last message inside. Some producers write 0 there,
+    and number the messages inside from 0.
     """
     if wrapper.magic == 0 or wrapper.offset == 0:
         return 0
@@ -203,19 +203,19 @@ def _first_offset(wrapper: _LegacyMessage, data: bytes) -> int:
 
 
 def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_LegacyMessage]:
-    """Read the messages of a set that was compressed, which must be all there."""
+    """Read the messages of a decompressed set; in one, a message that is cut off is an error."""
     at = 0
     while at < len(data):
         try:
-            message, at = _next(data, at)
+            message, at = _next_message(data, at)
         except Malformed:
             note(problems, RecordProblem.MALFORMED_RECORD)
             return
         yield message
 
 
-def _next(data: bytes, at: int) -> tuple[_LegacyMessage, int]:
-    """Read the message at ``at``; return the index after it too. Raises Malformed."""
+def _next_message(data: bytes, at: int) -> tuple[_LegacyMessage, int]:
+    """Read the message at ``at``; return it and the index after it. Raises Malformed."""
     if at + MESSAGE_HEAD_BYTES > len(data):
         raise Malformed("the set ends within a message")
     size = _entry_head(data, at)[1]

@@ -1,7 +1,7 @@
 """Reads records out of the bytes of a records field.
 
 In: the bytes. Out: :class:`RecordSet`, which gives batches, which give records. This module must
-not know which message the bytes stand in; what is known of a records field without reading its
+not know which message the bytes are from; what is known of a records field without reading its
 records is in :mod:`kanalyze.kafka.records.batch_headers`.
 
 Nothing raises, whatever the bytes: what is wrong is noted (:class:`RecordProblem`) and what can be
@@ -24,7 +24,7 @@ from kanalyze.kafka.records.types import DecompressionLimits, RecordProblem
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -46,20 +46,20 @@ _entry_head: Callable[[bytes, int], tuple[int, ...]] = Struct(">qi").unpack_from
 class RecordSet:
     """The batches in the bytes of a records field.
 
-    Iterate it, as often as need be; then ``problems`` says what was wrong outside of whole batches
-    (each batch has ``problems`` of its own).
+    It may be iterated several times. Afterwards ``problems`` says what was wrong outside of whole
+    batches (each batch has ``problems`` of its own).
     """
 
     def __init__(self, data: bytes, limits: DecompressionLimits | None = None) -> None:
-        """Keep what is to be read; None for ``limits`` takes the defaults."""
+        """Keep the bytes; if ``limits`` is None, the default limits apply."""
         self._data = data
         self._limits = DecompressionLimits() if limits is None else limits
         self.problems: list[RecordProblem] = []
 
     def __iter__(self) -> Iterator[RecordBatch]:
-        """Give the whole batches, in order. Raises nothing; each step goes on by 26 bytes or more.
+        """Yield the whole batches, in order. Raises nothing; each step advances 26 bytes or more.
 
-        What comes after a batch that is cut, or whose length cannot be, is not looked at.
+        What comes after a batch that is cut, or whose length is impossible, is not read.
         """
         self.problems.clear()
         at = 0
@@ -73,9 +73,9 @@ class RecordSet:
         return read_message(self._data, at, end, self._limits)
 
     def _end(self, at: int) -> int:
-        """Return where the batch at ``at`` ends.
+        """Return where the batch at ``at`` ends; 0 if no whole batch begins there.
 
-        0 where there is none, and with a problem where that cannot be told.
+        Notes a problem if there are bytes that are no whole batch.
         """
         data = self._data
         remaining_bytes = len(data) - at

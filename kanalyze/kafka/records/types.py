@@ -1,4 +1,4 @@
-"""What reading records gives: records, problems, and the limits it keeps to.
+"""The values of reading records: records, problems, and limits.
 
 In: nothing. Out: value types. This module must not know how any of them is read.
 """
@@ -32,27 +32,27 @@ class RecordProblem(enum.StrEnum):
     BAD_COMPRESSION = "bad_compression"
     """The bytes are not what their codec writes, or end too early."""
     DECOMPRESSED_TOO_LARGE = "decompressed_too_large"
-    """More came out of the codec than may: see :class:`DecompressionLimits`."""
+    """More bytes came out of the codec than may: see :class:`DecompressionLimits`."""
     MALFORMED_RECORD = "malformed_record"
     """A record contradicts the format; those after it were not read."""
     WRONG_RECORD_COUNT = "wrong_record_count"
     """The batch holds fewer records, or more bytes, than its header says."""
     TOO_MANY_RECORDS = "too_many_records"
-    """More came out of the codec than may; what is beyond was not read: see
+    """More records came out of the codec than may; those beyond the limit were not read: see
     :class:`DecompressionLimits`."""
     TOO_MANY_HEADERS = "too_many_headers"
-    """A record has more headers than are read; neither it nor those after it were."""
+    """A record has more headers than are read; neither it nor the records after it were read."""
     NESTED_TOO_DEEP = "nested_too_deep"
-    """Compressed message sets within compressed message sets, more of them than anybody writes."""
+    """Compressed message sets within compressed message sets, deeper than any client writes."""
 
 
 class DecompressionLimits(NamedTuple):
-    """How much may come out of one compressed batch, all that is nested in it included.
+    """How much may come out of one compressed batch, including all that is nested in it.
 
     At most ``most_bytes``; and, beyond ``free_bytes``, at most ``most_ratio`` times the bytes that
-    went in. Records: ``most_records``, where that is set; otherwise, beyond ``free_records``, at
-    most ``records_per_byte`` for each byte of the batch on the wire. A sound batch does not reach
-    it: each record has an offset of its own, which no codec packs into less than half a byte.
+    went in. Records: ``most_records``, if that is set; otherwise, beyond ``free_records``, at most
+    ``records_per_byte`` for each byte of the batch on the wire. A sound batch does not reach that
+    limit: each record has an offset of its own, which no codec packs into less than half a byte.
     """
 
     most_bytes: int = 64 << 20
@@ -64,11 +64,11 @@ class DecompressionLimits(NamedTuple):
     free_records: int = 1000
 
     def allowed(self, compressed_bytes: int) -> int:
-        """Return how many bytes may come out of so many."""
+        """Return how many bytes may come out of ``compressed_bytes``."""
         return min(self.most_bytes, max(self.free_bytes, self.most_ratio * compressed_bytes))
 
     def allowed_records(self, batch_bytes: int) -> int:
-        """Return how many records may come out of a batch of so many bytes on the wire."""
+        """Return how many records may come out of a batch with ``batch_bytes`` on the wire."""
         if self.most_records is not None:
             return self.most_records
         return max(self.free_records, self.records_per_byte * batch_bytes)
@@ -83,10 +83,10 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record, as it stands in its batch."""
+    """One record, as its batch has it."""
 
     offset: int
-    """As the batch says: in what a producer sends, counted from 0 by most."""
+    """As the batch says; most producers count from 0 in each batch that they send."""
     timestamp_ms: int | None
     """Unix time in ms; None in magic 0 and where it is -1."""
     key: bytes | None
@@ -105,5 +105,5 @@ def note(problems: list[RecordProblem], problem: RecordProblem) -> None:
 
 
 def as_int64(number: int) -> int:
-    """Return a sum as 64 bits hold it, in two's complement, as it comes out in Java."""
+    """Return a number wrapped around at 64 bits, in two's complement, as a sum in Java is."""
     return (number + 0x8000000000000000 & 0xFFFFFFFFFFFFFFFF) - 0x8000000000000000

@@ -1,9 +1,9 @@
-"""What Kafka speaks: its APIs, their versions, and the definitions of their messages.
+"""Kafka's APIs, their versions, and the definitions of their messages.
 
-In: the packaged tables and definition files, and a user's own. Out: :class:`Api` rows and, one file
-at a time as they are asked for, :class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` definitions.
-Must not know of bytes or decoders. Loaded at every start: what reads definitions is imported on
-first use.
+In: the packaged tables and definition files, and a user's own. Out: :class:`Api` rows, and
+:class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` definitions, whose files are read one at a
+time on first use. This module must not know of bytes or decoders. It is loaded at every start, so
+it imports the modules that read definitions on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["RELEASES", "Api", "Catalog", "Kind"]
 Kind: TypeAlias = Literal["request", "response"]
 
 _NEVER = 1 << 16
-"""A version beyond all: from which nothing is flexible."""
+"""A version above all real ones: no version is flexible."""
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
 
@@ -42,22 +42,22 @@ class Api(NamedTuple):
     name: str
     """As in Kafka's definitions: ``Produce``, ``Fetch``, ``ListOffsets``, ..."""
     versions: VersionRange
-    """Every version a release has spoken, removed ones included."""
+    """Every version that a release supported, removed ones included."""
     request_flexible_from: int
     """Version from which requests are flexible; above 32767 for never."""
     response_flexible_from: int
     first_release: str
-    """Release it was first seen in; ``2.2``, the oldest looked at, stands for that or older; ``-``
-    for an API of the user's own."""
+    """Release it was first seen in. ``2.2``, the oldest release examined, stands for 2.2 or older;
+    ``-`` for an API that a user defined."""
     listeners: tuple[str, ...]
     """``broker``, ``controller``, ``zkBroker``: who answers it."""
     by_release: tuple[str, ...]
     """Versions by release as text, in the order of :data:`RELEASES`; see :meth:`spoken_by`."""
     unstable: tuple[str, ...]
-    """Versions that a release did not hold to be stable, as ``release:version``."""
+    """Versions that a release marked as unstable, as ``release:version``."""
 
     def spoken_by(self, release: str) -> VersionRange:
-        """Return the versions that ``release`` speaks, the empty range for none.
+        """Return the versions that ``release`` supports; the empty range if there are none.
 
         Raises KeyError when ``release`` is not in :data:`RELEASES`.
         """
@@ -71,7 +71,7 @@ class Catalog:
     """The API table and the definitions behind it.
 
     Definitions are read from the package on first use, one file at a time, once in a process: all
-    catalogs share what was read. Those of a user are read at once, so that errors in them come
+    catalogs share what was read. A user's definitions are read at once, so that errors in them come
     before any work.
     """
 
@@ -79,9 +79,9 @@ class Catalog:
         """Make the table.
 
         Args:
-            definitions: a folder of message definitions, added to the built-in ones. Of a message
-                that is built in, the versions that the folder's definition has are read by that
-                one, the others as before; see :mod:`kanalyze.kafka.schema.overlay`.
+            definitions: a folder of message definitions, added to the built-in ones. If a message
+                is in both, the folder's definition decides for the versions that it has; see
+                :mod:`kanalyze.kafka.schema.overlay`.
 
         Raises:
             DefinitionError: the folder cannot be read, or a definition in it breaks a rule.
@@ -125,14 +125,14 @@ class Catalog:
         return self._built_in(self._apis[key], kind) if user_message is None else user_message
 
     def is_built_in(self, key: int, kind: Kind) -> bool:
-        """Return whether :meth:`message` gives what the package has, not what a user wrote."""
+        """Return true if :meth:`message` gives a packaged definition, not one of a user."""
         return (key, kind) not in self._user_messages
 
     def superseded(self, key: int, kind: Kind, version: int) -> MessageSpec | None:
-        """Return another layout that some releases gave a version; None where there is none.
+        """Return another layout that some releases gave a version; None if there is none.
 
-        A version that Kafka does not hold to be stable may change from release to release. The
-        definition has every field that :meth:`message` has, those in no version that it lacks.
+        A version that Kafka marks as unstable may change from release to release. The definition
+        has every field that :meth:`message` has; fields that its layout lacks are in no version.
         """
         releases = SUPERSEDED.get((key, kind))
         if releases is None or not self.is_built_in(key, kind):
@@ -164,7 +164,8 @@ class Catalog:
     def request_header_version(self, key: int, version: int) -> int:
         """Return the header version (0, 1 or 2) of a request; never raises.
 
-        A version newer than the table has the newest one's, an unknown API that of new APIs: 2.
+        A version newer than the table has the header of the newest version in it. An unknown API
+        has that of new APIs: 2.
         """
         api = self._apis.get(key)
         if api is None:
@@ -176,8 +177,8 @@ class Catalog:
     def response_header_version(self, key: int, version: int) -> int:
         """Return the header version (0 or 1) of a response; never raises.
 
-        That of ApiVersions is 0 in every version: a client must be able to read the answer of a
-        broker that doesn't know the version asked (KIP-511). Otherwise as for requests.
+        ApiVersions has 0 in every version: a client must be able to read the answer of a broker
+        that doesn't know the requested version (KIP-511). Otherwise as for requests.
         """
         if key == _API_VERSIONS:
             return 0
@@ -189,7 +190,7 @@ class Catalog:
     def _add(self, definitions: UserDefinitions) -> None:
         for name, definition in definitions.data.items():
             try:
-                self._user_data[name] = _over(definition, self._other("data", name))
+                self._user_data[name] = _overlaid(definition, self._other("data", name))
             except KeyError:
                 self._user_data[name] = definition.message
         added = {**definitions.responses, **definitions.requests}
@@ -202,7 +203,7 @@ class Catalog:
         _check_names(self._apis, added)
 
     def _add_message(self, key: int, kind: Kind, definition: UserMessage | None) -> None:
-        """Keep a message of an API of which the user defines the request, the response or both."""
+        """Keep a message of an API whose request or response, or both, a user defines."""
         api = self._apis.get(key)
         old = None if api is None else self._built_in(api, kind)
         if definition is None:
@@ -210,11 +211,11 @@ class Catalog:
                 self._user_messages[key, kind] = old
         else:
             self._user_messages[key, kind] = (
-                definition.message if old is None else _over(definition, old)
+                definition.message if old is None else _overlaid(definition, old)
             )
 
     def _changed(self, key: int, added: UserMessage) -> Api:
-        """Return the row of an API of which the user defines a message, such as ``added``."""
+        """Return the row of an API of which a user defines messages; ``added`` is one of them."""
         for kind in get_args(Kind):
             if (key, kind) not in self._user_messages:
                 raise DefinitionError(
@@ -262,7 +263,7 @@ def _message_of(messages: Mapping[str, MessageSpec], api: Api, kind: Kind) -> Me
     return messages[api.name + ("Request" if kind == "request" else "Response")]
 
 
-def _over(added: UserMessage, old: MessageSpec) -> MessageSpec:
+def _overlaid(added: UserMessage, old: MessageSpec) -> MessageSpec:
     from kanalyze.kafka.schema.overlay import Conflict, overlay
 
     try:
@@ -272,7 +273,7 @@ def _over(added: UserMessage, old: MessageSpec) -> MessageSpec:
 
 
 def _check_names(apis: dict[int, Api], added: dict[int, UserMessage]) -> None:
-    """Refuse two APIs of one name; one of them is the user's."""
+    """Refuse two APIs with the same name; at least one of them is the user's."""
     keys: dict[str, int] = {}
     for key, api in apis.items():
         other = keys.setdefault(api.name, key)
@@ -289,15 +290,16 @@ def _lowest(flexible: VersionRange) -> int:
 
 @cache
 def _read(file: str) -> Mapping[str, MessageSpec]:
-    """Read a packaged definition file, once; the imports are slow, and most commands need few.
+    """Read a packaged definition file, once; reading is slow, and most commands need few files.
 
-    What is given cannot be changed: everybody in the process has the same.
+    The result is read-only: the whole process shares it.
     """
     from kanalyze.kafka.schema.loader import load_messages
 
-    # Not by importlib.resources, which takes 10 ms to import: NumPy cannot be in a zip file either.
-    with opened(beside(__file__, "definitions", file)) as found:
-        messages = load_messages(str(found.read(), "utf-8"), file)
+    # Not by importlib.resources, which takes 10 ms to import. Its support of zip files is of no
+    # use here: NumPy cannot be in one either.
+    with opened(beside(__file__, "definitions", file)) as json_file:
+        messages = load_messages(str(json_file.read(), "utf-8"), file)
     by_name = {message.name: message for message in messages}
     if len(by_name) != len(messages):
         raise DefinitionError(f"{file}: a message stands twice")
@@ -311,8 +313,8 @@ def _built_in_apis() -> Mapping[int, Api]:
 
 
 def _api(row: str) -> Api:
-    key, name, versions, request_from, response_from, first, *rest = row.split()
-    *spoken, listeners, unstable = rest
+    key, name, versions, request_from, response_from, first, *columns = row.split()
+    *by_release, listeners, unstable = columns
     return Api(
         key=int(key),
         name=name,
@@ -321,7 +323,7 @@ def _api(row: str) -> Api:
         response_flexible_from=_flexible_from(response_from),
         first_release=first,
         listeners=tuple(listeners.split(",")),
-        by_release=tuple(spoken),
+        by_release=tuple(by_release),
         unstable=() if unstable == "-" else tuple(unstable.split(",")),
     )
 

@@ -1,7 +1,7 @@
 """The error codes of Kafka by name.
 
-In: a code from the wire, or a name. Out: its name or code, and whether a client may retry. Must not
-know where in a message the code stood.
+In: a code from the wire, or a name. Out: its name or code, and whether a client may retry. This
+module must not know where in a message the code stood.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def error_name(code: int) -> str:
 
 
 def error_code(name: str) -> int | None:
-    """Return the error code that :func:`error_name` gives this name for; None for no such name."""
+    """Return the error code for which :func:`error_name` returns a name; None if there is none."""
     digits = name.removeprefix(_UNKNOWN)
     if digits != name and digits.removeprefix("-").isdecimal() and len(digits) <= len("-32768"):
         return int(digits)
@@ -31,5 +31,5 @@ def error_code(name: str) -> int | None:
 
 def is_retriable(code: int) -> bool:
     """Whether a client may send the request again; False for 0 and for unknown codes."""
-    found = ERRORS.get(code)
-    return found is not None and found[1]
+    name_and_retriable = ERRORS.get(code)
+    return name_and_retriable is not None and name_and_retriable[1]

@@ -1,7 +1,7 @@
 """The rules that fields of a message definition keep: defaults, nulls, tags, map keys.
 
-In: fields as read, a default as written. Out: the parsed default, or the first rule broken as
-data: this module does not know file names, so the loader says where.
+In: fields as read, a default as written. Out: the parsed default, or the first rule that is broken,
+as data. This module must not know file names: the loader adds them to the error.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _IMPLIED: dict[str, Default] = {
 }
 
 
-def parse_default(kind: str, found: object) -> tuple[Default, bool]:
+def parse_default(kind: str, declared: object) -> tuple[Default, bool]:
     """Return the default of a field of type ``kind`` and whether it is null.
 
-    ``found`` is the definition's ``default``: a text, a JSON number or boolean, or None for none
-    declared. Raises ValueError when it is no value of the type.
+    ``declared`` is the definition's ``default``: a text, a JSON number or boolean, or None if there
+    is none. Raises ValueError if it is no value of the type.
     """
-    if found is None:
+    if declared is None:
         return (0 if kind in _INTEGERS else _IMPLIED.get(kind)), kind == "records"
-    text = str(found).lower() if isinstance(found, bool) else str(found)
+    text = str(declared).lower() if isinstance(declared, bool) else str(declared)
     is_null = text == "null"
     if is_null and kind not in FIXED_SIZES:
         return None, True
@@ -91,17 +91,18 @@ def _is_float(text: str) -> bool:
 
 
 def check_fields(
-    fields: Sequence[Field], around: VersionRange, flexible: VersionRange
+    fields: Sequence[Field], struct_versions: VersionRange, flexible: VersionRange
 ) -> tuple[str, str] | None:
-    """Return name of a field and the rule it breaks, None when all is well.
+    """Return the name of the first field that breaks a rule, and the rule; None if none does.
 
-    ``around`` are the versions the struct exists in, ``flexible`` the message's flexible ones.
+    ``struct_versions`` are the versions that have the struct, ``flexible`` the message's flexible
+    ones.
     """
     problems = (*_repeated_names(fields), *_tag_gaps(fields))
     for problem in problems:
         return problem
     for field in fields:
-        for reason in _field_problems(field, around, flexible):
+        for reason in _field_problems(field, struct_versions, flexible):
             return field.name, reason
     return None
 
@@ -128,9 +129,11 @@ def _tag_gaps(fields: Sequence[Field]) -> Iterator[tuple[str, str]]:
             return
 
 
-def _field_problems(field: Field, around: VersionRange, flexible: VersionRange) -> Iterator[str]:
+def _field_problems(
+    field: Field, struct_versions: VersionRange, flexible: VersionRange
+) -> Iterator[str]:
     yield from _null_problems(field)
-    yield from _tag_problems(field, around, flexible)
+    yield from _tag_problems(field, struct_versions, flexible)
     if field.flexible_versions is not None and field.type not in ("string", "bytes"):
         yield "only a field of type string or bytes may have flexibleVersions of its own"
     if field.map_key and (field.is_array or field.struct is not None):
@@ -143,13 +146,15 @@ def _null_problems(field: Field) -> Iterator[str]:
     if not nullable.is_empty and field.element_type in FIXED_SIZES and not field.is_array:
         yield f"a field of type {field.type} cannot be nullable"
     if not nullable.is_empty and field.versions.intersect(nullable).is_empty:
-        # Kafka's own go beyond them at times, without a meaning.
+        # Kafka's own definitions sometimes go beyond ``versions``, which has no effect.
         yield f"nullableVersions {nullable} lie outside versions {field.versions}"
     if field.has_null_default and field.type != "records" and nullable.is_empty:
         yield "the default is null, but no version is nullable"
 
 
-def _tag_problems(field: Field, around: VersionRange, flexible: VersionRange) -> Iterator[str]:
+def _tag_problems(
+    field: Field, struct_versions: VersionRange, flexible: VersionRange
+) -> Iterator[str]:
     tagged = field.tagged_versions
     if field.tag is None:
         if not tagged.is_empty:
@@ -161,7 +166,7 @@ def _tag_problems(field: Field, around: VersionRange, flexible: VersionRange) ->
         yield "taggedVersions must be open-ended"
     if not field.versions.covers(tagged):
         yield f"taggedVersions {tagged} lie outside versions {field.versions}"
-    if not flexible.covers(tagged.intersect(around)):
+    if not flexible.covers(tagged.intersect(struct_versions)):
         yield f"taggedVersions {tagged} need flexible versions, which are {flexible}"
     nullable = field.nullable_versions.intersect(tagged)
     if nullable not in (tagged, field.nullable_versions.intersect(VersionRange(0, -1))):

@@ -1,7 +1,7 @@
 """The layout of one version of a message on the wire.
 
-In: definitions. Out: sizes and properties of fields and structs in one version. Must not know of
-projections or of generated code.
+In: definitions. Out: sizes and properties of fields and structs in one version. This module must
+not know of projections or decoders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Layout:
         )
 
     def tagged(self, struct: Struct) -> tuple[Field, ...]:
-        """Return the fields that may stand in the struct's tag section."""
+        """Return the fields that may be in the struct's tag section."""
         if not self.flexible:
             return ()
         version = self.version
@@ -49,7 +49,7 @@ class Layout:
         return field.is_nullable(self.version)
 
     def fixed_size(self, field: Field) -> int | None:
-        """Return the bytes an untagged field always takes, None when that differs."""
+        """Return the bytes an untagged field always takes; None if its size varies."""
         if field.is_array:
             return None
         if field.struct is None:
@@ -57,7 +57,7 @@ class Layout:
         return None if self.is_nullable(field) else self.fixed_struct_size(field.struct)
 
     def fixed_struct_size(self, struct: Struct) -> int | None:
-        """Return the bytes the struct always takes, None when that differs."""
+        """Return the bytes the struct always takes; None if its size varies."""
         if self.flexible:
             return None
         total = 0
@@ -69,7 +69,7 @@ class Layout:
         return total
 
     def fixed_element_size(self, field: Field) -> int | None:
-        """Return the bytes each element of an array takes, None when that differs."""
+        """Return the bytes each element of an array takes; None if its size varies."""
         if field.struct is not None:
             return self.fixed_struct_size(field.struct)
         return FIXED_SIZES.get(field.element_type)

@@ -2,7 +2,7 @@
 
 In: the text of a definition file: JSON objects one after the other, with ``//`` comments. Out:
 :class:`~kanalyze.kafka.schema.schema_ast.MessageSpec` values that keep every rule of the language.
-Must not know where the text came from, nor of bytes.
+This module must not know where the text came from, nor of bytes.
 
 The rules are those of Kafka's generator (org.apache.kafka.message: MessageSpec, StructSpec,
 FieldSpec), but for two: a struct may be declared in more than one place of a message, and a range
@@ -23,11 +23,10 @@ from kanalyze.kafka.schema.versions import NONE, VersionRange
 __all__ = ["load_messages"]
 
 MAX_NESTING = 8
-"""Structs within structs; Kafka has 4 at most. A decoder is one function with up to two loops for
-each, and Python nests 20."""
+"""How deep structs may nest; Kafka has 4 at most."""
 
 MAX_FIELDS = 10_000
-"""Of a message, those of a common struct counted at each use; Kafka has 120 at most."""
+"""Most fields of a message. A common struct's fields count at each use. Kafka has 120 at most."""
 
 _MESSAGE_KEYS = frozenset(
     {
@@ -121,12 +120,12 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> _Object:
-    """Refuse a key that stands twice with two values; with the same it does no harm."""
-    made: _Object = {}
+    """Return the pairs as a dict; raises ValueError for a key that has two different values."""
+    entry: _Object = {}
     for key, value in pairs:
-        if made.setdefault(key, value) != value:
+        if entry.setdefault(key, value) != value:
             raise ValueError(f"key {key!r} stands twice in one object")
-    return made
+    return entry
 
 
 class _JsonObjects:
@@ -138,7 +137,7 @@ class _JsonObjects:
     def versions(
         self, entry: _Object, key: str, at: str, default: VersionRange | None = None
     ) -> VersionRange:
-        """Return the versions under a key; raises DefinitionError for none without a default."""
+        """Return the versions under a key, or the default; raises DefinitionError for neither."""
         if key not in entry:
             if default is None:
                 raise self.error(at, f"{key} is missing")
@@ -222,7 +221,7 @@ class _MessageReader:
         self._flexible = self._json.versions(entry, "flexibleVersions", where, self._valid)
         self._check_message_versions(where)
         self._read_common_structs(where)
-        # An API that is gone has a definition without fields.
+        # A removed API has a definition without fields.
         own = self._json.objects_in(entry, "fields", where, optional=self._valid.is_empty)
         fields = self._fields(own, where, self._valid, ())
         return MessageSpec(
@@ -271,39 +270,47 @@ class _MessageReader:
         for name in sorted(self._common):
             self._walk_struct(name, ())
 
-    def _walk_struct(self, name: str, around: tuple[str, ...]) -> None:
+    def _walk_struct(self, name: str, outer_structs: tuple[str, ...]) -> None:
         """Refuse a common struct that holds itself: such a message would have no end."""
-        if name in around:
+        if name in outer_structs:
             raise self._json.error(
                 f"{self._name}.commonStructs.{name}", "the struct contains itself"
             )
-        if len(around) > MAX_NESTING:
+        if len(outer_structs) > MAX_NESTING:
             raise self._json.error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
         if name in self._common_walked:
             return
         for inner in _struct_types(self._common[name]):
             if inner in self._common:
-                self._walk_struct(inner, (*around, name))
+                self._walk_struct(inner, (*outer_structs, name))
         self._common_walked.add(name)
 
     def _fields(
-        self, entries: list[_Object], where: str, around: VersionRange, structs: tuple[str, ...]
+        self,
+        entries: list[_Object],
+        where: str,
+        struct_versions: VersionRange,
+        outer_structs: tuple[str, ...],
     ) -> tuple[Field, ...]:
-        """Read the fields of a struct that exists in the versions ``around``."""
-        if len(structs) > MAX_NESTING:
+        """Read the fields of a struct that exists in the versions ``struct_versions``."""
+        if len(outer_structs) > MAX_NESTING:
             raise self._json.error(where, "structs nest too deeply")
         self._count += len(entries)
         if self._count > MAX_FIELDS:
             raise self._json.error(where, f"the message has more than {MAX_FIELDS} fields")
-        fields = tuple(self._field(item, where, around, structs) for item in entries)
-        problem = check_fields(fields, around, self._flexible)
+        fields = tuple(self._field(item, where, struct_versions, outer_structs) for item in entries)
+        problem = check_fields(fields, struct_versions, self._flexible)
         if problem is not None:
             name, reason = problem
             raise self._json.error(f"{where}.{name}", reason)
         return fields
 
     def _field(
-        self, entry: _Object, where: str, around: VersionRange, structs: tuple[str, ...]
+        self,
+        entry: _Object,
+        where: str,
+        struct_versions: VersionRange,
+        outer_structs: tuple[str, ...],
     ) -> Field:
         name = self._json.text(entry, "name", f"{where}.(field)")
         at = f"{where}.{name}"
@@ -311,7 +318,8 @@ class _MessageReader:
         kind = self._json.text(entry, "type", at)
         versions = self._json.versions(entry, "versions", at)
         self._check_inside_valid(versions, at)
-        struct = self._struct(entry, kind, at, around.intersect(versions), structs)
+        inner_versions = struct_versions.intersect(versions)
+        struct = self._struct(entry, kind, at, inner_versions, outer_structs)
         default, is_null = self._default(entry, kind, at)
         flexible = entry.get("flexibleVersions")
         return Field(
@@ -332,9 +340,9 @@ class _MessageReader:
         )
 
     def _check_inside_valid(self, versions: VersionRange, at: str) -> None:
-        """Refuse versions that the message doesn't have yet; an open end means up to its newest.
+        """Refuse versions above the message's newest one; an open end means up to that one.
 
-        Versions before its oldest are left over from when it had them: Kafka's own have such.
+        Versions below its oldest one are allowed: Kafka's own definitions keep removed versions.
         """
         highest = self._valid.highest
         if self._valid.is_empty or versions.is_empty:
@@ -349,8 +357,8 @@ class _MessageReader:
         entry: _Object,
         kind: str,
         at: str,
-        around: VersionRange,
-        structs: tuple[str, ...],
+        struct_versions: VersionRange,
+        outer_structs: tuple[str, ...],
     ) -> Struct | None:
         element = kind.removeprefix("[]")
         if element in PRIMITIVES:
@@ -369,7 +377,8 @@ class _MessageReader:
             raise self._json.error(at, f"unknown type {kind!r}")
         if not _NAME.match(element):
             raise self._json.error(at, f"not a struct's name: {element!r}")
-        return Struct(element, self._fields(inner, at, around, (*structs, element)))
+        fields = self._fields(inner, at, struct_versions, (*outer_structs, element))
+        return Struct(element, fields)
 
     def _default(self, entry: _Object, kind: str, at: str) -> tuple[Any, bool]:
         try:
@@ -389,11 +398,11 @@ class _MessageReader:
 def _struct_types(fields: list[_Object]) -> list[str]:
     """Name the types of fields, and of the fields declared inside them."""
     names: list[str] = []
-    waiting = list(fields)
-    while waiting:
-        field = waiting.pop()
+    unvisited = list(fields)
+    while unvisited:
+        field = unvisited.pop()
         names.append(str(field.get("type", "")).removeprefix("[]"))
         inner = field.get("fields")
         if isinstance(inner, list):
-            waiting.extend(item for item in inner if isinstance(item, dict))
+            unvisited.extend(item for item in inner if isinstance(item, dict))
     return names

@@ -1,11 +1,12 @@
-"""Lays a definition over another of the same message: its versions count, the rest stay.
+"""Combines two definitions of a message: where both define a version, the upper one decides.
 
-In: two sound definitions. Out: one, in which every version of the upper one has that one's fields,
-and every other version those of the lower one. Must not know where definitions come from.
+In: two sound definitions. Out: one. In it, every version of the upper definition has the upper
+fields, and every other version the lower fields. This module must not know where definitions come
+from.
 
-What reads messages of Kafka's own APIs counts on their fields: so every field of the lower
-definition is still there afterwards, with the same type and in the same order, if only in no
-version. An upper definition that doesn't keep to that is refused.
+Code that reads messages of Kafka's own APIs relies on their fields. So the result has every field
+of the lower definition, with the same type and in the same order, even if no version has it any
+more. An upper definition that contradicts this is refused.
 """
 
 from __future__ import annotations
@@ -28,16 +29,15 @@ class Conflict(ValueError):
 def overlay(upper: MessageSpec, lower: MessageSpec) -> MessageSpec:
     """Return ``upper`` with the versions of ``lower`` that it doesn't have.
 
-    Raises Conflict when a field has another type, tag or place in ``upper``, and when the versions
-    that have something would no longer follow each other.
+    Raises Conflict if a field has another type, tag or position in ``upper``, or if a range of
+    versions would have a gap.
     """
-    made = _Overlay(upper, lower)
-    struct = made.struct(upper.struct, lower.struct, upper.name)
-    ranges = made.range_of
+    combined = _Overlay(upper, lower)
+    struct = combined.struct(upper.struct, lower.struct, upper.name)
     return upper._replace(
-        valid_versions=_closed(made.all_versions, f"{upper.name}: validVersions"),
-        deprecated_versions=_within(upper.deprecated_versions, made.upper_versions),
-        flexible_versions=ranges(
+        valid_versions=_closed(combined.all_versions, f"{upper.name}: validVersions"),
+        deprecated_versions=_within(upper.deprecated_versions, combined.upper_versions),
+        flexible_versions=combined.range_of(
             upper.flexible_versions, lower.flexible_versions, f"{upper.name}: flexibleVersions"
         ),
         struct=struct,
@@ -55,12 +55,13 @@ class _Overlay:
         self._newest = max(self.all_versions)
 
     def range_of(self, upper: VersionRange, lower: VersionRange, label: str) -> VersionRange:
-        """Return the versions that are in ``upper`` or ``lower``, each where it counts."""
+        """Combine two ranges: ``upper`` counts for the upper versions, ``lower`` for the others."""
         versions = {version for version in self.upper_versions if upper.contains(version)}
         versions |= {version for version in self.lower_versions if lower.contains(version)}
-        made = _closed(versions, label)
-        # The newest version and all that follow.
-        return made._replace(highest=MAX_VERSION) if made.highest == self._newest else made
+        combined = _closed(versions, label)
+        if combined.highest == self._newest:
+            return combined._replace(highest=MAX_VERSION)  # later versions have it too
+        return combined
 
     def struct(self, upper: Struct, lower: Struct, at: str) -> Struct:
         """Return a struct with the fields of both, each in its order."""
@@ -73,9 +74,10 @@ class _Overlay:
             upper_field, lower_field = new.get(name), lower_fields.get(name)
             if upper_field is None:
                 if lower_field is not None:
-                    fields.append(self._one_sided(lower_field, at, lambda it: (NONE, it)))
+                    in_lower = self._one_sided(lower_field, at, lambda range_: (NONE, range_))
+                    fields.append(in_lower)
             elif lower_field is None:
-                fields.append(self._one_sided(upper_field, at, lambda it: (it, NONE)))
+                fields.append(self._one_sided(upper_field, at, lambda range_: (range_, NONE)))
             else:
                 fields.append(self._field(upper_field, lower_field, f"{at}.{name}"))
         return Struct(upper.name, tuple(fields))
@@ -107,7 +109,7 @@ class _Overlay:
 
         struct = field.struct
         if struct is not None:
-            inner = tuple(self._one_sided(one, at, split) for one in struct.fields)
+            inner = tuple(self._one_sided(child, at, split) for child in struct.fields)
             struct = Struct(struct.name, inner)
         return field._replace(
             versions=combined(field.versions),
@@ -170,5 +172,5 @@ def _closed(versions: set[int] | frozenset[int], label: str) -> VersionRange:
     return version_range
 
 
-def _within(versions: VersionRange, these: frozenset[int]) -> VersionRange:
-    return versions.intersect(VersionRange(min(these), max(these)))
+def _within(versions: VersionRange, bounds: frozenset[int]) -> VersionRange:
+    return versions.intersect(VersionRange(min(bounds), max(bounds)))

@@ -39,10 +39,10 @@ FIXED_SIZES = {
 PRIMITIVES = frozenset(FIXED_SIZES) | {"string", "bytes", "records"}
 
 ZERO_UUID = bytes(16)
-"""The UUID that stands for none."""
+"""The UUID that means "no UUID"."""
 
 Default: TypeAlias = bool | int | float | str | bytes | None
-"""A default value; None is null. That of an array or struct is None or stands in its fields."""
+"""A default value; None is null. Of an array or a struct it is None: see :attr:`Field.default`."""
 
 
 class Field(NamedTuple):
@@ -58,10 +58,10 @@ class Field(NamedTuple):
     """Number in the tag section, where the field is tagged."""
     tagged_versions: VersionRange = NONE
     flexible_versions: VersionRange | None = None
-    """None where the message's own hold."""
+    """None if those of the message apply."""
     default: Default = None
-    """The value where the field is not on the wire. None is null when ``has_null_default``; for
-    an array it otherwise stands for an empty one, for a struct for one of its fields' defaults."""
+    """The value if the field is not on the wire. None means null if ``has_null_default``;
+    otherwise an empty array, or a struct whose fields have their defaults."""
     has_null_default: bool = False
     struct: Struct | None = None
     """The struct, or the struct in the array."""
@@ -130,7 +130,7 @@ class MessageSpec(NamedTuple):
     listeners: tuple[str, ...] = ()
     latest_version_unstable: bool = False
     releases: tuple[str, ...] = ()
-    """Those that alone spoke it so; empty where it is the layout that stands."""
+    """The only releases that used this layout; empty if the layout is the current one."""
 
     def is_flexible(self, version: int) -> bool:
         """Whether ``version`` has tag sections and varint lengths."""

@@ -1,11 +1,12 @@
 """A folder of message definitions that a user adds to the built-in ones.
 
-In: a folder's name. Out: its messages by API key and name, each checked by the loader. Must not
-know the built-in definitions; :class:`~kanalyze.kafka.schema.catalog.Catalog` puts both together.
+In: a folder's name. Out: its messages by API key and name, each checked by the loader. This module
+must not know the built-in definitions; :class:`~kanalyze.kafka.schema.catalog.Catalog` puts both
+together.
 
 A folder may hold what a Kafka source tree has in clients/src/main/resources/common/message: JSON
-files of one message or more. Requests, responses and ``data`` messages are taken; headers, whose
-layout is not open to change, and messages that don't travel in requests are checked and passed by.
+files of one message or more. Requests, responses and ``data`` messages are used. Headers, whose
+layout a user cannot change, and messages that don't travel in requests are checked, then ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["UserDefinitions", "UserMessage", "read_definitions"]
 MAX_FILES = 10_000
 MAX_FILE_BYTES = 4 << 20
 MAX_VERSIONS = 1000
-"""Of one message; Kafka has 19."""
+"""Most versions of one message; Kafka has 19."""
 
 
 class UserMessage(NamedTuple):
@@ -47,10 +48,11 @@ class UserDefinitions(NamedTuple):
 
 
 def read_definitions(folder: str | Path) -> UserDefinitions:
-    """Read every ``*.json`` in a folder, not in those below it.
+    """Read every ``*.json`` in a folder, but not in its subfolders.
 
     Raises DefinitionError, with file, field and reason, for a definition that breaks the rules of
-    the language, a message that stands twice, and a folder that cannot be read or holds none.
+    the language, a message that is defined twice, and a folder that cannot be read or has no
+    definitions.
     """
     definitions = UserDefinitions({}, {}, {})
     files = _files(Path(folder))
@@ -93,7 +95,7 @@ def _add(definitions: UserDefinitions, added: UserMessage) -> None:
     if len(message.valid_versions.each()) > MAX_VERSIONS:
         raise DefinitionError(f"{added.file}: {message.name}: more than {MAX_VERSIONS} versions")
     if message.valid_versions.is_empty:
-        return  # Kafka's way to say that an API is gone
+        return  # Kafka's way to say that an API was removed
     if message.kind == "data":
         other = definitions.data.setdefault(message.name, added)
     elif message.api_key is not None:
@@ -109,7 +111,7 @@ def _add(definitions: UserDefinitions, added: UserMessage) -> None:
 
 
 def _check_name(added: UserMessage) -> None:
-    """The API is called what stands before the name's ending."""
+    """Refuse a name without the ending of its kind; what precedes the ending names the API."""
     name, kind = added.message.name, added.message.kind
     ending = kind.capitalize()
     if not name.removesuffix(ending) or not name.endswith(ending):

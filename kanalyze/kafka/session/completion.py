@@ -1,8 +1,8 @@
 """Completes exchanges: with a response, without one, or a response alone.
 
-In: exchanges with their responses, exchanges without one, and responses
-    alone. Out: the complete exchanges and
-their anomalies, in :class:`ConnectionEvents`. Must not know: how responses are matched.
+In: exchanges with their responses, exchanges without one, and responses alone. Out: the complete
+exchanges and their anomalies, in :class:`ConnectionEvents`. This module must not know how responses
+are matched.
 
 Compiled by Cython, with the types in ``completion.pxd``; uncompiled it does the same, slowly.
 """
@@ -17,7 +17,7 @@ from kanalyze.model.anomalies import AnomalyKind
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -72,7 +72,7 @@ class ExchangeCompletion:
             events.token_bytes.append(self._tokens.of_frame(frame, direction, *token))
         request = exchange.request
         if request is not None and frame.start_packet < request.start_packet:
-            # By packets alone: which of the two was read first depends on where batches end.
+            # Only packets are compared: which of the two was read first depends on the batches.
             kind = AnomalyKind.RESPONSE_BEFORE_REQUEST
             events.anomalies.append(exchange_anomaly(kind, exchange))
         if exchange.one_way:
@@ -105,7 +105,7 @@ class ExchangeCompletion:
     def one_way(
         self, exchanges: list[Exchange], packet: int | None, events: ConnectionEvents
     ) -> None:
-        """Complete requests that certainly get no response; ``packet`` showed it."""
+        """Complete requests that certainly get no response; None if no ``packet`` showed it."""
         for exchange in exchanges:
             exchange.settled_packet = packet
             self._end(exchange, events)

@@ -1,11 +1,11 @@
 """One Kafka connection as a state machine: two streams in, exchanges out.
 
 In: the streams of both directions. Out: exchanges, anomalies, positions of tokens
-(:class:`ConnectionEvents`). Must not know: how the connection was detected, nor more of packets
-than times and numbers.
+(:class:`ConnectionEvents`). This module must not know how the connection was detected, nor more of
+packets than times and numbers.
 
-Frames of both directions are taken in the order in which they were complete: a correlation id may
-be used again as soon as its response has come.
+Frames of both directions are read in the order in which they were complete, because a correlation
+id may be used again as soon as its response has come.
 
 Compiled by Cython, with the types in ``connection.pxd``; uncompiled it does the same, slowly.
 """
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["PATIENCE_BYTES", "KafkaConnection"]
+__all__ = ["MOST_UNCONFIRMED_BYTES", "KafkaConnection"]
 
-PATIENCE_BYTES = 1024 * 1024
-"""Bytes of a direction out of sync that are buffered before an incomplete frame counts: few frames
-are larger."""
+MOST_UNCONFIRMED_BYTES = 1024 * 1024
+"""How many bytes of a direction out of sync are buffered before an incomplete frame is accepted as
+a frame. Few frames are larger."""
 
 
 class KafkaConnection:
@@ -76,13 +76,14 @@ class KafkaConnection:
             locator: finds requests after a loss; one for all connections.
             in_sync: by direction, whether its first byte begins a frame.
             from_start: the connection was seen from its handshake on.
-            keep: tells of an API key whether the bytes of its messages are kept; None: of none.
-            tokens_first: SASL tokens come before the first request, with no handshake (0.9).
+            keep: returns true for an API key if the bytes of its messages are kept; None keeps
+                none.
+            tokens_first: SASL tokens come before the first request, without a handshake (0.9).
         """
         self.client_index = client_index
         responses_in_sync = in_sync[1 - client_index]
         self._response_locator = ResponseLocator(
-            reader, patience_bytes=PATIENCE_BYTES, from_middle=not responses_in_sync
+            reader, most_unconfirmed_bytes=MOST_UNCONFIRMED_BYTES, from_middle=not responses_in_sync
         )
         self._requests = FrameCutter(locator, in_sync=in_sync[client_index], smallest_bytes=8)
         self._responses = FrameCutter(
@@ -119,17 +120,17 @@ class KafkaConnection:
         client_index, requests, responses, response_locator, builder = fields(state, "ntttt")
         end_of_two(client_index)
         peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
-        made = cls(
+        connection = cls(
             *(peers, client_index, reader, locator),
             in_sync=(True, True),
             from_start=True,
             keep=keep,
         )
-        made._requests.load_state(requests)
-        made._responses.load_state(responses)
-        made._response_locator.load_state(response_locator)
-        made._builder.load_state(builder)
-        return made
+        connection._requests.load_state(requests)
+        connection._responses.load_state(responses)
+        connection._response_locator.load_state(response_locator)
+        connection._builder.load_state(builder)
+        return connection
 
     @property
     def peers(self) -> Peers:
@@ -252,7 +253,7 @@ class KafkaConnection:
     def _pair(
         self, requests: list[Frame], responses: list[Frame], events: ConnectionEvents
     ) -> None:
-        """Take frames of both directions in the order of the packets that completed them."""
+        """Read frames of both directions in the order of the packets that completed them."""
         builder = self._builder
         position, count = 0, len(requests)
         for response in responses:
@@ -271,7 +272,7 @@ class KafkaConnection:
     def _end_within(
         self, cutter: FrameCutter, direction: int, events: ConnectionEvents
     ) -> Frame | None:
-        """Return the frame that a direction ends within, and report it; None if none."""
+        """Report the frame that a direction ends within, and return it; None if there is none."""
         frame, seen_bytes = cutter.partial.frame, cutter.partial.seen_bytes
         if frame is not None:
             self._builder.bodies.undecoded_bytes += seen_bytes

@@ -1,7 +1,7 @@
 """Anomalies of one Kafka connection.
 
 In: a frame or an exchange, and a kind of anomaly. Out: an
-:class:`~kanalyze.model.anomalies.Anomaly`. Must not know: how it was found.
+:class:`~kanalyze.model.anomalies.Anomaly`. This module must not know how it was found.
 
 Compiled by Cython, with the types in ``connection_anomalies.pxd``; uncompiled it does the same,
 slowly.
@@ -44,14 +44,14 @@ def frame_anomaly(
     key = None if exchange is None else exchange.api_key
     version = None if exchange is None else exchange.api_version
     origin = frame.start_time_ns, frame.start_packet, tcp, direction, frame.stream_offset
-    # Without the constructor: some clients make the same mistake in every message.
+    # Not by the slower constructor: some clients make the same mistake in every message.
     return _new(Anomaly, (kind, *origin, frame.length, key, version, None, detail))
 
 
 def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:
     """Make the anomaly of an exchange as a whole; note it in the exchange too."""
     message = exchange.request or exchange.response
-    # The declared size of an incomplete message is not the size of what came.
+    # Of an incomplete message, fewer bytes came than its declared size says.
     is_whole = AnomalyKind.INCOMPLETE_FRAME not in exchange.anomalies
     exchange.anomalies.append(kind)
     return Anomaly(
@@ -95,6 +95,6 @@ def shed(cutter: FrameCutter, tcp: TcpConnection, direction: int) -> list[Anomal
     offset, dropped = cutter.shed()
     if not dropped:
         return []
-    detail = "of a message that has not ended, or out of step"
+    detail = "of a message that has not ended, or out of sync"
     origin = None, tcp, direction, offset, dropped
     return [Anomaly(AnomalyKind.MEMORY_LIMIT, tcp.last_time_ns, *origin, detail=detail)]

@@ -53,16 +53,16 @@ class ConnectionCounts:
     def from_state(cls, state: object) -> ConnectionCounts:
         """Make counts from a state; raises ValueError for any other value."""
         values = fields(state, "nnnnnnnttt")
-        made = cls()
-        made.kafka, made.tls, made.other, made.kafka_bytes = values[:4]
-        made.decoded_bytes, made.undecoded_bytes, made.skipped_bytes = values[4:7]
+        counts = cls()
+        counts.kafka, counts.tls, counts.other, counts.kafka_bytes = values[:4]
+        counts.decoded_bytes, counts.undecoded_bytes, counts.skipped_bytes = values[4:7]
         ports, unknown, protocols = values[7:]
-        made.kafka_ports = dict(fields(each, "nn") for each in items(ports, "t"))
-        for each in items(unknown, "t"):
-            port, total = fields(each, "nt")
-            made.unknown_ports[port] = UnknownTotal.from_state(total)
-        made.by_protocol = dict(fields(each, "sn") for each in items(protocols, "t"))
-        return made
+        counts.kafka_ports = dict(fields(item, "nn") for item in items(ports, "t"))
+        for item in items(unknown, "t"):
+            port, total = fields(item, "nt")
+            counts.unknown_ports[port] = UnknownTotal.from_state(total)
+        counts.by_protocol = dict(fields(item, "sn") for item in items(protocols, "t"))
+        return counts
 
     def count(self, protocol: str) -> None:
         """Count a connection that is not Kafka."""
@@ -94,7 +94,7 @@ class UnknownTotal:
         self.connections = 0
         self.packets = 0
         self.bytes = 0
-        """Payload, every byte of a stream once."""
+        """Payload in bytes, every byte of a stream once."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -103,9 +103,9 @@ class UnknownTotal:
     @classmethod
     def from_state(cls, state: object) -> UnknownTotal:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls()
-        made.add(*fields(state, "nnn"))
-        return made
+        total = cls()
+        total.add(*fields(state, "nnn"))
+        return total
 
     def add(self, connections: int, packets: int, size: int) -> None:
         """Add counts."""
@@ -124,7 +124,7 @@ class ConnectionSummary(NamedTuple):
     """Which end is the client, 0 or 1: in Kafka the one that sent requests, in TLS the one that
     sent a ClientHello. None if neither was seen."""
     client_id: str | None = None
-    """The first one seen; None for none, and in Kafka 0.7."""
+    """The first one seen; None if there was none, and in Kafka 0.7."""
     software_name: str | None = None
     software_version: str | None = None
     principal: str | None = None
@@ -132,7 +132,7 @@ class ConnectionSummary(NamedTuple):
     requests: int = 0
     """Requests, with and without a response."""
     decoded_bytes: int = 0
-    """Bytes of frames whose body was read to the end; 0 if it is not Kafka, as the next two."""
+    """Bytes of frames whose body was read to the end. 0 if it is not Kafka; so are the next two."""
     undecoded_bytes: int = 0
     skipped_bytes: int = 0
     """Bytes skipped while searching for a frame boundary."""

@@ -42,4 +42,4 @@ cdef class _UsedIds:
 cdef long long _NO_ID
 
 
-cdef long long _begin(Exchange exchange) except? -1
+cdef long long _start_packet(Exchange exchange) except? -1

@@ -1,7 +1,7 @@
-"""Which request a response belongs to, also where parts of the connection were not captured.
+"""Finds the request of a response, also if parts of the connection were not captured.
 
 In: requests and responses as they are read, and where bytes were lost. Out: the exchange that a
-response completes, or none if that is not certain. Must not know: how messages are read.
+response completes, or none if that is not certain. This module must not know how messages are read.
 
 Without a loss, a response belongs to the oldest pending request with its correlation id. After a
 loss that still holds if no id is used twice. But some clients reuse ids (some always send 0): then
@@ -72,7 +72,7 @@ class LostMessages:
 
     def has_response_to(self, exchange: Exchange) -> bool:
         """Return true if the response to a request may be lost."""
-        return self.responses and _begin(exchange) < self.unsure_before
+        return self.responses and _start_packet(exchange) < self.unsure_before
 
 
 class Correlator:
@@ -81,7 +81,7 @@ class Correlator:
     __slots__ = ("_pending", "_pipelined", "_reuses_ids", "_used", "lost")
 
     def __init__(self, *, from_start: bool) -> None:
-        """Begin; ``from_start``: no request of the connection was sent before the capture."""
+        """Make a correlator; ``from_start``: no request was sent before the capture."""
         self._pending = PendingRequests()
         self.lost = LostMessages(requests=not from_start)
         self._used = _UsedIds()
@@ -107,7 +107,7 @@ class Correlator:
 
     def drop_oldest(self, count: int) -> list[Exchange]:
         """Remove and return the ``count`` oldest requests."""
-        oldest = sorted(self._pending, key=_begin)[:count]
+        oldest = sorted(self._pending, key=_start_packet)[:count]
         for exchange in oldest:
             self._pending.remove(exchange)
         return oldest
@@ -130,17 +130,21 @@ class Correlator:
         """Remove and return the requests that no response can be matched with any more.
 
         Args:
-            correlation_id: of the response to be matched next.
+            correlation_id: the id of the response to be matched next.
             packet: the packet in which this response begins.
         """
         dropped = []
         if self._pipelined:
             oldest = self._pending.oldest(correlation_id)
-            if oldest is not None and _begin(oldest) <= packet and not self._is_certain(oldest):
-                dropped = [each for each in self._pending if each.correlation == correlation_id]
+            if (
+                oldest is not None
+                and _start_packet(oldest) <= packet
+                and not self._is_certain(oldest)
+            ):
+                dropped = [other for other in self._pending if other.correlation == correlation_id]
         else:
-            sent = [exchange for exchange in self._pending if _begin(exchange) < packet]
-            last = max(sent, key=_begin, default=None)
+            sent = [exchange for exchange in self._pending if _start_packet(exchange) < packet]
+            last = max(sent, key=_start_packet, default=None)
             dropped = [exchange for exchange in sent if exchange is not last]
         for exchange in dropped:
             self._pending.remove(exchange)
@@ -162,12 +166,12 @@ class Correlator:
         else:
             exchange = self._match_last(correlation_id, packet)
         if exchange is not None and not self._pipelined and self._pending.size > 0:
-            self._pipelined = self._sent_between(_begin(exchange), packet)
+            self._pipelined = self._sent_between(_start_packet(exchange), packet)
         return exchange
 
     def _sent_between(self, first: int, last: int) -> bool:
         """Tell whether a pending request was sent between two packets."""
-        return any(first < _begin(other) < last for other in self._pending)
+        return any(first < _start_packet(other) < last for other in self._pending)
 
     def oldest(self, correlation_id: int) -> Exchange | None:
         """Return the oldest pending request with an id."""
@@ -189,15 +193,15 @@ class Correlator:
 
     def _match_earlier(self, correlation_id: int, packet: int) -> Exchange | None:
         """Match the oldest request with the id, unless it was sent after the response."""
-        found = self._pending.oldest(correlation_id)
-        if found is None or _begin(found) > packet:
+        oldest = self._pending.oldest(correlation_id)
+        if oldest is None or _start_packet(oldest) > packet:
             return None
         return self._pending.pop(correlation_id)
 
     def _match_last(self, correlation_id: int, packet: int) -> Exchange | None:
         """Match for a client that does not pipeline: the last request before the response."""
         for exchange in self._pending:
-            if _begin(exchange) < packet and exchange.correlation == correlation_id:
+            if _start_packet(exchange) < packet and exchange.correlation == correlation_id:
                 self._pending.remove(exchange)
                 return exchange
         return None
@@ -205,7 +209,9 @@ class Correlator:
     def _is_certain(self, oldest: Exchange) -> bool:
         """Tell whether the next response with an id can belong to its oldest request only."""
         is_alone = self._pending.count(oldest.correlation) == 1
-        return not self.lost.requests and (is_alone or _begin(oldest) >= self.lost.unsure_before)
+        return not self.lost.requests and (
+            is_alone or _start_packet(oldest) >= self.lost.unsure_before
+        )
 
 
 class _UsedIds:
@@ -228,7 +234,7 @@ class _UsedIds:
         """Continue from a state; raises ValueError for any other value."""
         self._last, self._limit, firsts, lasts = fields(state, "iitt")
         self._firsts, self._lasts = list(items(firsts, "i")), list(items(lasts, "i"))
-        ids = [each for run in zip(firsts, lasts, strict=True) for each in run]
+        ids = [number for run in zip(firsts, lasts, strict=True) for number in run]
         if len(ids) > 2 * _MOST_RUNS or ids != sorted(ids):
             raise ValueError("runs of ids that overlap")
         if firsts and not firsts[0] <= self._last < _NO_ID:
@@ -274,8 +280,8 @@ class _UsedIds:
 
 
 _NO_ID = 1 << 31
-"""Above all ids."""
+"""A number above all ids."""
 
 
-def _begin(exchange: Exchange) -> int:
+def _start_packet(exchange: Exchange) -> int:
     return exchange.request.start_packet if exchange.request is not None else 0

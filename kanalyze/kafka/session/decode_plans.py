@@ -1,7 +1,7 @@
 """How the messages of each API version are read.
 
 In: the catalog, and which fields of a message are selected. Out: a :class:`DecodePlan` for a key
-and a version. Must not know: frames, or decoded values.
+and a version. This module must not know frames, nor decoded values.
 
 Compiled by Cython, with the types in ``decode_plans.pxd``; uncompiled it does the same, slowly.
 """

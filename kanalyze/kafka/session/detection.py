@@ -1,7 +1,7 @@
 """Detects Kafka by content: an undecided connection, and the verdict on it.
 
 In: stream updates. Out: Kafka, with its wire protocol and its client; TLS; something else; or not
-known yet. Must not know: exchanges, or how decided connections are read.
+known yet. This module must not know exchanges, nor how decided connections are read.
 
 A connection is Kafka if one of its directions has a request: a plausible header, a body that
 takes up the frame to the byte, and evidence that this is no coincidence (see
@@ -229,11 +229,12 @@ class ProtocolDetector:
         self._scanner = RequestScanner(reader, self.locate)
 
     def at_first_sight(self, update: StreamUpdate, client_index: int | None) -> KafkaMatch | None:
-        """Return true if the first segments of a new connection prove that it is Kafka.
+        """Return the client if the first segments of a new connection prove that it is Kafka.
 
         Nearly every connection is detected here, without buffering. :meth:`find` and :meth:`forced`
         would decide the same: such a request is enough, whatever follows, unless the other end
-        speaks TLS. ``client_index`` is given for a connection that the user says is Kafka.
+        speaks TLS. ``client_index`` is the client of a connection that the user says is Kafka; None
+        for other connections. Returns None if the segments prove nothing.
         """
         tcp = update.connection
         direction = client_index if client_index is not None else tcp.opened_by or 0
@@ -243,8 +244,8 @@ class ProtocolDetector:
         if first is None or not self._first.settles(first.segments, first.first):
             return None
         if other:
-            begun = _first_captured(other)
-            answer = _NO_BYTES if begun is None else _first_segment(begun)
+            first_answer = _first_captured(other)
+            answer = _NO_BYTES if first_answer is None else _first_segment(first_answer)
             if len(answer) < HEADER_BYTES or looks_like_record(answer):
                 return None
         return _AT_FIRST_SIGHT[direction]
@@ -264,7 +265,10 @@ class ProtocolDetector:
     def forced(
         self, state: UndecidedConnection, client_index: int, *, last: bool = False
     ) -> KafkaMatch | None:
-        """Return the wire protocol of a connection that the user says is Kafka; None if unknown."""
+        """Return the match of a connection that the user says is Kafka.
+
+        None while its wire protocol is unknown. ``last``: the connection has ended.
+        """
         stream, other = state.streams[client_index], state.streams[1 - client_index]
         if not stream.buffer.payload_bytes and not last:
             # Responses alone prove nothing; but they are buffered no longer than other bytes.
@@ -315,7 +319,7 @@ class ProtocolDetector:
         self._first.look(client.first, client.buffer)
         return KafkaMatch(1 - server, "kafka") if client.first.new == "yes" else None
 
-    # -- how --------------------------------------------------------------------------------------
+    # -- evidence ---------------------------------------------------------------------------------
 
     def _wire(self, stream: UndecidedStream, other: UndecidedStream, *, last: bool) -> Wire | None:
         if not stream.buffer.payload_bytes or stream.is_known_no_client:
@@ -339,13 +343,13 @@ class ProtocolDetector:
         if first.old == "yes" and (first.new != "yes" or answered is False):
             return "kafka-0.7"
         if first.new != "no":
-            return "kafka" if self._is_believed(stream, answered, last=last) else None
+            return "kafka" if self._is_accepted(stream, answered, last=last) else None
         if first.old == "perhaps" and _is_long(stream.buffer):
             return "kafka-0.7"
         return "kafka after tokens" if first.tokens == "yes" else None
 
     @staticmethod
-    def _is_believed(stream: UndecidedStream, answered: bool | None, *, last: bool) -> bool:
+    def _is_accepted(stream: UndecidedStream, answered: bool | None, *, last: bool) -> bool:
         first = stream.first
         if not first.heads:
             return False
@@ -365,8 +369,8 @@ class ProtocolDetector:
             return None
         answers = other.buffer.read(0, min(other.buffer.runs.first_end, _STEP_BYTES))
         fits = stream.first.new == "yes"
-        found = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
-        return True if True in found else found[0]
+        verdicts = [is_answered_first(self._reader, head, answers, fits=fits) for head in heads]
+        return True if True in verdicts else verdicts[0]
 
 
 def _first_captured(items: list[StreamItem]) -> Chunk | None:

@@ -1,7 +1,7 @@
 """Responses that were read before their request.
 
 In: responses without a request, and requests as they are read. Out: the response to a request; the
-responses that will get no request. Must not know: how messages are paired otherwise.
+responses that will get no request. This module must not know how messages are paired otherwise.
 
 A request may be captured after its response, or found after a loss only later.
 
@@ -68,8 +68,8 @@ class EarlyResponses:
     def drop_before(self, stream_offset: int) -> list[Frame]:
         """Drop and return the responses before one whose request came.
 
-        Responses come in the order of their requests (the protocol guide's "Network"): the request
-        of an earlier one would have come before.
+        Responses come in the order of their requests (the protocol guide's "Network"): the requests
+        of these responses would have come before.
         """
         responses = self._responses
         earlier = [each.frame for each in responses if each.frame.stream_offset <= stream_offset]

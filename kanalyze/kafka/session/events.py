@@ -1,7 +1,7 @@
 """The events of a step: completed exchanges, anomalies, tokens, closed connections.
 
-In: the events of one connection in one step. Out: the same, for all connections of a
-batch in the order of completion. Must not know: how messages are read.
+In: the events of one connection in one step. Out: the events of all connections of a batch, in the
+order of completion. This module must not know how messages are read.
 
 Compiled by Cython, with the types in ``events.pxd``; uncompiled it does the same, slowly.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -53,11 +53,11 @@ class SessionEvents:
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         self.completion_packets: list[int] = []
-        """Of each exchange the packet by which it counts as complete."""
+        """For each exchange, the packet with which it counts as complete."""
         self.anomalies: list[Anomaly] = []
         self.token_bytes: list[TokenBytes] = []
         self.summaries: list[ConnectionSummary] = []
-        """Of the connections that closed, where they are collected."""
+        """Of the connections that closed; empty unless the tracker collects summaries."""
 
     def add(self, events: ConnectionEvents) -> None:
         """Add the events of a connection in one step.
@@ -68,7 +68,7 @@ class SessionEvents:
         latest = 0
         for exchange in events.exchanges:
             packet = _completion_packet(exchange)
-            if packet > latest:  # as max(), which makes objects
+            if packet > latest:  # max() would make objects
                 latest = packet
             self.completion_packets.append(latest)
         self.exchanges += events.exchanges

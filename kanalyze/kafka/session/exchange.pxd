@@ -66,9 +66,9 @@ cdef class Exchange:
     )
 
 
-@cython.locals(made=Message)
+@cython.locals(message=Message)
 cdef Message message_of(Frame frame)
-@cython.locals(made=Exchange)
+@cython.locals(exchange=Exchange)
 cdef Exchange exchange_of(
     Peers peers, Message request, int key, int key_version, long long correlation, client_id
 )

@@ -1,7 +1,7 @@
 """A request with its response: the output of the connection stage.
 
-In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. Must not know: how frames
-are read, or how exchanges are used.
+In: nothing. Out: :class:`Exchange`, :class:`Message` and :class:`Peers`. This module must not know
+how frames are read, nor how exchanges are used.
 
 Compiled by Cython, with the types in ``exchange.pxd``; uncompiled it is the same, slowly.
 """
@@ -15,7 +15,7 @@ from kanalyze.model.anomalies import kind_of
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -53,14 +53,14 @@ class BodyStates(Protocol):
         api_key: int | None,
         kind: Literal["request", "response"],
     ) -> None:
-        """Load it into a message; raises ValueError for any other value."""
+        """Load a decoded body into its message; raises ValueError for any other value."""
         ...
 
 
 class Peers:
     """The two ends of a Kafka connection, with the names and versions that are known so far.
 
-    It does not change: new knowledge makes a new one, for the exchanges from then on.
+    It is immutable: when more becomes known, the exchanges from then on get a new object.
     """
 
     __slots__ = ("broker", "client", "principal", "software_name", "software_version", "tcp")
@@ -123,8 +123,8 @@ class Message:
         read_as: API version that the body was read as, ``NO_VERSION`` when it was not read. For
             Python: ``version``.
         data: the whole frame from its size prefix on, if it is to be kept and is complete.
-        pieces: of one that is to be kept and is not: what of it is there, as
-            :meth:`~kanalyze.kafka.framing.frame_pieces.FramePieces.state` has it.
+        pieces: the captured bytes of the frame, if it is to be kept and is incomplete, as
+            :meth:`~kanalyze.kafka.framing.frame_pieces.FramePieces.state` returns them.
     """
 
     __slots__ = (
@@ -173,23 +173,23 @@ class Message:
         """Make one from its parts; raises ValueError for an end without time or packet."""
         if (end_ns is None) != (end_packet is None):
             raise ValueError("half an end of a message")
-        made = cls.__new__(cls)
-        made.start_ns, made.start_packet = start_ns, start_packet
-        made.last_ns = 0 if end_ns is None else end_ns
-        made.last_packet = NO_PACKET if end_packet is None else end_packet
-        made.length, made.stream_offset = length, stream_offset
-        made.taped, made.version, made.data, made.pieces = None, version, None, None
-        made.values = values
-        return made
+        message = cls.__new__(cls)
+        message.start_ns, message.start_packet = start_ns, start_packet
+        message.last_ns = 0 if end_ns is None else end_ns
+        message.last_packet = NO_PACKET if end_packet is None else end_packet
+        message.length, message.stream_offset = length, stream_offset
+        message.taped, message.version, message.data, message.pieces = None, version, None, None
+        message.values = values
+        return message
 
     @property
     def end_ns(self) -> int | None:
-        """Time of the packet with the last byte; None where that one was lost."""
+        """Time of the packet with the last byte; None if that packet was lost."""
         return None if self.last_packet == NO_PACKET else self.last_ns
 
     @property
     def end_packet(self) -> int | None:
-        """Number of the packet with the last byte; None where that one was lost."""
+        """Number of the packet with the last byte; None if that packet was lost."""
         return None if self.last_packet == NO_PACKET else self.last_packet
 
     @property
@@ -225,13 +225,13 @@ class Message:
     @classmethod
     def from_state(cls, state: object) -> Message:
         """Make one from a state; raises ValueError for any other value."""
-        start_ns, start_packet, end_ns, end_packet, *rest = fields(state, "inINnNYi")
-        length, version, data, stream_offset = rest
-        made = cls.read(
+        start_ns, start_packet, end_ns, end_packet, *others = fields(state, "inINnNYi")
+        length, version, data, stream_offset = others
+        message = cls.read(
             *(start_ns, start_packet, end_ns, end_packet, length, None, version, stream_offset)
         )
-        made.data = data
-        return made
+        message.data = data
+        return message
 
 
 class Exchange:
@@ -300,7 +300,7 @@ class Exchange:
         client_id: str | None,
     ) -> None:
         self.peers = peers
-        """As known when the request was read; of a response alone, when that was read."""
+        """The ends, as known when the request was read; for a response alone, when that was."""
         self.request = request
         self.response = None
         self.key = key
@@ -312,16 +312,16 @@ class Exchange:
         """A body could not be read: it breaks its grammar, or bytes of it are missing."""
         self._anomalies: list[AnomalyKind] | None = None
         self.lost_ns: int | None = None
-        """When bytes of the connection were last found missing before; None if none were."""
+        """When bytes of the connection were last found missing before the exchange was complete;
+        None if none were."""
         self.settled = NO_PACKET
         self.previous_ns = 0
-        """When the response before this one ended; 0 where there was none, or it is not known
-        (``lost_ns`` tells since when)."""
+        """When the response before this one ended; 0 if there was none, or if its end was lost."""
         self.wire = "kafka"
 
     @property
     def api_key(self) -> int | None:
-        """The API; None where it is not known."""
+        """The API; None if it is not known."""
         return None if self.key == NO_API else self.key
 
     @api_key.setter
@@ -330,7 +330,7 @@ class Exchange:
 
     @property
     def api_version(self) -> int | None:
-        """The version of the request; None where it is not known."""
+        """The version of the request; None if it is not known."""
         return None if self.key_version == NO_API else self.key_version
 
     @api_version.setter
@@ -344,7 +344,7 @@ class Exchange:
 
     @property
     def settled_packet(self) -> int | None:
-        """The packet that showed that no response comes; None if its own ones completed it."""
+        """The packet that showed that no response comes; None if its own packets completed it."""
         return None if self.settled == NO_PACKET else self.settled
 
     @settled_packet.setter
@@ -353,7 +353,7 @@ class Exchange:
 
     @property
     def anomalies(self) -> list[AnomalyKind]:
-        """The kinds of its anomalies."""
+        """The kinds of the exchange's anomalies."""
         if self._anomalies is None:
             self._anomalies = []
         return self._anomalies
@@ -381,7 +381,7 @@ class Exchange:
 
     @classmethod
     def from_state(cls, state: object, peers: Peers, bodies: BodyStates) -> Exchange:
-        """Make one from a state, of a connection with these ends.
+        """Make one from a state; ``peers`` are the ends of its connection.
 
         Raises ValueError for any other value.
         """
@@ -392,17 +392,20 @@ class Exchange:
             raise ValueError("no API")
         if not _is_int32(correlation_id):
             raise ValueError("a correlation id of more than 32 bits")
-        known = peers.with_state(identity)
-        made = cls(known, None, None, api_key, api_version, correlation_id, client_id, wire=wire)
-        made.one_way, made.malformed, made.lost_ns, made.settled_packet = values[5:9]
-        made.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
+        peers = peers.with_state(identity)
+        exchange = cls(
+            peers, None, None, api_key, api_version, correlation_id, client_id, wire=wire
+        )
+        exchange.one_way, exchange.malformed = values[5:7]
+        exchange.lost_ns, exchange.settled_packet = values[7:9]
+        exchange.anomalies = [kind_of(kind) for kind in items(anomalies, "s")]
         if request is not None:
-            made.request = Message.from_state(request)
-            bodies.load_body_state(made.request, request_body, api_key, "request")
+            exchange.request = Message.from_state(request)
+            bodies.load_body_state(exchange.request, request_body, api_key, "request")
         if response is not None:
-            made.response = Message.from_state(response)
-            bodies.load_body_state(made.response, response_body, api_key, "response")
-        return made
+            exchange.response = Message.from_state(response)
+            bodies.load_body_state(exchange.response, response_body, api_key, "response")
+        return exchange
 
 
 _WIRES = ("kafka", "kafka-0.7")
@@ -418,9 +421,9 @@ def _is_int32(number: int | None) -> bool:
 
 def message_of(frame: Frame) -> Message:
     """Make a :class:`Message`; fast from compiled modules."""
-    made = Message.__new__(Message)
-    made._of_frame(frame)
-    return made
+    message = Message.__new__(Message)
+    message._of_frame(frame)
+    return message
 
 
 def exchange_of(
@@ -432,6 +435,6 @@ def exchange_of(
     client_id: str | None,
 ) -> Exchange:
     """Make an :class:`Exchange` of a request; fast from compiled modules."""
-    made = Exchange.__new__(Exchange)
-    made._begin(peers, request, key, key_version, correlation, client_id)
-    return made
+    exchange = Exchange.__new__(Exchange)
+    exchange._begin(peers, request, key, key_version, correlation, client_id)
+    return exchange

@@ -1,9 +1,8 @@
-"""Makes exchanges of the messages of one Kafka connection.
+"""Makes exchanges from the messages of one Kafka connection.
 
 In: frames of requests and responses, in the order in which they were complete. Out: exchanges,
-anomalies, positions of tokens, in
-:class:`ConnectionEvents`. Must not know: how streams are cut into
-frames.
+anomalies, positions of tokens, in :class:`ConnectionEvents`. This module must not know how streams
+are cut into frames.
 
 Compiled by Cython, with the types in ``exchange_builder.pxd``; uncompiled it does the same, slowly.
 """
@@ -29,7 +28,7 @@ from kanalyze.model.anomalies import AnomalyKind
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -92,7 +91,7 @@ class ExchangeBuilder:
         keep: KeepsBytes | None,
         tokens_first: bool,
     ) -> None:
-        """Begin with a connection; arguments as those of ``KafkaConnection``."""
+        """Take the arguments of ``KafkaConnection``."""
         self._client_index = client_index
         self._reader = reader
         self._one_way = OneWayRequests()
@@ -144,7 +143,7 @@ class ExchangeBuilder:
 
     @property
     def is_settled(self) -> bool:
-        """True if no loss and no early response is open."""
+        """True if no loss is open and no early response waits for its request."""
         return not (self._early.has_any() or self.losses.is_waiting)
 
     def _add_readable(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
@@ -193,7 +192,7 @@ class ExchangeBuilder:
             self._add_pending(exchange, events)
 
     def _header_of(self, frame: Frame, events: ConnectionEvents) -> RequestHeader | None:
-        """Return the header of a request; None for any other frame, which is counted then."""
+        """Return the header of a request; for any other frame None, after counting that frame."""
         header: RequestHeader | None
         try:
             header = self._reader.request_header(frame)
@@ -211,7 +210,7 @@ class ExchangeBuilder:
         return header
 
     def _follow(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
-        """Follow a request of the login; one of an unknown API may be of the login."""
+        """Follow a request of the login, or of an unknown API, which may have a token too."""
         self.login.follow_request(frame, header)
         token = PREFIX_BYTES, frame.length
         if header.api_key == SASL_AUTHENTICATE:
@@ -300,7 +299,7 @@ class ExchangeBuilder:
     # -- completion -------------------------------------------------------------------------------
 
     def expire(self, before_ns: int, events: ConnectionEvents) -> None:
-        """Complete requests that expect no response, if they waited for long at a time."""
+        """Complete requests that expect no response, if they had waited too long by a Unix time."""
         if self._one_way.has_any():
             self._completion.one_way(self._one_way.expire(before_ns), None, events)
 
@@ -314,7 +313,7 @@ class ExchangeBuilder:
         self._completion.one_way(self._one_way.drop_all(), None, events)
 
     def close(self, events: ConnectionEvents) -> None:
-        """Complete all that is left: pending requests, early responses."""
+        """Complete all exchanges that are not complete: pending requests, early responses."""
         for frame in self._early.drop_all():
             self._completion.orphan(frame, events)
         if self.losses.has_lost_responses():

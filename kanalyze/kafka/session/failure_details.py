@@ -1,6 +1,7 @@
 """Says in words where a malformed body cannot be read, and why; bounded in time.
 
-In: a frame whose body could not be decoded. Out: text. Must not know: how bodies are decoded.
+In: a frame whose body could not be decoded. Out: text. This module must not know how bodies are
+decoded.
 
 Compiled by Cython (``failure_details.pxd``); uncompiled it does the same, slowly.
 """
@@ -24,7 +25,7 @@ _EXPLAINED_BYTES = 1 << 20
 contain nothing else; later messages get the reason without the field."""
 
 _REMEMBERED_BYTES, _MOST_REMEMBERED = 256, 256
-"""How many different messages, up to which size, have their details remembered."""
+"""Up to which size in bytes, and for how many different messages, details are remembered."""
 
 
 class FailureDetails:

@@ -52,8 +52,8 @@ class FirstBytes:
     Attributes:
         new, old: does a request of Kafka, or of Kafka 0.7, begin here?
         tokens: do a GSSAPI login and then requests begin here?
-        heads: the headers of the first requests: of the first one unless ``new`` is no, and of the
-            second one if both fit to the byte.
+        heads: the headers of the first requests: that of the first one, unless ``new`` is no; and
+            that of the second one, if both requests fit to the byte.
     """
 
     __slots__ = ("_next_end", "heads", "new", "old", "tokens")
@@ -76,10 +76,10 @@ class FirstBytes:
         new, old, tokens, next_end, heads = fields(state, "sssnt")
         if not {new, old, tokens} <= _VERDICTS:
             raise ValueError("no verdict")
-        made = cls()
-        made.new, made.old, made.tokens, made._next_end = new, old, tokens, next_end
-        made.heads = [RequestHead.from_state(head) for head in items(heads, "t")]
-        return made
+        first = cls()
+        first.new, first.old, first.tokens, first._next_end = new, old, tokens, next_end
+        first.heads = [RequestHead.from_state(head) for head in items(heads, "t")]
+        return first
 
     @property
     def is_hopeless(self) -> bool:
@@ -90,7 +90,7 @@ class FirstBytes:
         """Return true if another check may change a verdict."""
         return buffer.runs.first_end >= self._next_end or (last and not self.is_hopeless)
 
-    def looked_at(self, view: memoryview) -> None:
+    def schedule_next_check(self, view: memoryview) -> None:
         """Decide when to check again."""
         if self.is_hopeless:
             self._next_end = _NEVER
@@ -124,10 +124,10 @@ class FirstBytesReader:
         first.old = verdict_07(view)
         first.tokens = after_tokens(view, self.verdict) if first.new == "no" else "no"
         if len(view) < _FEW_BYTES and first.new == "no" and first.tokens == "no":
-            # A token whose head is incomplete.
+            # This may be a token whose head is incomplete.
             first.tokens = _tokens_may_begin(view)
         first.heads = [] if first.new == "no" else self._heads(view, first.new)
-        first.looked_at(view)
+        first.schedule_next_check(view)
 
     def settles(self, segments: Segments, index: int) -> bool:
         """Return true if a segment begins with a request, whatever follows.
@@ -155,8 +155,8 @@ class FirstBytesReader:
         if len(view) < _HEAD_BYTES:
             return "perhaps"
         if len(view) < min(size + 4, _header_bytes(view)):
-            named = _INT16(view, 12)[0]
-            return "perhaps" if named <= _LONGEST_CLIENT_ID_BYTES else "no"
+            client_id_bytes = _INT16(view, 12)[0]
+            return "perhaps" if client_id_bytes <= _LONGEST_CLIENT_ID_BYTES else "no"
         return self._locate.verdict(view)
 
     def _is_known(self, view: memoryview) -> bool:
@@ -188,7 +188,10 @@ def _header_bytes(view: memoryview) -> int:
 
 
 def _tokens_may_begin(view: memoryview) -> Verdict:
-    """RFC 2743: behind the size a GSSAPI token has the tag 0x60, then a length and an OID."""
+    """Return ``perhaps`` if an incomplete GSSAPI token may begin here, else ``no``.
+
+    After its size, such a token has the tag 0x60, then a length and an OID (RFC 2743).
+    """
     if len(view) >= 12 or (len(view) > 4 and view[4] != 0x60):
         return "no"
     if len(view) >= 4 and not _SMALLEST_BYTES <= _INT32(view)[0] <= LARGEST_FRAME_BYTES:

@@ -1,7 +1,7 @@
 """Finds where a header could begin, in bytes that begin anywhere.
 
 In: bytes, and the known APIs or the ids of pending requests. Out: indices, few enough to check
-each. Must not know: how they are checked.
+each. This module must not know how they are checked.
 
 An index is left out only if reading the header there would fail. Reading takes a hundred times as
 long.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:

@@ -12,9 +12,9 @@ passes 655360 (0x000A0000). But no other protocol has a text of its own where Ka
 id, nor responses that repeat the bytes of the correlation id, each with a body that fits. So a
 request counts as one if it has a client id, or a response.
 
-For an incomplete request, which may have 100 MiB, nobody can check that the body fits. It counts as
-a request if it carries records, whose header has plausible magic, length and counts; or if it has a
-client id and is followed by another request with that id, or by a response that fits to the byte.
+For an incomplete request, which may have 100 MiB, it cannot be checked that the body fits. It
+counts as a request if it carries records whose header has plausible magic, length and counts; or if
+it has a client id, and another request with that id or a response that fits to the byte follows.
 
 Compiled by Cython, with the types in ``heuristics.pxd``; uncompiled it does the same, slowly.
 """
@@ -48,7 +48,7 @@ __all__ = [
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _SHORTEST_NAME = 4
-"""Characters from which on a client id is no accident."""
+"""A client id of this many characters or more is no accident."""
 _MOST_PLACES = 64
 _MOST_READ_BYTES = 64 * 1024
 _NO_ID = bytes(4)
@@ -78,10 +78,10 @@ class RequestHead(NamedTuple):
     @classmethod
     def from_state(cls, state: object) -> RequestHead:
         """Make one from its state; raises ValueError for any other value."""
-        made = cls(*fields(state, "niiys"))
-        if made.size > LARGEST_FRAME_BYTES or len(made.correlation_id) != len(_NO_ID):
+        head = cls(*fields(state, "niiys"))
+        if head.size > LARGEST_FRAME_BYTES or len(head.correlation_id) != len(_NO_ID):
             raise ValueError("no head of a request")
-        return made
+        return head
 
 
 def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:

@@ -1,7 +1,7 @@
 """The open Kafka connections, and the memory that they take together.
 
-In: updates of connections. Out: exchanges and anomalies; a summary of each that closes.
-Must not know: how Kafka was detected.
+In: updates of connections. Out: exchanges and anomalies; a summary of each connection that closes.
+This module must not know how Kafka was detected.
 
 Compiled by Cython, with the types in ``kafka_connections.pxd``; uncompiled it does the same,
 slowly.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
-from kanalyze.kafka.session.connection import PATIENCE_BYTES, KafkaConnection
+from kanalyze.kafka.session.connection import MOST_UNCONFIRMED_BYTES, KafkaConnection
 from kanalyze.kafka.session.connection_summary import ConnectionSummary
 from kanalyze.kafka.session.events import ConnectionEvents
 from kanalyze.kafka.session.exchange import Peers
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["KafkaConnections", "OpenKafkaConnection"]
 
 _SEGMENTS_AFTER_A_LOSS = 32
-"""Of each direction, read before the rest; then four times as many."""
+"""How many segments of each direction are read first after a loss. Each later step reads four
+times as many."""
 
 _Connection: TypeAlias = "KafkaConnection | Kafka07Connection"
 
@@ -58,7 +59,7 @@ class OpenKafkaConnection:
         self.client_index = client_index
         self.protocol = protocol
         self.dropped_bytes = dropped_bytes
-        """Payload that had been dropped when this connection was detected."""
+        """Payload in bytes that had been dropped before this connection was detected."""
         self.client_id: str | None = None
         self.requests = 0
         self.buffered_bytes = 0
@@ -71,7 +72,7 @@ class OpenKafkaConnection:
         )
 
     def count(self, exchanges: Iterable[Exchange]) -> None:
-        """Count requests, and take the client id of the first."""
+        """Count requests, and note the client id of the first one that has any."""
         for exchange in exchanges:
             if exchange.request is None:
                 continue
@@ -80,7 +81,7 @@ class OpenKafkaConnection:
                 self.client_id = exchange.client_id
 
     def summary(self, tcp: TcpConnection) -> ConnectionSummary:
-        """Return the summary of the connection, which is closed."""
+        """Return the summary of the connection so far."""
         connection = self.connection
         return ConnectionSummary(
             tcp,
@@ -118,9 +119,11 @@ class KafkaConnections:
         *,
         count_requests: bool,
     ) -> None:
-        """Begin; arguments as those of ``ConnectionTracker``."""
+        """Take the arguments of ``ConnectionTracker``."""
         self._reader = reader
-        self._locator = RequestLocator(reader, catalog, patience_bytes=PATIENCE_BYTES)
+        self._locator = RequestLocator(
+            reader, catalog, most_unconfirmed_bytes=MOST_UNCONFIRMED_BYTES
+        )
         self._keep = keep
         self._most_bytes = most_bytes
         self._count_requests = count_requests
@@ -162,19 +165,19 @@ class KafkaConnections:
                 yield from opened.connection.in_flight()
 
     def expire(self, before_ns: int, events: SessionEvents) -> None:
-        """Complete requests that expect no response and have waited for long."""
+        """Complete requests that expect no response and have waited for too long."""
         for opened in self._by_serial.values():
             if isinstance(opened.connection, KafkaConnection):
                 self._add(opened, opened.connection.expire(before_ns), events)
 
     def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
-        """Begin with a connection; return the events of its bytes so far."""
+        """Begin to read a connection; return the events of its bytes so far."""
         client_index = start.client_index
         peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
         from_start = tcp.start_seen[client_index] and start.in_sync[client_index]
         connection: _Connection
         if start.wire == "kafka-0.7":
-            from kanalyze.kafka.v07.connection import Kafka07Connection  # an old protocol
+            from kanalyze.kafka.v07.connection import Kafka07Connection  # rarely needed
 
             connection = Kafka07Connection(
                 peers, client_index, in_sync=start.in_sync, from_start=from_start, keep=self._keep
@@ -234,9 +237,9 @@ class KafkaConnections:
 
     def _shed(self, events: SessionEvents) -> None:
         """Drop the buffers of the largest connections, until a quarter of the memory is free."""
-        enough = self._most_bytes - self._most_bytes // 4
+        target_bytes = self._most_bytes - self._most_bytes // 4
         for opened in sorted(self._by_serial.values(), key=lambda opened: -opened.buffered_bytes):
-            if self._buffered_bytes <= enough or not opened.buffered_bytes:
+            if self._buffered_bytes <= target_bytes or not opened.buffered_bytes:
                 break
             self._add(opened, opened.connection.shed(), events)
             buffered = opened.connection.buffered_bytes
@@ -268,11 +271,12 @@ class KafkaConnections:
             connection = Kafka07Connection.from_state(saved, tcp, self._keep)
         else:
             raise ValueError("not a protocol of Kafka")
-        made = OpenKafkaConnection(connection, client_index, protocol, dropped_bytes)
-        made.client_id, made.requests, made.buffered_bytes = client_id, requests, buffered_bytes
+        opened = OpenKafkaConnection(connection, client_index, protocol, dropped_bytes)
+        opened.client_id, opened.requests = client_id, requests
+        opened.buffered_bytes = buffered_bytes
         if connection.buffered_bytes != buffered_bytes:
             raise ValueError("bytes that are not buffered")
-        return made
+        return opened
 
 
 def _read_streams(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
@@ -289,16 +293,16 @@ def _read_streams(connection: KafkaConnection, streams: BothItems) -> Connection
 
 
 def _read_after_loss(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
-    """Read on after missing bytes: a few segments at a time until in sync, then the rest.
+    """Continue after missing bytes: a few segments at a time until in sync, then the rest.
 
-    What a search finds after a loss depends on how many bytes it sees.
+    The result of a search depends on how many bytes it gets, so it gets few at a time.
     """
     events = ConnectionEvents()
     segments = _SEGMENTS_AFTER_A_LOSS
     is_in_sync = False
     while any(streams) and not is_in_sync:
-        some, streams = divide(streams, last_packet_about(streams, segments))
-        events.extend(connection.feed(some))
+        step, streams = divide(streams, last_packet_about(streams, segments))
+        events.extend(connection.feed(step))
         is_in_sync = connection.is_in_sync
         segments *= 4
     if any(streams):

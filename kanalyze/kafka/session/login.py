@@ -1,7 +1,8 @@
 """The login on one connection, and the identity of its client.
 
 In: requests, and frames that may be raw SASL tokens. Out: who the ends are (:class:`Peers`);
-whether a frame is a token. Must not know: pairing, or where tokens are reported. It keeps no token.
+whether a frame is a token. This module must not know pairing, nor where tokens are reported. It
+keeps no token.
 
 Compiled by Cython, with the types in ``login.pxd``; uncompiled it does the same, slowly.
 """
@@ -19,7 +20,7 @@ from kanalyze.kafka.wire import WireError
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -54,7 +55,7 @@ class Login:
 
     Attributes:
         peers: the ends, with their names and versions so far.
-        raw: while raw SASL tokens may come; None otherwise.
+        raw: the state of a login with raw SASL tokens, while these may come; None otherwise.
     """
 
     __slots__ = ("_locator", "_mechanism", "_reader", "peers", "raw")
@@ -63,7 +64,7 @@ class Login:
     def __init__(
         self, peers: Peers, reader: MessageReader, locator: RequestLocator, *, tokens_first: bool
     ) -> None:
-        """Begin; ``tokens_first``: raw tokens come before the first request, as in Kafka 0.9."""
+        """If ``tokens_first``, raw tokens come before the first request, as in Kafka 0.9."""
         self.peers = peers
         self.raw = RawLogin("GSSAPI") if tokens_first else None
         self._mechanism: str | None = None
@@ -81,7 +82,7 @@ class Login:
         self.peers = self.peers.with_state(identity)
         self.raw = None if raw is None else RawLogin.from_state(raw)
 
-    # -- what messages say ------------------------------------------------------------------------
+    # -- messages of the login --------------------------------------------------------------------
 
     def follow_request(self, frame: Frame, header: RequestHeader) -> None:
         """Read the client's software from a request, or its mechanism and user."""
@@ -105,8 +106,8 @@ class Login:
         if self.raw is None:
             return
         if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0:
-            found = self._reader.fields.of_response(frame, SASL_HANDSHAKE, 0, "ErrorCode")
-            if found is not None and found[0] != 0:
+            values = self._reader.fields.of_response(frame, SASL_HANDSHAKE, 0, "ErrorCode")
+            if values is not None and values[0] != 0:
                 self.raw = None
         else:
             self.raw.settle()
@@ -126,7 +127,7 @@ class Login:
         """Classify a frame of the client while raw tokens may come.
 
         Args:
-            frame: the frame; of a token only the user is kept.
+            frame: the frame; if it is a token, only its user name is kept.
             header: the bytes read as a request's header; None if that failed.
             is_lossy: messages may have been lost.
         """

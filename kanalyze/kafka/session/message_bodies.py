@@ -1,7 +1,7 @@
 """Bodies of the messages of one connection: read within bounds, and counted.
 
-In: frames whose header was read. Out: the values, in the :class:`Message`; byte counts. Must not
-know: how requests and responses are paired.
+In: frames whose header was read. Out: the values, in the :class:`Message`; byte counts. This module
+must not know how requests and responses are paired.
 
 Compiled by Cython, with the types in ``message_bodies.pxd``; uncompiled it does the same, slowly.
 """
@@ -18,7 +18,7 @@ from kanalyze.model.anomalies import AnomalyKind
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -58,7 +58,7 @@ class MessageBodies:
         self._reader = reader
         self._keep = keep
         self._undetached: list[Exchange] = []
-        """Exchanges of the present feed."""
+        """Exchanges of the current feed; the values of their messages are on the shared tape."""
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
 
@@ -110,19 +110,19 @@ class MessageBodies:
         return self._keep is not None and self._keep(api_key)
 
     def detach_pending(self) -> None:
-        """Copy the values of requests that still wait: all connections share one tape."""
-        waiting: list[Message] = []
+        """Copy the values of requests without a response: all connections share one tape."""
+        pending: list[Message] = []
         cells = arena_bytes = 0
         for index in range(len(self._undetached)):
             exchange = self._undetached[index]
             request = exchange.request
             if exchange.response is None and request is not None and request.taped is not None:
-                waiting.append(request)
+                pending.append(request)
                 cells += request.taped.cells
                 arena_bytes += request.taped.arena_bytes
-        if waiting:
+        if pending:
             tape = Tape(cells, arena_bytes)
-            for request in waiting:
+            for request in pending:
                 if request.taped is not None:
                     request.taped = request.taped.moved(tape)
         if self._undetached:
@@ -131,7 +131,8 @@ class MessageBodies:
     def _is_too_large(self, frame: Frame, api_key: int) -> bool:
         """Return true if decoding a body could take too much memory.
 
-        Record data counts only where bytes are kept; otherwise it was dropped while it came.
+        If the bytes of its API are kept, none is too large: its size includes record data, which
+        is not decoded. Otherwise record data was dropped while it came.
         """
         return frame.buffered_bytes > LARGEST_BODY_BYTES and not self.keeps_bytes(api_key)
 

@@ -1,7 +1,7 @@
 """Checks whether bytes are a message: its body has to take up the frame to the byte.
 
-In: bytes or a frame, and the API and version of a candidate. Out: a verdict. Must not know: where
-candidates come from, nor any field's meaning.
+In: bytes or a frame, and the API and version of a candidate. Out: a verdict. This module must not
+know where candidates come from, nor any field's meaning.
 
 Compiled by Cython, with the types in ``message_checks.pxd``; uncompiled it does the same, slowly.
 """
@@ -17,7 +17,7 @@ from kanalyze.kafka.wire import MissingBytes, Truncated, WireError
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -104,8 +104,8 @@ class MessageChecks:
         if check is None:
             return False
         if check.run(frame, header.body) is None:
-            left = frame.length - check.end
-            if left <= _PADDING_BYTES and not any(frame.read(check.end, left)):
+            trailing_bytes = frame.length - check.end
+            if trailing_bytes <= _PADDING_BYTES and not any(frame.read(check.end, trailing_bytes)):
                 return True
         superseded = self._superseded_check(header)
         return superseded is not None and _fills(superseded, frame, header.body)
@@ -113,7 +113,7 @@ class MessageChecks:
     def confirms_request(self, frame: Frame, header: RequestHeader) -> bool:
         """Return true if a request's body takes up its frame, as far as its bytes are there.
 
-        True too for an unknown version: nothing contradicts it.
+        True too for a complete request of an unknown version: nothing contradicts it.
         """
         check = self._request_check(header.api_key, header.api_version)
         if check is None:
@@ -159,7 +159,7 @@ def response_body_at(frame: Frame, header_version: int) -> int | None:
 
 
 def _fits_other(decode: BodyDecoder | None, window: memoryview, at: int, size: int) -> bool | None:
-    """Return true if a body that does not fit its layout fits the one that some releases had.
+    """Return true if a body that does not fit the final layout fits the one of some releases.
 
     None if the bytes end too early to decide.
     """

@@ -66,7 +66,7 @@ cdef class MessageReader:
     cdef _by_superseded(self, DecodePlan plan, Frame frame, long long at)
 
 
-@cython.locals(made=DecodedBody)
+@cython.locals(body=DecodedBody)
 cdef DecodedBody _read_body(Taped taped, version)
 @cython.locals(segments=Segments)
 cdef bint _begins_with_code(Frame frame, int code) except -1

@@ -1,8 +1,8 @@
 """Reads requests and responses out of frames: the header, then the selected fields of the body.
 
 In: a :class:`~kanalyze.kafka.framing.frame.Frame`, and for a response the API and version of its
-request. Out: values, or what is wrong with the body. Must not know: pairing, directions, or what
-the values are for.
+request. Out: values, or what is wrong with the body. This module must not know pairing, directions,
+nor what the values are for.
 
 Known pitfalls of the protocol are handled here and in the modules beside it:
 
@@ -46,7 +46,7 @@ from kanalyze.model.anomalies import AnomalyKind
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -80,14 +80,15 @@ _CODE_AT = 8
 """Position of an error code after a response header of version 0."""
 _LONGEST_VARINT_BYTES = 5
 _RECORDS_WITHIN_BYTES = 640
-"""Of a Produce request's body; only two names come before its first records."""
+"""Within how many bytes of a Produce request's body the first records begin: only two names come
+before them."""
 
 
 class DecodedBody:
     """The result of decoding a body.
 
-    ``taped`` and ``version`` are None when nothing was read; ``problem`` says why, or that bytes
-    were left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` for none.
+    ``taped`` and ``version`` are None if nothing was read; ``problem`` says why, or that bytes were
+    left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
     """
 
     __slots__ = ("detail", "problem", "read_as", "taped")
@@ -112,7 +113,7 @@ class DecodedBody:
 
     @property
     def values(self) -> Any:
-        """The values of the selected fields, made anew each time."""
+        """The values of the selected fields; each access makes them again."""
         return None if self.taped is None else self.taped.values()
 
 
@@ -150,8 +151,8 @@ class MessageReader:
         Raises:
             WireError: the frame has no room for it, or its bytes are not there.
         """
-        found = self._usual_header(frame)
-        return self.parse_header(self.beginning(frame), frame.size) if found is None else found
+        header = self._usual_header(frame)
+        return self.parse_header(self.beginning(frame), frame.size) if header is None else header
 
     def _usual_header(self, frame: Frame) -> RequestHeader | None:
         """Read a header that is contiguous and in order; None for any other."""
@@ -277,7 +278,7 @@ class MessageReader:
         """Return where the first records of a request begin, and how long they are.
 
         ``view`` begins with the request, but need not hold all of it. None if it holds no records,
-        or the version is unknown. This is slow: for a few requests.
+        or the version is unknown. This is slow: use it for few requests.
         """
         version = header.api_version
         if header.api_key != PRODUCE or not self._plans.has_version(PRODUCE, version):
@@ -289,7 +290,7 @@ class MessageReader:
     # -- what was read, as plain values -----------------------------------------------------------
 
     def body_state(self, message: Message, api_key: int | None, kind: MessageKind) -> State | None:
-        """As :class:`~kanalyze.kafka.session.exchange.BodyStates`: the layout, and the tape."""
+        """Return a body's layout and tape; see ``BodyStates`` in ``exchange.py``."""
         taped, version = message.taped, message.version
         if taped is None or version is None or api_key is None:
             return None
@@ -300,7 +301,7 @@ class MessageReader:
     def load_body_state(
         self, message: Message, state: object, api_key: int | None, kind: MessageKind
     ) -> None:
-        """As :class:`~kanalyze.kafka.session.exchange.BodyStates`."""
+        """Load a body from its state; see ``BodyStates`` in ``exchange.py``."""
         if state is None:
             return
         version = message.version
@@ -321,8 +322,8 @@ class MessageReader:
             return DecodedBody(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
         if decode is None:
             return _of_unknown_version(plan, None)
-        wrong = decode.run(frame, at)
-        if wrong is not None:
+        error = decode.run(frame, at)
+        if error is not None:
             if not plan.known:
                 return _of_unknown_version(plan, None)
             superseded = self._by_superseded(plan, frame, at)
@@ -332,7 +333,7 @@ class MessageReader:
             if kind is AnomalyKind.MISSING_BYTES:
                 return DecodedBody(None, None, kind, NOT_ALL_THERE)
             return DecodedBody(
-                None, None, kind, self._failures.explain(frame, at, plan, str(wrong))
+                None, None, kind, self._failures.explain(frame, at, plan, str(error))
             )
         end = decode.end
         exact = end == frame.length
@@ -350,7 +351,7 @@ class MessageReader:
         )
 
     def _taped(self, decode: BodyDecoder) -> Taped:
-        """Return what was decoded last, on the tape that is being written."""
+        """Return the body that was decoded last, copied to the tape that is shared by bodies."""
         taped = decode.take(self._tape)
         self._tape = taped.tape
         return taped
@@ -369,12 +370,12 @@ class MessageReader:
 
 def _read_body(taped: Taped, version: int | None) -> DecodedBody:
     """Make a :class:`DecodedBody` that was read to the end; fast from compiled modules."""
-    made = DecodedBody.__new__(DecodedBody)
-    made.taped = taped
-    made.read_as = NO_VERSION if version is None else version
-    made.problem = None
-    made.detail = ""
-    return made
+    body = DecodedBody.__new__(DecodedBody)
+    body.taped = taped
+    body.read_as = NO_VERSION if version is None else version
+    body.problem = None
+    body.detail = ""
+    return body
 
 
 def _of_unknown_version(plan: DecodePlan, taped: Taped | None) -> DecodedBody:
@@ -399,7 +400,7 @@ def _begins_with_code(frame: Frame, code: int) -> bool:
 
 
 def _has_no_tags(frame: Frame) -> bool:
-    """Return true if a response header of version 1 has no tags, as nearly all of them."""
+    """Return true if a response header of version 1 has no tags, as nearly all have none."""
     segments = frame.segments
     return (
         segments is not None and frame.contiguous_bytes > 8 and segments.data[frame.begin + 8] == 0
@@ -416,7 +417,7 @@ def _body_at(view: memoryview, header_version: int) -> int:
 
 
 def _acks(frame: Frame, at: int, version: int) -> int:
-    """Return ``acks``; only a transactional id stands before it."""
+    """Return ``acks``; only a transactional id comes before it."""
     segments = frame.segments
     if segments is not None:
         data, begin, limit = segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes

@@ -1,11 +1,11 @@
 """Requests that expect no response, until it is clear that none comes.
 
 In: exchanges as their requests are read, and responses. Out: the exchanges that are complete
-without a response. Must not know: how messages are read.
+without a response. This module must not know how messages are read.
 
-Kafka sends no response to a Produce with acks=0; some others do (librdkafka's mock cluster).
-Responses come in the order of their requests: if a later request gets its response first, or none
-comes for long, the broker counts as one that sends none, and nothing waits any more.
+Kafka sends no response to a Produce with acks=0; some other brokers do (librdkafka's mock cluster).
+Responses come in the order of their requests. So if a later request gets its response first, or no
+response comes for long, the broker counts as one that sends none, and later requests do not wait.
 
 Compiled by Cython, with the types in ``one_way.pxd``; uncompiled it does the same, slowly.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["OneWayRequests"]
 
 _MOST_WAITING = 1000
-_PATIENCE_NS = 5_000_000_000
+_LONGEST_WAIT_NS = 5_000_000_000
 
 
 class OneWayRequests:
@@ -61,14 +61,17 @@ class OneWayRequests:
         if self._sends_responses is False:
             return [exchange]
         self._requests.add(exchange)
-        return self.expire(_begin_ns(exchange))
+        return self.expire(_start_ns(exchange))
 
     def expire(self, now_ns: int) -> list[Exchange]:
         """Remove and return the requests that have waited for too long, or are too many."""
         expired = []
         while len(self._requests):
             oldest = next(iter(self._requests))
-            if len(self._requests) <= _MOST_WAITING and now_ns - _begin_ns(oldest) <= _PATIENCE_NS:
+            if (
+                len(self._requests) <= _MOST_WAITING
+                and now_ns - _start_ns(oldest) <= _LONGEST_WAIT_NS
+            ):
                 break
             self._requests.remove(oldest)
             expired.append(oldest)
@@ -90,11 +93,11 @@ class OneWayRequests:
             packet: the packet in which that request began.
             unsure_before: a packet; the response to a request that began before it may be lost.
         """
-        dropped = [exchange for exchange in self._requests if _begin(exchange) < packet]
+        dropped = [exchange for exchange in self._requests if _start_packet(exchange) < packet]
         for exchange in dropped:
             self._requests.remove(exchange)
-        dropped.sort(key=_begin)
-        if dropped and _begin(dropped[-1]) >= unsure_before:
+        dropped.sort(key=_start_packet)
+        if dropped and _start_packet(dropped[-1]) >= unsure_before:
             dropped += self._expect_none()
         return dropped
 
@@ -110,9 +113,9 @@ class OneWayRequests:
         return self._requests.pop_all()
 
 
-def _begin(exchange: Exchange) -> int:
+def _start_packet(exchange: Exchange) -> int:
     return exchange.request.start_packet if exchange.request is not None else 0
 
 
-def _begin_ns(exchange: Exchange) -> int:
+def _start_ns(exchange: Exchange) -> int:
     return exchange.request.start_ns if exchange.request is not None else 0

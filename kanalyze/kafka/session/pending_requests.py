@@ -1,7 +1,7 @@
 """The requests of one connection that wait for their response.
 
-In: exchanges as their requests are read. Out: the one that a response belongs to. Must not know:
-how messages are read.
+In: exchanges as their requests are read. Out: the one that a response belongs to. This module must
+not know how messages are read.
 
 Correlation ids belong to one connection; they may be 0, negative, repeated, or fall. A response
 belongs to the oldest pending request with its id.
@@ -27,14 +27,15 @@ __all__ = ["PendingRequests"]
 
 
 class PendingRequests:
-    """Exchanges without a response by correlation id, at most ``most`` of them, at least one.
+    """Exchanges without a response by correlation id, at most ``most`` of them.
 
-    Most clients have one request in flight: a single one is not in the table.
+    Most clients have one request in flight: a single one is not put into the table. ``most`` is 1
+    or more.
     """
 
     __slots__ = ("_by_id", "_most", "_only", "size")
     _NOT_SAVED = ("_by_id", "_most", "_only", "size")
-    """Its state is the exchanges, one by one."""
+    """The state has the exchanges, one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -65,11 +66,11 @@ class PendingRequests:
 
     def load_state(self, state: object, peers: Peers, bodies: BodyStates) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        waiting = items(state, "t")
-        if len(waiting) > self._most:
+        exchange_states = items(state, "t")
+        if len(exchange_states) > self._most:
             raise ValueError("more requests than may be pending")
-        for each in waiting:
-            self.add(Exchange.from_state(each, peers, bodies))
+        for exchange_state in exchange_states:
+            self.add(Exchange.from_state(exchange_state, peers, bodies))
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an exchange; return the oldest one if there are too many."""
@@ -82,7 +83,7 @@ class PendingRequests:
         if isinstance(waiting, deque):
             waiting.append(exchange)
         elif waiting is not exchange:
-            # Rare enough that a queue is made only for an id that is in use twice.
+            # A queue is made only for an id that is in use twice, which is rare.
             self._by_id[exchange.correlation] = deque((waiting, exchange))
         self.size += 1
         if self.size <= self._most:

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["HEAD_BYTES", "MOST_BUFFERED_BYTES", "ReplayBuffer"]
 
 MOST_BUFFERED_BYTES = 256 * 1024
-"""Of one direction, with the memory of its columns; beyond that the oldest bytes are dropped."""
+"""Limit for one direction, with the memory of its columns; beyond it the oldest bytes are
+dropped."""
 HEAD_BYTES = 256
-"""How many of the first bytes are kept to the end, to name the protocol of the connection."""
+"""How many of the first bytes are never dropped: they name the protocol of the connection."""
 
-_LEFT_BYTES = 192 * 1024
+_KEPT_BYTES = 192 * 1024
 """What is kept when the limit is exceeded; less than the limit, so that bytes move rarely."""
 _COLUMNS = 5
 _ROW_BYTES = 8 * _COLUMNS
@@ -37,14 +38,17 @@ _GAP = -1
 
 
 class _SegmentRows:
-    """The columns of the segments and gaps of a stream, in order; positions as of the buffer."""
+    """The columns of the segments and gaps of a stream, in order.
+
+    Positions are those of :class:`ReplayBuffer`.
+    """
 
     __slots__ = ("captured", "length", "packet", "start", "stream_offset", "time_ns")
     _NOT_SAVED = ("start",)
 
     def __init__(self) -> None:
         self.stream_offset = 0
-        """Of the first row."""
+        """Stream offset of the first row."""
         self.start, self.length, self.captured = array("q"), array("q"), array("q")
         self.time_ns, self.packet = array("q"), array("q")
 
@@ -61,19 +65,19 @@ class _SegmentRows:
     @classmethod
     def from_state(cls, state: object, begin: int) -> _SegmentRows:
         """Make rows from a state, ``begin`` being the first position; raises ValueError."""
-        made = cls()
-        made.stream_offset, lengths, captured, times, packets = fields(state, "ntttt")
-        made.length, made.captured = array("q", items(lengths, "n")), array("q", captured)
-        made.time_ns, made.packet = array("q", times), array("q", items(packets, "n"))
+        rows = cls()
+        rows.stream_offset, lengths, captured, times, packets = fields(state, "ntttt")
+        rows.length, rows.captured = array("q", items(lengths, "n")), array("q", captured)
+        rows.time_ns, rows.packet = array("q", times), array("q", items(packets, "n"))
         at = begin
-        for length, captured_bytes in zip(made.length, made.captured, strict=True):
+        for length, captured_bytes in zip(rows.length, rows.captured, strict=True):
             if not _GAP <= captured_bytes <= length:
                 raise ValueError("more bytes than a segment had")
-            made.start.append(at)
+            rows.start.append(at)
             at += max(0, captured_bytes)
-        if not len(made.time_ns) == len(made.packet) == len(made.start):
+        if not len(rows.time_ns) == len(rows.packet) == len(rows.start):
             raise ValueError("columns of different lengths")
-        return made
+        return rows
 
     def append(self, start: int, length: int, captured: int, time_ns: int, packet: int) -> None:
         """Add a segment, or a gap."""
@@ -90,7 +94,7 @@ class _SegmentRows:
             del column[:rows]
 
     def count_within(self, most_bytes: int) -> int:
-        """Return how many of the last rows take no more than so many bytes, with their payload."""
+        """Return how many of the last rows take at most ``most_bytes``, with their payload."""
         size, row = 0, len(self)
         while row > 0 and size <= most_bytes:
             row -= 1
@@ -113,7 +117,7 @@ class _SegmentRows:
         return None
 
     def segment_at(self, position: int) -> int:
-        """Return the bytes on the wire of the segment that begins at a position; 0 for none."""
+        """Return the length on the wire of the segment that begins at a position; 0 for none."""
         row = bisect_left(self.start, position)
         while row < len(self.start) and self.start[row] == position:
             if self.captured[row] > 0:
@@ -173,13 +177,14 @@ class ContiguousRuns:
     @classmethod
     def from_state(cls, state: object, begin: int, end: int) -> ContiguousRuns:
         """Make the runs of bytes from ``begin`` to ``end`` from a state; raises ValueError."""
-        made = cls()
-        made.begins_with_gap, made.first_end, made._has_ended, ends = fields(state, "bnbt")
-        made._ends = array("q", items(ends, "n"))
-        found = made._ends.tolist()
-        if found != sorted(found) or (found and (found[0] < begin or found[-1] > end)):
+        runs = cls()
+        runs.begins_with_gap, runs.first_end, runs._has_ended, ends = fields(state, "bnbt")
+        runs._ends = array("q", items(ends, "n"))
+        run_ends = runs._ends.tolist()
+        is_outside = len(run_ends) > 0 and (run_ends[0] < begin or run_ends[-1] > end)
+        if run_ends != sorted(run_ends) or is_outside:
             raise ValueError("a run that ends outside the buffer")
-        return made
+        return runs
 
     @property
     def is_unbroken(self) -> bool:
@@ -192,7 +197,7 @@ class ContiguousRuns:
         return not self._has_ended
 
     def extend(self, end: int) -> None:
-        """Note that the last run goes on, to a position."""
+        """Note that the last run continues up to a position."""
         if not self._has_ended:
             self.first_end = end
 
@@ -206,7 +211,7 @@ class ContiguousRuns:
             self._ends.append(end)
 
     def end_after(self, position: int) -> int | None:
-        """Return where the run of the byte at a position ends; None if it may go on."""
+        """Return where the run with the byte at a position ends; None if it may continue."""
         index = bisect_right(self._ends, position)
         return self._ends[index] if index < len(self._ends) else None
 
@@ -225,9 +230,9 @@ class ReplayBuffer:
         payload_bytes: bytes of the direction on the wire so far, without gaps.
         head: the first bytes, at most ``HEAD_BYTES``, up to the first hole.
         runs: which bytes follow each other without a hole.
-        begin: position of the first byte buffered.
+        begin: position of the first buffered byte.
         is_whole: no byte was dropped.
-        end_offset: stream offset after the last buffered byte, and after a gap behind it.
+        end_offset: stream offset after the last buffered byte, or after a gap that follows it.
     """
 
     __slots__ = (
@@ -261,21 +266,21 @@ class ReplayBuffer:
     @classmethod
     def from_state(cls, state: object) -> ReplayBuffer:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls()
-        made.payload_bytes, made.head, made.end_offset, *rest = fields(state, "nynbyntt")
-        made.is_whole, data, made.begin, rows, runs = rest
-        made._data += data
-        made._rows = _SegmentRows.from_state(rows, made.begin)
-        if sum(max(0, captured) for captured in made._rows.captured) != len(data):
+        buffer = cls()
+        buffer.payload_bytes, buffer.head, buffer.end_offset, *others = fields(state, "nynbyntt")
+        buffer.is_whole, data, buffer.begin, rows, runs = others
+        buffer._data += data
+        buffer._rows = _SegmentRows.from_state(rows, buffer.begin)
+        if sum(max(0, captured) for captured in buffer._rows.captured) != len(data):
             raise ValueError("other bytes than those of the segments")
-        made.runs = ContiguousRuns.from_state(runs, made.begin, made.end)
-        if len(made.head) > HEAD_BYTES:
+        buffer.runs = ContiguousRuns.from_state(runs, buffer.begin, buffer.end)
+        if len(buffer.head) > HEAD_BYTES:
             raise ValueError("a head of too many bytes")
-        return made
+        return buffer
 
     @property
     def end(self) -> int:
-        """Position after the last byte buffered."""
+        """Position after the last buffered byte."""
         return self.begin + len(self._data)
 
     @property
@@ -328,14 +333,14 @@ class ReplayBuffer:
         return self.read(first, min(first + size, self.end if last is None else last))
 
     def segment_at(self, position: int) -> int:
-        """Return the bytes on the wire of the segment that begins at a position; 0 for none."""
+        """Return the length on the wire of the segment that begins at a position; 0 for none."""
         return self._rows.segment_at(position)
 
     def bound(self) -> int:
         """Drop the oldest bytes if too many are buffered; return how many were dropped."""
         if self.buffered_bytes <= MOST_BUFFERED_BYTES:
             return 0
-        return self._drop(len(self._rows) - self._rows.count_within(_LEFT_BYTES))
+        return self._drop(len(self._rows) - self._rows.count_within(_KEPT_BYTES))
 
     def clear(self) -> int:
         """Drop all bytes; return how many."""

@@ -1,12 +1,11 @@
 """Searches bytes that begin anywhere for Kafka requests.
 
 In: one direction of a connection as it comes, and the bytes of the other one. Out: the wire
-protocol. Must not know: connections, nor where exactly the requests begin.
+protocol. This module must not know connections, nor where exactly the requests begin.
 
-Every byte is searched once, and a few times if an incomplete request begins
-there. A request that fits
-needs further evidence (:mod:`~kanalyze.kafka.session.heuristics`). A large request is buffered no
-longer than other bytes: its head may be evidence enough, or what follows its end.
+Every byte is searched once, and a few times if an incomplete request begins there. A request that
+fits needs further evidence (:mod:`~kanalyze.kafka.session.heuristics`). A large request is buffered
+no longer than other bytes: its head may be evidence enough, or what follows its end.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ __all__ = ["RequestScanner", "ScanState", "Wire"]
 Wire: TypeAlias = Literal["kafka", "kafka after tokens", "kafka-0.7"]
 
 _HEAD_BYTES = 14
-_PATIENCE_BYTES = 64 * 1024
+_MOST_RECHECKED_BYTES = 64 * 1024
 """An incomplete request of up to this size is checked again when more bytes come."""
 _MOST_TRIES = 16
 """Requests without evidence that are skipped in each scan."""
-_MOST_BEGUN = 64
+_MOST_INCOMPLETE = 64
 """How many incomplete requests are remembered, to check what follows them."""
 _MOST_WAITING = 16
 """Requests without a client id whose response is searched for."""
@@ -50,13 +49,13 @@ class ScanState:
         searched: no request with evidence begins before it.
         searched_07: the same for Kafka 0.7.
         waiting: requests without evidence so far, and whether their response must fit exactly.
-        begun: incomplete requests with a client id, and the stream offsets of their ends.
-        is_row: some requests followed one another.
+        incomplete: incomplete requests with a client id, and the stream offsets of their ends.
+        is_sequence: some requests followed one another, with rising correlation ids.
     """
 
     __slots__ = (
-        "begun",
-        "is_row",
+        "incomplete",
+        "is_sequence",
         "next_answer_end",
         "next_end",
         "searched",
@@ -69,33 +68,38 @@ class ScanState:
         self.searched_07 = 0
         self.next_end = 1
         self.next_answer_end = 1
-        self.is_row = False
+        self.is_sequence = False
         self.waiting: list[tuple[RequestHead, bool]] = []
-        self.begun: list[tuple[int, RequestHead]] = []
+        self.incomplete: list[tuple[int, RequestHead]] = []
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return (
-            *(self.searched, self.searched_07, self.next_end, self.next_answer_end, self.is_row),
+            *(
+                self.searched,
+                self.searched_07,
+                self.next_end,
+                self.next_answer_end,
+                self.is_sequence,
+            ),
             tuple([(tuple(head), to_the_byte) for head, to_the_byte in self.waiting]),
-            tuple([(end_offset, tuple(head)) for end_offset, head in self.begun]),
+            tuple([(end_offset, tuple(head)) for end_offset, head in self.incomplete]),
         )
 
     @classmethod
     def from_state(cls, state: object) -> ScanState:
         """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "nnnnbtt")
-        made = cls()
-        made.searched, made.searched_07, made.next_end, made.next_answer_end, made.is_row = values[
-            :5
-        ]
+        scan = cls()
+        scan.searched, scan.searched_07, scan.next_end, scan.next_answer_end = values[:4]
+        scan.is_sequence = values[4]
         for item in items(values[5], "t"):
             head, to_the_byte = fields(item, "tb")
-            made.waiting.append((RequestHead.from_state(head), to_the_byte))
+            scan.waiting.append((RequestHead.from_state(head), to_the_byte))
         for item in items(values[6], "t"):
             end_offset, head = fields(item, "nt")
-            made.begun.append((end_offset, RequestHead.from_state(head)))
-        return made
+            scan.incomplete.append((end_offset, RequestHead.from_state(head)))
+        return scan
 
     def wait_for(self, head: RequestHead, *, to_the_byte: bool = False) -> None:
         """Note a request whose response would be evidence; only the last few are kept."""
@@ -104,12 +108,12 @@ class ScanState:
             del self.waiting[:-_MOST_WAITING]
             self.next_answer_end = 1
 
-    def note_begun(self, end_offset: int, head: RequestHead) -> None:
-        """Note an incomplete request; of too many, those that end first are kept."""
-        if (end_offset, head) not in self.begun:
-            self.begun.append((end_offset, head))
-            if len(self.begun) > _MOST_BEGUN:
-                self.begun.remove(max(self.begun))
+    def note_incomplete(self, end_offset: int, head: RequestHead) -> None:
+        """Note an incomplete request; if there are too many, those that end first are kept."""
+        if (end_offset, head) not in self.incomplete:
+            self.incomplete.append((end_offset, head))
+            if len(self.incomplete) > _MOST_INCOMPLETE:
+                self.incomplete.remove(max(self.incomplete))
 
 
 class RequestScanner:
@@ -126,10 +130,10 @@ class RequestScanner:
 
         ``last``: no more bytes will come.
         """
-        if scan.begun and self._is_followed(scan, buffer, last=last):
+        if scan.incomplete and self._is_followed(scan, buffer, last=last):
             return "kafka"
         if buffer.end >= scan.next_end or last:
-            wire = self._runs(scan, buffer, last=last)
+            wire = self._scan_runs(scan, buffer, last=last)
             if wire is not None:
                 return wire
             open_bytes = buffer.end - min(scan.searched, scan.searched_07)
@@ -137,22 +141,24 @@ class RequestScanner:
             scan.next_end = buffer.end + (0 if open_bytes < _FEW_BYTES else open_bytes // 2) + 1
         return "kafka" if self._is_answered(scan, other, last=last) else None
 
-    def _runs(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> Wire | None:
-        """Scan run after run; a request that a hole ends will not continue."""
+    def _scan_runs(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> Wire | None:
+        """Scan one contiguous run after the other; a request never continues after a hole."""
         scan.searched = max(scan.searched, buffer.begin)
         scan.searched_07 = max(scan.searched_07, buffer.begin)
         while True:
             at = min(scan.searched, scan.searched_07)
             end = buffer.runs.end_after(at)
             if end is None:
-                return self._run(scan, buffer, buffer.end, final=last)
-            wire = self._run(scan, buffer, end, final=True)
+                return self._scan_run(scan, buffer, buffer.end, final=last)
+            wire = self._scan_run(scan, buffer, end, final=True)
             if wire is not None:
                 return wire
             scan.searched = scan.searched_07 = end
 
-    def _run(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> Wire | None:
-        if self._new(scan, buffer, end, final=final):
+    def _scan_run(
+        self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool
+    ) -> Wire | None:
+        if self._has_request(scan, buffer, end, final=final):
             return "kafka"
         # Streams that begin like Kafka need no scan, nor the modules that read 0.7.
         from kanalyze.kafka.v07.resync import Request07Locator
@@ -164,8 +170,8 @@ class RequestScanner:
         scan.searched_07 += keep if begin is None else begin + 1
         return None
 
-    def _new(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> bool:
-        """Scan for requests of later versions, from ``searched`` to ``end``."""
+    def _has_request(self, scan: ScanState, buffer: ReplayBuffer, end: int, *, final: bool) -> bool:
+        """Return true if a request of later versions is found from ``searched`` to ``end``."""
         first = scan.searched
         view = buffer.read(first, end)
         keep = max(0, len(view) - _HEAD_BYTES + 1)
@@ -173,24 +179,24 @@ class RequestScanner:
         for at, verdict in islice(self._locate.candidates(view), _MOST_TRIES):
             position, rest_of_view = first + at, view[at:]
             if verdict == "yes":
-                if self._begins(scan, buffer, position, rest_of_view):
+                if self._has_evidence(scan, buffer, position, rest_of_view):
                     return True
                 continue
             if carries_records(self._reader, rest_of_view):
                 return True
-            self._note_begun(scan, buffer, position, rest_of_view)
+            self._note_incomplete(scan, buffer, position, rest_of_view)
             if final:
                 self._wait_if_cut(scan, buffer, position, rest_of_view)
-            elif not is_open and len(rest_of_view) < _PATIENCE_BYTES:
+            elif not is_open and len(rest_of_view) < _MOST_RECHECKED_BYTES:
                 # It is checked again with the bytes that follow.
                 keep, is_open = at, True
         scan.searched += keep
         return False
 
-    def _begins(
+    def _has_evidence(
         self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> bool:
-        """Return true if the request that begins here has evidence; else let it wait."""
+        """Return true if the request at ``position`` has evidence; else wait for its response."""
         head = read_head(self._reader, view)
         if head is None:
             return False
@@ -200,10 +206,10 @@ class RequestScanner:
         if buffer.segment_at(position) and (end == buffer.end or buffer.segment_at(end)):
             # Small requests are sent in segments of their own; small numbers fit anywhere.
             scan.wait_for(head)
-            scan.is_row = scan.is_row or self._is_row(view)
+            scan.is_sequence = scan.is_sequence or self._is_sequence(view)
         return False
 
-    def _note_begun(
+    def _note_incomplete(
         self, scan: ScanState, buffer: ReplayBuffer, position: int, view: memoryview
     ) -> None:
         """Note an incomplete request, to check that another one begins where it ends.
@@ -213,19 +219,19 @@ class RequestScanner:
         """
         head = read_head(self._reader, view)
         if head is not None and head.is_named:
-            scan.note_begun(buffer.offset_of(position) + head.end, head)
+            scan.note_incomplete(buffer.offset_of(position) + head.end, head)
 
     def _is_followed(self, scan: ScanState, buffer: ReplayBuffer, *, last: bool) -> bool:
         """Return true if an incomplete request is followed by one with the same client id.
 
         Each is checked once, when its end has come; after that its response is evidence.
         """
-        for begun in scan.begun.copy():
-            end_offset, head = begun
+        for end_and_head in scan.incomplete.copy():
+            end_offset, head = end_and_head
             size = _HEAD_BYTES + len(head.name.encode()) + 1
             if end_offset + size > buffer.end_offset and not last:
                 continue
-            scan.begun.remove(begun)
+            scan.incomplete.remove(end_and_head)
             view = buffer.read_at(end_offset, size)
             follower = read_head(self._reader, view)
             if (
@@ -248,7 +254,7 @@ class RequestScanner:
         if head is not None and head.is_named and buffer.segment_at(position) == head.end:
             scan.wait_for(head)
 
-    def _is_row(self, view: memoryview) -> bool:
+    def _is_sequence(self, view: memoryview) -> bool:
         """Return true if requests follow one another, with correlation ids that rise by 1."""
         at, before = 0, None
         for _ in range(_ENOUGH_IN_A_ROW):
@@ -269,7 +275,7 @@ class RequestScanner:
         if not scan.waiting:
             return False
         if last and not other.payload_bytes:
-            return scan.is_row
+            return scan.is_sequence
         if other.end < scan.next_answer_end and not last:
             return False
         scan.next_answer_end = other.end + other.captured_bytes // 8 + 1

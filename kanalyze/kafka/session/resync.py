@@ -1,7 +1,7 @@
 """Finds where a request or a response begins in bytes that begin anywhere.
 
 In: bytes of one direction, and for responses the pending requests. Out: the index of a frame's
-first byte. Must not know: where the bytes come from.
+first byte. This module must not know where the bytes come from.
 
 A plausible size alone is no boundary. The header has to be plausible, and the body has to fit the
 header, to the frame's last byte if that has come. A wrong boundary gives wrong rows; a
@@ -27,7 +27,7 @@ from kanalyze.kafka.wire import WireError
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -53,9 +53,9 @@ PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
 _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
 _HEAD_BYTES = 14
-_PATIENCE_BYTES = 64 * 1024
-"""Bytes that are buffered to check a candidate. Beyond this, an incomplete candidate whose body
-fits so far counts as a frame."""
+_MOST_UNCONFIRMED_BYTES = 64 * 1024
+"""How many bytes are buffered to check a candidate. Beyond this, an incomplete candidate whose body
+fits so far is accepted as a frame."""
 _LONGEST_CLIENT_ID = 1024
 _PADDING = bytes(_HEAD_BYTES + 12)
 """Put between pieces of segments: a request does not continue in the next piece."""
@@ -72,16 +72,23 @@ _MOST_TOKENS = 16
 class RequestLocator(FrameLocator):
     """Finds requests.
 
-    A complete request that fits is preferred. If none is found for long, an incomplete one counts,
-    until its end confirms it.
+    A complete request that fits is preferred. If none is found for long, an incomplete one is
+    accepted, until its end confirms or refutes it.
     """
 
     def __init__(
-        self, reader: MessageReader, catalog: Catalog, *, patience_bytes: int = _PATIENCE_BYTES
+        self,
+        reader: MessageReader,
+        catalog: Catalog,
+        *,
+        most_unconfirmed_bytes: int = _MOST_UNCONFIRMED_BYTES,
     ) -> None:
-        """Make a locator; ``patience_bytes`` are buffered before an incomplete frame counts."""
+        """Make a locator.
+
+        It accepts an incomplete frame after ``most_unconfirmed_bytes``.
+        """
         self._reader = reader
-        self._patience = patience_bytes
+        self._most_unconfirmed_bytes = most_unconfirmed_bytes
         self._catalog = catalog
         self._candidates_in: RequestCandidates | None = None
         """Made when first needed: making it reads all APIs."""
@@ -95,7 +102,7 @@ class RequestLocator(FrameLocator):
             if perhaps is None:
                 perhaps = index
         limit = max(0, len(view) - _HEAD_BYTES + 1)
-        return _believe(perhaps, len(view), limit, self._patience)
+        return _accept_or_wait(perhaps, len(view), limit, self._most_unconfirmed_bytes)
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
         """Return where the first request begins in pieces of segments (see ``FrameLocator``).
@@ -184,7 +191,7 @@ class RequestLocator(FrameLocator):
         return header
 
     def is_near(self, api_key: int, api_version: int) -> bool:
-        """Return true if the API is known, in this version or a slightly older one."""
+        """Return true if the API is known, and the version is known or slightly newer."""
         api = self._catalog.api(api_key)
         return api is not None and 0 <= api_version <= api.versions.highest + _NEWER_VERSIONS
 
@@ -208,25 +215,26 @@ class RequestLocator(FrameLocator):
 class ResponseLocator(FrameLocator):
     """Finds the responses to pending requests, which :meth:`expect` sets before a search."""
 
-    _NOT_SAVED = ("_patience", "_pending", "_reader")
+    _NOT_SAVED = ("_most_unconfirmed_bytes", "_pending", "_reader")
 
     def __init__(
         self,
         reader: MessageReader,
         *,
-        patience_bytes: int = _PATIENCE_BYTES,
+        most_unconfirmed_bytes: int = _MOST_UNCONFIRMED_BYTES,
         from_middle: bool = True,
     ) -> None:
         """Make a locator.
 
         Args:
             reader: checks whether a body fits.
-            patience_bytes: buffered before an incomplete frame is believed.
+            most_unconfirmed_bytes: how many bytes of an incomplete frame are buffered before it is
+                accepted.
             from_middle: the capture begins with the first bytes of the search; they may be
                 responses to requests from before it.
         """
         self._reader = reader
-        self._patience = patience_bytes
+        self._most_unconfirmed_bytes = most_unconfirmed_bytes
         self._pending: PendingApis = {}
         self._at_first_byte = from_middle
 
@@ -239,7 +247,7 @@ class ResponseLocator(FrameLocator):
         (self._at_first_byte,) = fields(state, "b")
 
     def expect(self, pending: PendingApis) -> None:
-        """Set the pending requests, whose responses are searched."""
+        """Set the pending requests, whose responses are searched for."""
         self._pending = pending
 
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
@@ -258,7 +266,7 @@ class ResponseLocator(FrameLocator):
         for number, piece in enumerate(pieces):
             if not self._at_first_byte:
                 data = bytes(piece)
-                if not any(each in data for each in ids):
+                if not any(correlation_id in data for correlation_id in ids):
                     continue
             index, _ = self(piece)
             if index is not None:
@@ -289,14 +297,16 @@ class ResponseLocator(FrameLocator):
                 return (0 if leads else index), index
             if fits is None and perhaps is None:
                 perhaps = index
-        if self._at_first_byte and perhaps is None and len(view) < self._patience:
-            # These may be responses to requests from before the capture: several with rising ids
-            # are; a single one is decided by the next bytes.
+        if self._at_first_byte and perhaps is None and len(view) < self._most_unconfirmed_bytes:
+            # These may be responses to requests from before the capture. Several with rising ids
+            # are accepted; a single one is decided by the next bytes.
             count = _chained_responses(view)
             if count is not None:
                 return (0 if count > 1 else None), 0
         # If bytes are missing, requests may become known later than their responses.
-        return _believe(perhaps, len(view), max(0, limit - _KEPT_BYTES), self._patience)
+        return _accept_or_wait(
+            perhaps, len(view), max(0, limit - _KEPT_BYTES), self._most_unconfirmed_bytes
+        )
 
     def confirm(self, frame: Frame) -> bool:
         """Return true if a frame that was incomplete when found is a response."""
@@ -360,11 +370,14 @@ def _chained_responses(view: memoryview) -> int | None:
     return None
 
 
-def _believe(perhaps: int | None, size: int, limit: int, patience: int) -> tuple[int | None, int]:
+def _accept_or_wait(
+    perhaps: int | None, size: int, limit: int, most_unconfirmed_bytes: int
+) -> tuple[int | None, int]:
     """Decide on the first incomplete candidate: wait for its end, or accept it."""
     if perhaps is None:
         return None, limit
-    return (perhaps if size - perhaps >= patience else None), perhaps
+    is_accepted = size - perhaps >= most_unconfirmed_bytes
+    return (perhaps if is_accepted else None), perhaps
 
 
 def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) -> Verdict:

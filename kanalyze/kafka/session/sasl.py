@@ -1,7 +1,8 @@
 """SASL tokens: which frames are tokens, and the user name in one.
 
-In: the bytes of one frame. Out: whether it is a token; a user name or None. Must not know: where
-anything is written. Tokens are secrets: this module keeps none, and returns nothing but the name.
+In: the bytes of one frame. Out: whether it is a token; a user name or None. This module must not
+know where anything is written. Tokens are secrets: this module keeps none, and returns nothing but
+the name.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class RawLogin:
     __slots__ = ("_has_requests", "_mechanism", "_remaining_client_tokens", "_unreplied")
 
     def __init__(self, mechanism: str | None) -> None:
-        """Begin; ``mechanism`` is as in :func:`principal_of`."""
+        """Make the state of a login; ``mechanism`` is as in :func:`principal_of`."""
         self._mechanism = mechanism
         self._remaining_client_tokens = _form_of(mechanism).most_tokens
         self._unreplied = 0
         """Tokens of the client without a token of the broker after them."""
         self._has_requests = False
-        """True if the client has sent something else since."""
+        """True if the client has sent a request since then."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -51,10 +52,10 @@ class RawLogin:
     def from_state(cls, state: object) -> RawLogin:
         """Make one from a state; raises ValueError for any other value."""
         mechanism, remaining, unreplied, has_requests = fields(state, "Snnb")
-        made = cls(mechanism)
-        made._remaining_client_tokens, made._unreplied = remaining, unreplied
-        made._has_requests = has_requests
-        return made
+        login = cls(mechanism)
+        login._remaining_client_tokens, login._unreplied = remaining, unreplied
+        login._has_requests = has_requests
+        return login
 
     @property
     def is_over(self) -> bool:

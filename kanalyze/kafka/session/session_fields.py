@@ -1,7 +1,7 @@
 """Single fields that are needed to follow a connection, and the positions of tokens.
 
-In: a frame, its API and version. Out: values of named fields, positions of SASL tokens. Must not
-know: what the values are for. Callers keep no secret.
+In: a frame, its API and version. Out: values of named fields, positions of SASL tokens. This module
+must not know what the values are for. Callers keep no secret.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SessionFields:
     def of_response(
         self, frame: Frame, api_key: int, api_version: int, *paths: str
     ) -> tuple[Any, ...] | None:
-        """As :meth:`of_request`, of the response to a request of that key and version."""
+        """As :meth:`of_request`, for the response to a request of that key and version."""
         at = response_body_at(frame, self._plans.response(api_key, api_version).header_version)
         if at is None:
             return None

@@ -3,8 +3,8 @@
 In: the first bytes of both directions, some hundred. Out: a protocol's name. This module must not
 know connections, or ports.
 
-The name is a guess for a count, made once per connection. It is given only if the bytes are as the
-protocol's document requires; in doubt it is ``unknown``.
+The name is a guess, made once per connection and used for counts. A protocol is named only if the
+bytes are as its document requires; in doubt the name is ``unknown``.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def guess_protocol(first: bytes, second: bytes) -> str:
     heads = [head for head in (first, second) if head]
     if not heads:
         return "none"
-    for name, is_one in _TESTS:
-        if any(is_one(head) for head in heads):
+    for name, matches in _TESTS:
+        if any(matches(head) for head in heads):
             return name
     if all(len(head) >= _LEAST_ZEROS and not any(head) for head in heads):
         return "zeros"

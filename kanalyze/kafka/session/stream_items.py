@@ -1,7 +1,7 @@
 """The stream items of one batch: their bytes, and their division around missing bytes.
 
 In: the items of both directions. Out: the same items, divided between two packets as if a batch had
-ended there. Must not know: what the bytes mean.
+ended there. This module must not know what the bytes mean.
 
 After a loss the next frame is searched in small steps. The bytes before the loss, and those after
 the frame that was found, are most of a batch and are read as usual.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BothItems", "divide", "last_packet_about", "loss_packet", "payload_bytes"]
 
 BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
-"""Of both directions, in stream order."""
+"""The items of both directions, each in stream order."""
 
 
 def payload_bytes(items: BothItems) -> int:
@@ -47,10 +47,10 @@ def loss_packet(items: BothItems) -> int | None:
 
 
 def last_packet_about(items: BothItems, segments: int) -> int:
-    """Return the packet up to which so many segments come after a direction's last loss.
+    """Return the packet up to which ``segments`` segments come after a direction's last loss.
 
-    If both directions have losses, the later packet; if neither has, counted from the beginning.
-    There is at least one item.
+    If both directions have losses, this is the later one of their two packets. If neither has, the
+    segments count from the beginning. There is at least one item.
     """
     lossy = [stream for stream in items if any(isinstance(item, Gap) for item in stream)]
     return max(_last_packet(stream, segments) for stream in lossy or items if stream)
@@ -59,22 +59,22 @@ def last_packet_about(items: BothItems, segments: int) -> int:
 def divide(items: BothItems, packet: int) -> tuple[BothItems, BothItems]:
     """Divide items into those up to a packet, which is included, and those after it.
 
-    In each stream, everything behind a later packet belongs to the second part.
+    In each stream, everything after the first later packet belongs to the second part.
     """
     (first, after_first), (second, after_second) = (_divide(stream, packet) for stream in items)
     return (first, second), (after_first, after_second)
 
 
 def _last_packet(items: list[StreamItem], segments: int) -> int:
-    """Return the latest of all packets up to so many segments after the last gap of a stream."""
+    """Return the latest of all packets up to ``segments`` segments after a stream's last gap."""
     gaps = [index for index, item in enumerate(items) if isinstance(item, Gap)]
     begin = gaps[-1] + 1 if gaps else 0
     latest = [_latest(item) for item in items[:begin]]
     for item in items[begin:]:
         if isinstance(item, Chunk) and segments:
-            some = item._replace(last=min(item.last, item.first + segments))
-            latest.append(_latest(some))
-            segments -= some.last - some.first
+            beginning = item._replace(last=min(item.last, item.first + segments))
+            latest.append(_latest(beginning))
+            segments -= beginning.last - beginning.first
     return max(latest)
 
 
@@ -100,10 +100,10 @@ def _divide(items: list[StreamItem], packet: int) -> tuple[list[StreamItem], lis
 
 
 def _cut(chunk: Chunk, index: int) -> tuple[list[StreamItem], list[StreamItem]]:
-    """Cut a chunk before a segment, its last one at the latest."""
+    """Cut a chunk before the segment at ``index``, which is one of the chunk's."""
     if index == chunk.first:
         return [], [chunk]
     segments = chunk.segments
     offset = chunk.stream_offset + sum(segments.length[chunk.first : index])
-    one = Chunk(chunk.stream_offset, segments, chunk.first, index)
-    return [one], [Chunk(offset, segments, index, chunk.last)]
+    before = Chunk(chunk.stream_offset, segments, chunk.first, index)
+    return [before], [Chunk(offset, segments, index, chunk.last)]

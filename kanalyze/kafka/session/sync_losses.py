@@ -1,7 +1,7 @@
-"""Where the streams of one connection lost sync, until a later frame is read.
+"""The places where the streams of one connection lost sync, until a later frame is read.
 
 In: losses of sync, and the frames that come after them. Out: anomalies and unread bytes; when bytes
-were last missing. Must not know: the content of frames.
+were last missing. This module must not know the content of frames.
 
 Compiled by Cython, with the types in ``sync_losses.pxd``; uncompiled it does the same, slowly.
 """
@@ -51,7 +51,7 @@ class SyncLosses:
         self._open: tuple[list[tuple[int, int | None]], ...] = ([], [])
         """By direction: stream offset and time of each loss."""
         self.has_open = False
-        """True if there is any: checked for each message, and few connections have one."""
+        """True if a loss is open: checked for each message, and few connections have one."""
         self.lost_ns: int | None = None
         """When bytes were last found missing; None while none were."""
 
@@ -67,11 +67,11 @@ class SyncLosses:
 
     @property
     def is_waiting(self) -> bool:
-        """True if a loss that took bytes is not over."""
+        """True if no frame has been read yet after a loss of bytes."""
         return any(time_ns is not None for losses in self._open for _, time_ns in losses)
 
     def has_lost_responses(self) -> bool:
-        """Return true if responses may be lost at the end of the stream."""
+        """Return true if responses may be lost at the end of the broker's stream."""
         return bool(self._open[1 - self._client_index])
 
     def begin(self, in_sync: tuple[bool, bool], *, is_whole: bool) -> ConnectionEvents:
@@ -96,9 +96,9 @@ class SyncLosses:
 
     def end_before(self, frame: Frame, direction: int, events: ConnectionEvents) -> None:
         """Note that a frame could be read: the losses before it are over."""
-        waiting = self._open[direction]
-        while waiting and waiting[0][0] <= frame.stream_offset:
-            stream_offset, time_ns = waiting.pop(0)
+        losses = self._open[direction]
+        while losses and losses[0][0] <= frame.stream_offset:
+            stream_offset, time_ns = losses.pop(0)
             unread = self._tokens.of_unread(direction, stream_offset, frame.stream_offset)
             events.token_bytes.append(unread)
             if time_ns is not None:
@@ -133,7 +133,7 @@ class SyncLosses:
 
 def _losses_from_state(state: object) -> list[tuple[int, int | None]]:
     losses = []
-    for each in items(state, "t"):
-        stream_offset, time_ns = fields(each, "nI")
+    for item in items(state, "t"):
+        stream_offset, time_ns = fields(item, "nI")
         losses.append((stream_offset, time_ns))
     return losses

@@ -1,8 +1,8 @@
 """Follows every TCP connection: undecided, Kafka, TLS, or something else.
 
 In: :class:`~kanalyze.model.streams.StreamUpdate`. Out: :class:`SessionEvents`: exchanges and
-anomalies, and a summary of each connection. Must not know: files, rows or reports, nor how Kafka is
-recognized, which :class:`~kanalyze.kafka.session.detection.ProtocolDetector` knows.
+anomalies, and a summary of each connection. This module must not know files, rows or reports, nor
+how Kafka is recognized, which :class:`~kanalyze.kafka.session.detection.ProtocolDetector` knows.
 
 Content decides which protocol a connection has, and which end is the client. Ports decide only if
 the user says so.
@@ -76,7 +76,7 @@ class ConnectionTracker:
             is_broker: returns true if a broker is at an IP address and port, whatever the bytes
                 look like; None leaves it to the bytes. If both ends are brokers, the one that
                 opened the connection is the client. A TLS handshake is TLS nevertheless.
-            keep: tells of an API key whether the bytes of its messages are kept.
+            keep: returns true for an API key if the bytes of its messages are kept.
             collect_summaries: whether events have a summary of each connection that closed.
             most_undecided_bytes: how much memory the bytes of undecided connections may take
                 together. Above it the oldest ones are dropped.
@@ -90,11 +90,12 @@ class ConnectionTracker:
         self._others: dict[int, _OtherConnection] = {}
         self._collect_summaries = collect_summaries
         self._closed_client_indices: dict[int, int | None] = {}
-        """The clients of the connections that closed with the last batch."""
+        """By serial, the client of each connection that closed with the last batch."""
         self._expiry_ns: int | None = None
-        """Time of the last :meth:`in_flight`: the next batch completes what had expired then."""
-        chosen = collect_summaries, is_broker is not None, keep is not None
-        self._settings = (most_undecided_bytes, most_kafka_bytes), chosen
+        """The time given to the last :meth:`in_flight`. The next batch completes the requests that
+        had expired by then."""
+        options = collect_summaries, is_broker is not None, keep is not None
+        self._settings = (most_undecided_bytes, most_kafka_bytes), options
         self.counts = ConnectionCounts()
 
     @property
@@ -115,18 +116,18 @@ class ConnectionTracker:
 
         Args:
             state: what another tracker returned.
-            connections: those that are open, by serial.
+            connections: the open connections, by serial.
 
         Raises:
-            ValueError: it is anything else; this tracker must not be used then.
+            ValueError: it is any other state; then this tracker must not be used.
         """
         counts, undecided, kafka, others, self._expiry_ns = fields(state, "ttttI")
         self.counts = ConnectionCounts.from_state(counts)
         self._undecided.load_state(undecided, connections)
         self._kafka.load_state(kafka, connections)
-        for each in items(others, "t"):
-            serial, known = fields(each, "nt")
-            protocol, client_index = fields(known, "sN")
+        for item in items(others, "t"):
+            serial, other = fields(item, "nt")
+            protocol, client_index = fields(other, "sN")
             open_connection(connections, serial)
             self._others[serial] = _OtherConnection(protocol, end_of_two(client_index))
         serials = self._undecided.serials | self._kafka.serials | self._others.keys()
@@ -135,7 +136,7 @@ class ConnectionTracker:
 
     @property
     def undecided_bytes(self) -> int:
-        """Memory that the bytes of undecided connections take, exact."""
+        """Exactly how much memory the bytes of undecided connections take."""
         return self._undecided.buffered_bytes
 
     @property
@@ -146,7 +147,7 @@ class ConnectionTracker:
     def client_index(self, tcp: TcpConnection) -> int | None:
         """Return which end of a connection is the client; None if that is not known (yet).
 
-        Of open connections, and of those that closed with the last batch.
+        The connection is open, or closed with the last batch.
         """
         kafka = self._kafka.find(tcp.serial)
         if kafka is not None:
@@ -157,7 +158,7 @@ class ConnectionTracker:
         return self._closed_client_indices.get(tcp.serial)
 
     def open_summary(self, tcp: TcpConnection) -> ConnectionSummary | None:
-        """Return what an open connection is so far; None while that is not decided."""
+        """Return the summary of an open connection so far; None while its protocol is undecided."""
         kafka = self._kafka.find(tcp.serial)
         if kafka is not None:
             return kafka.summary(tcp)
@@ -179,7 +180,8 @@ class ConnectionTracker:
     def in_flight(self, before_ns: int) -> Iterable[Exchange]:
         """Yield the requests that wait for their response, connection by connection.
 
-        All that began before a Unix time, and some of the later ones. Between two batches.
+        These are all that began before a Unix time, and some of the later ones. To be called
+        between two batches.
         """
         self._expiry_ns = before_ns
         return self._kafka.in_flight()

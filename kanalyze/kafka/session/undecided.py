@@ -1,7 +1,7 @@
 """Buffers connections until their protocol is known.
 
 In: stream updates of new connections. Out: the decision on each (:class:`KafkaStart`,
-:class:`NotKafka`). Must not know: exchanges, or how decided connections are read.
+:class:`NotKafka`). This module must not know exchanges, nor how decided connections are read.
 
 The buffered bytes are bounded, for each connection and for all together.
 
@@ -59,7 +59,7 @@ class KafkaStart(NamedTuple):
     """By direction, whether its first byte begins a frame."""
     items: tuple[list[StreamItem], list[StreamItem]]
     dropped_bytes: int = 0
-    """Payload that had been dropped when this was decided."""
+    """Payload in bytes that had been dropped before this was decided."""
 
 
 class NotKafka(NamedTuple):
@@ -86,7 +86,7 @@ class UndecidedConnections:
         is_broker: BrokerSide | None,
         most_bytes: int,
     ) -> None:
-        """Begin; arguments as those of ``ConnectionTracker``."""
+        """Take the arguments of ``ConnectionTracker``."""
         self._detector = ProtocolDetector(reader, catalog)
         self._is_broker = is_broker
         self._most_bytes = most_bytes
@@ -120,7 +120,7 @@ class UndecidedConnections:
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory that the buffered bytes take, exact."""
+        """Exactly how much memory the buffered bytes take."""
         return self._buffered_bytes
 
     def is_long_undecided(self, tcp: TcpConnection) -> bool:
@@ -133,7 +133,7 @@ class UndecidedConnections:
     def feed(self, update: StreamUpdate) -> Decision | None:
         """Add an update of a connection; return the decision on it, None while undecided.
 
-        If too much is buffered then, :meth:`drop_oldest` has to be called.
+        The caller then calls :meth:`drop_oldest`, which bounds the memory.
         """
         tcp = update.connection
         undecided = self._by_serial.get(tcp.serial)
@@ -233,7 +233,7 @@ class UndecidedConnections:
         return self._detector.find(undecided, last=last)
 
     def _forced_client(self, tcp: TcpConnection) -> int | None:
-        """Return the client of a connection to a given broker; None for any other connection."""
+        """Return the client of a connection to a broker that the user named; None for others."""
         if self._is_broker is None:
             return None
         brokers = [direction for direction in (0, 1) if self._is_broker(*tcp.endpoints[direction])]
@@ -242,7 +242,7 @@ class UndecidedConnections:
         return 1 - brokers[0] if brokers else None
 
     def _other(self, undecided: UndecidedConnection) -> NotKafka:
-        """Return the most likely protocol of a connection that is not Kafka."""
+        """Return the decision on a connection that is not Kafka, with its most likely protocol."""
         from kanalyze.kafka.session.signatures import guess_protocol  # not needed if all is Kafka
 
         first, second = (stream.buffer.head for stream in undecided.streams)

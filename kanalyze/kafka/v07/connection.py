@@ -1,7 +1,7 @@
 """One connection of Kafka 0.7 as a state machine: two streams in, exchanges out.
 
-In: the streams of both directions. Out: exchanges and anomalies (:class:`ConnectionEvents`). Must
-not know: how the connection was detected, nor of packets beyond their times and numbers.
+In: the streams of both directions. Out: exchanges and anomalies (:class:`ConnectionEvents`). This
+module must not know how the connection was detected, nor of packets beyond their times and numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SMALLEST_BYTES = 2
 
 
 class Kafka07Connection:
-    """Reads and pairs what goes over one connection; counters as those of ``KafkaConnection``."""
+    """Reads and pairs the messages of one connection; counts bytes as ``KafkaConnection`` does."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class Kafka07Connection:
             client_index: which direction (0 or 1) the requests come from.
             in_sync: by direction, whether its first byte begins a frame.
             from_start: the connection was seen from its handshake on.
-            keep: tells of an API key whether the bytes of its messages are kept. It is asked for a
-                request's type, and for the key of the most similar later API.
+            keep: returns true for an API key if the bytes of its messages are kept. It is called
+                with a request's type, and with the key of the most similar later API.
         """
         self.peers = peers
         self._client_index = client_index
@@ -83,17 +83,17 @@ class Kafka07Connection:
         client_index, identity, requests, responses, builder = fields(state, "ntttt")
         end_of_two(client_index)
         peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
-        made = cls(
+        connection = cls(
             peers.with_state(identity),
             client_index,
             in_sync=(True, True),
             from_start=True,
             keep=keep,
         )
-        made._requests.load_state(requests)
-        made._responses.load_state(responses)
-        made._builder.load_state(builder)
-        return made
+        connection._requests.load_state(requests)
+        connection._responses.load_state(responses)
+        connection._builder.load_state(builder)
+        return connection
 
     @property
     def decoded_bytes(self) -> int:
@@ -102,7 +102,7 @@ class Kafka07Connection:
 
     @property
     def undecoded_bytes(self) -> int:
-        """Bytes of frames that were not."""
+        """Bytes of frames that were not read to the end."""
         return self._builder.undecoded_bytes
 
     @property
@@ -117,7 +117,7 @@ class Kafka07Connection:
         return streams + len(self._builder) * PENDING_BYTES
 
     def shed(self) -> ConnectionEvents:
-        """Drop what takes memory; return what that completes, and what was lost by it."""
+        """Drop buffered bytes and pending requests; return the events, with what was lost."""
         events, tcp = ConnectionEvents(), self.peers.tcp
         events.anomalies += shed(self._requests, tcp, self._client_index)
         events.anomalies += shed(self._responses, tcp, 1 - self._client_index)
@@ -125,16 +125,16 @@ class Kafka07Connection:
         return events
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> ConnectionEvents:
-        """Take in what was added to both directions; return what that brings."""
+        """Read the new items of both directions; return the events."""
         events, tcp = ConnectionEvents(), self.peers.tcp
-        frames, lost = [], []
+        frames, loss_packets = [], []
         for cutter, direction in self._cutters():
             cut = cutter.feed(items[direction])
             events.anomalies += [sync_loss_anomaly(tcp, loss, direction) for loss in cut.losses]
-            lost += [loss.packet for loss in cut.losses]
+            loss_packets += [loss.packet for loss in cut.losses]
             frames += [(frame.completion_packet(), direction, frame) for frame in cut.frames]
-        frames.sort(key=lambda each: each[0])
-        losses = deque(sorted(lost))
+        frames.sort(key=lambda frame_of_direction: frame_of_direction[0])
+        losses = deque(sorted(loss_packets))
         for packet, direction, frame in frames:
             while losses and packet >= losses[0]:
                 self._builder.lose_sync(events)

@@ -1,7 +1,7 @@
 """Makes exchanges of the messages of one connection of Kafka 0.7.
 
 In: frames of requests and responses, in the order in which they were complete. Out: exchanges and
-anomalies, in :class:`ConnectionEvents`. Must not know: how streams are cut into frames.
+anomalies, in :class:`ConnectionEvents`. This module must not know how streams are cut into frames.
 
 Without correlation ids a pairing is certain only while no frame of either direction was lost. After
 a loss, and in a capture that begins in the middle, nothing is paired: requests are unanswered and
@@ -51,7 +51,7 @@ _SIMILAR_APIS = (0, 1, 1, 0, 2)
 
 
 class _GuessedAnswer(NamedTuple):
-    """A request and a response that may belong to it; the next request will tell."""
+    """A request and a response that may belong to it, which the next request proves or refutes."""
 
     exchange: Exchange
     request: Request07
@@ -59,7 +59,7 @@ class _GuessedAnswer(NamedTuple):
     """The response as an orphan."""
     values: Response07
     next_offset: int
-    """Where the next request reads from, if it does belong to it."""
+    """The offset that the next request reads from, if the response belongs to the request."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -72,16 +72,16 @@ class _GuessedAnswer(NamedTuple):
     def from_state(cls, state: object, peers: Peers) -> _GuessedAnswer:
         """Make one from a state; raises ValueError for any other value."""
         exchange, request, response, values, next_offset = fields(state, "ttttn")
-        made = cls(
+        guess = cls(
             Exchange.from_state(exchange, peers, _BODIES),
             request_from_state(request),
             Exchange.from_state(response, peers, _BODIES),
             response_from_state(values),
             next_offset,
         )
-        if not made.request.parts:
+        if not guess.request.parts:
             raise ValueError("a guess without a request")
-        return made
+        return guess
 
 
 class _BodyStates07:
@@ -93,7 +93,7 @@ class _BodyStates07:
         api_key: int | None,  # noqa: ARG004 - bodies of Kafka 0.7 say what they are
         kind: Literal["request", "response"],
     ) -> State | None:
-        """Return what was read; None where nothing was."""
+        """Return the body of a message; None if it was not read."""
         values = message.values
         if values is None:
             return None
@@ -106,7 +106,7 @@ class _BodyStates07:
         api_key: int | None,  # noqa: ARG004 - as above
         kind: Literal["request", "response"],
     ) -> None:
-        """Load it into a message."""
+        """Load a body into its message."""
         if state is not None:
             read = request_from_state if kind == "request" else response_from_state
             message.values = read(state)
@@ -116,14 +116,14 @@ _BODIES = _BodyStates07()
 
 
 class ExchangeBuilder07:
-    """Pairs requests and responses of one connection, and reads what they say."""
+    """Pairs requests and responses of one connection, and reads their bodies."""
 
     _NOT_SAVED = ("_client_index", "_keep", "_peers")
 
     def __init__(
         self, peers: Peers, client_index: int, *, is_certain: bool, keep: KeepsBytes | None
     ) -> None:
-        """Begin with a connection; ``is_certain``: no frame was lost so far."""
+        """Make a builder; ``is_certain``: no frame of the connection was lost so far."""
         self._peers = peers
         self._client_index = client_index
         self._keep = keep
@@ -150,10 +150,10 @@ class ExchangeBuilder07:
         """Continue from a state; raises ValueError for any other value."""
         values = fields(state, "bnntT")
         self._is_certain, self.decoded_bytes, self.undecoded_bytes, pending, guess = values
-        for each in items(pending, "t"):
-            exchange, request = fields(each, "tT")
-            known = None if request is None else request_from_state(request)
-            self._pending.append((Exchange.from_state(exchange, self._peers, _BODIES), known))
+        for item in items(pending, "t"):
+            exchange, request_values = fields(item, "tT")
+            request = None if request_values is None else request_from_state(request_values)
+            self._pending.append((Exchange.from_state(exchange, self._peers, _BODIES), request))
         self._guess = None if guess is None else _GuessedAnswer.from_state(guess, self._peers)
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ class ExchangeBuilder07:
             self._complete_orphan(guess.response, events)
 
     def _check_guess(self, request: Request07, events: ConnectionEvents) -> None:
-        """See whether a request reads on from where the guessed response to the last one ended."""
+        """Confirm the guess if a request reads from the offset after its response; else drop it."""
         guess = self._guess
         if guess is None:
             return
@@ -193,12 +193,12 @@ class ExchangeBuilder07:
     # -- requests ---------------------------------------------------------------------------------
 
     def add_request(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Take in a frame of the client."""
+        """Read a frame of the client."""
         message = Message(frame)
         exchange = Exchange(self._peers, message, None, None, None, None, None, wire=WIRE)
         request = self._read_request(frame, exchange, events)
         if request is None:
-            # Not even its type is certain: it may get a response or not.
+            # Not even its type is certain, so it is unknown whether it gets a response.
             self.lose_sync(events)
             self._keep_bytes(frame, message, exchange.api_key)
             self._complete_unanswered(exchange, events)
@@ -244,7 +244,7 @@ class ExchangeBuilder07:
     # -- responses --------------------------------------------------------------------------------
 
     def add_response(self, frame: Frame, events: ConnectionEvents) -> None:
-        """Take in a frame of the broker."""
+        """Read a frame of the broker."""
         orphan = Exchange(self._peers, None, Message(frame), None, None, None, None, wire=WIRE)
         if not self._pending or self._guess is not None:
             # Its request was lost, or never seen.

@@ -1,8 +1,8 @@
-"""Whether bytes begin with a request of Kafka 0.7, told by its first few bytes where they can.
+"""Checks whether bytes begin with a request of Kafka 0.7, by the first few bytes if they suffice.
 
 In: the first bytes of one direction. Out: a verdict. This module must not know how a request of
-Kafka 0.7 is read: what does is loaded where bytes may begin one, which those of later versions
-hardly ever do.
+Kafka 0.7 is read. It loads the modules that do only if the bytes may begin one; bytes of later
+versions hardly ever do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def verdict_07(view: memoryview) -> Verdict:
 def _may_begin(view: memoryview) -> bool:
     """Return true for a known type, and a topic that begins with no control character.
 
-    In later versions the bytes of a topic are a version and a correlation id.
+    Requests of later versions have a version and a correlation id in place of the topic.
     """
     kind = _INT16(view, 4)[0]
     if not 0 <= kind <= _LAST_TYPE:

@@ -61,7 +61,7 @@ _INT64 = Struct(">q").unpack_from
 _LONGEST_TOPIC_BYTES = 255
 _RANDOM_PARTITION = -1
 _CHECKED_BYTES = 8 * 1024 * 1024
-"""How many payloads of one message set have their checksums computed."""
+"""Checksums are computed only for payloads that end within these first bytes of a message set."""
 _MESSAGE_HEAD_BYTES = 5
 """Magic and checksum; one more in magic 1."""
 
@@ -284,7 +284,7 @@ def _topic(frame: bytes | memoryview, at: int) -> tuple[str, int]:
         raise Malformed("a topic that is no text") from error
     # A topic is a directory's name on the broker.
     if not topic.isprintable() or "/" in topic:
-        raise Malformed("a topic that can be none")
+        raise Malformed("a topic with an impossible name")
     return topic, at + length
 
 
@@ -292,11 +292,11 @@ def fits_request(view: bytes | memoryview, size: int) -> bool | None:
     """Return true if a frame of ``size`` bytes is a request to the byte, with sound messages.
 
     Args:
-        view: bytes from the frame's size prefix on; may end before the frame, or after it.
+        view: bytes from the frame's size prefix on; may end before or after the frame does.
         size: the declared size.
 
     Returns:
-        None if the view ends early and nothing contradicts a request.
+        None if the view ends before the frame, and nothing contradicts a request.
     """
     frame_view = view[: size + 4]
     try:
@@ -419,8 +419,8 @@ def parse_messages(
 ) -> MessageSet07:
     """Count the messages in a field of messages.
 
-    The last one may be cut. Time: one step a message of at least 9 bytes, and a CRC-32 over the
-    first 8 MiB of payloads; with ``limits``, as much decompression as they allow.
+    The last one may be cut. This takes one step for each message, which has at least 9 bytes, and a
+    CRC-32 over the first 8 MiB; with ``limits``, also as much decompression as they allow.
 
     Raises:
         Malformed: a length or a magic byte that no message has.

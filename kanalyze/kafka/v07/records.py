@@ -77,7 +77,7 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_RawMessag
         at = end
 
 
-def _is_checked(data: bytes, message: _RawMessage07) -> bool:
+def _is_checksum_right(data: bytes, message: _RawMessage07) -> bool:
     payload, end = message.payload, message.end
     return bool(zlib.crc32(memoryview(data)[payload:end]) == _uint32(data, payload - 4)[0])
 
@@ -89,7 +89,7 @@ class _Budget07:
         self.remaining_bytes = limits.allowed(packed_bytes)
         self.remaining_messages = limits.allowed_records(packed_bytes)
 
-    def opened(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
+    def decompressed(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
         """Return a decompressed payload, and why it is incomplete."""
         if codec == _UNKNOWN_CODEC:
             return b"", RecordProblem.UNKNOWN_CODEC
@@ -107,7 +107,7 @@ class InsideCounter:
     """Counts the messages inside the compressed ones of one field."""
 
     def __init__(self, limits: DecompressionLimits | None, field_bytes: int) -> None:
-        """Make a counter for a field of so many bytes; ``limits`` None decompresses nothing."""
+        """Make a counter for a field of ``field_bytes``; without limits it decompresses nothing."""
         self._budget = None if limits is None else _Budget07(limits, field_bytes)
         self.count: int | None = 0
         """Messages so far; None once a payload cannot be read to its end, or has too many."""
@@ -123,7 +123,7 @@ class InsideCounter:
 
 
 def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> int | None:
-    plain, problem = budget.opened(codec, payload)
+    plain, problem = budget.decompressed(codec, payload)
     if problem is not None:
         return None
     problems: list[RecordProblem] = []
@@ -151,8 +151,8 @@ def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> 
 class MessageSet07Records:
     """The messages in the bytes of a messages field.
 
-    It can be iterated repeatedly; then ``problems`` has the problems outside complete messages,
-    each of which has its own ``problems``.
+    It may be iterated several times. Afterwards ``problems`` says what was wrong outside of
+    complete messages (each message has ``problems`` of its own).
     """
 
     def __init__(
@@ -173,8 +173,8 @@ class MessageSet07Records:
     def __iter__(self) -> Iterator[RecordBatch]:
         """Yield each complete message as a batch, of one record if it is not compressed.
 
-        Offsets are the positions in the log where messages begin; messages inside a compressed one
-        have its offset, with which it is fetched. Raises nothing.
+        An offset is the position in the log where a message begins. Messages inside a compressed
+        one have the offset of that one, with which it is fetched. Raises nothing.
         """
         self.problems.clear()
         for message in _messages(self._data, self.problems):
@@ -200,7 +200,7 @@ class MessageSet07Records:
             batch_bytes=message.end - message.start,
             magic=message.magic,
             codec=CODEC_NAMES_07[message.codec],
-            crc_ok=_is_checked(data, message),
+            crc_ok=_is_checksum_right(data, message),
             timestamp_type=None,
             limits=self._limits,
         )
@@ -218,7 +218,7 @@ def _inside(
     if depth > _MOST_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
-    plain, problem = budget.opened(codec, payload)
+    plain, problem = budget.decompressed(codec, payload)
     inner_problems: list[RecordProblem] = []
     for message in _messages(plain, inner_problems):
         if not budget.remaining_messages:
@@ -229,7 +229,7 @@ def _inside(
         if message.codec:
             yield from _inside(budget, message.codec, inner, offset, problems, depth + 1)
         else:
-            yield Record(offset, None, None, inner, (), _is_checked(plain, message))
+            yield Record(offset, None, None, inner, (), _is_checksum_right(plain, message))
     if problem is not None:
         note(problems, problem)
     elif inner_problems:

@@ -35,7 +35,9 @@ _CODE = struct.Struct(">h").unpack_from
 _HEAD_BYTES = 8
 """Size, type, and the length of a topic or a number of parts."""
 _SMALLEST_REQUEST_BYTES = 13
-_PATIENCE_BYTES = 64 * 1024
+_MOST_UNCONFIRMED_BYTES = 64 * 1024
+"""How many bytes of an incomplete request are buffered before it is accepted; and how many bytes
+without a response are kept, to be searched again."""
 _MOST_CANDIDATES = 4096
 _MOST_TRIES = 64
 """How many candidates are read to the end: each may take up all bytes."""
@@ -59,10 +61,10 @@ class Request07Locator(FrameLocator):
             if tries < 0:
                 break
             verdict = self.verdict(view[index:])
-            if verdict == "yes" and self._goes_on(view, index):
+            if verdict == "yes" and self._may_continue(view, index):
                 return index, index
             if verdict == "perhaps":
-                if len(view) - index >= _PATIENCE_BYTES:
+                if len(view) - index >= _MOST_UNCONFIRMED_BYTES:
                     return index, index
                 return None, index
         return None, limit
@@ -84,7 +86,7 @@ class Request07Locator(FrameLocator):
             return "perhaps"
         return "yes" if fits else "no"
 
-    def _goes_on(self, view: memoryview, index: int) -> bool:
+    def _may_continue(self, view: memoryview, index: int) -> bool:
         following = view[index + _SIZE(view, index)[0] + 4 :]
         return len(following) < _HEAD_BYTES or self.verdict(following) != "no"
 
@@ -111,7 +113,7 @@ class Response07Locator(FrameLocator):
                 break
             if self._leads_to_the_end(view, index):
                 return index, index
-        return None, max(0, limit - _PATIENCE_BYTES)
+        return None, max(0, limit - _MOST_UNCONFIRMED_BYTES)
 
     @staticmethod
     def _leads_to_the_end(view: memoryview, at: int) -> bool:

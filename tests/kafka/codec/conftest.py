@@ -1,4 +1,4 @@
-"""The codec twice: compiled, and as the Python that it is."""
+"""The modules of the codec twice: compiled and uncompiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a frame that goes on, only what a decoder reads is kept; what it reads does not change."""
+"""Only the bytes that a decoder reads are kept of an incomplete frame; its result is the same."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CATALOG = Catalog()
 RECORDS = "TopicData.PartitionData.Records"
 
 
-def reader(*wanted: str) -> MessageReader:
-    projection = Projection.of(*wanted)
+def reader(*paths: str) -> MessageReader:
+    projection = Projection.of(*paths)
     return MessageReader(CATALOG, Decoders(CATALOG), lambda _key, _kind: projection)
 
 
@@ -30,16 +30,16 @@ def large_produce(noise: random.Random) -> bytes:
 
 
 def fed(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[int]]:
-    """A frame that came in pieces, skimmed now and then; how much it held after each skim."""
-    frame, held = Frame(len(data) - 4, 0, 0, 1), []
+    """Return a frame that came in pieces, and how many bytes it had after each skim."""
+    frame, buffered_sizes = Frame(len(data) - 4, 0, 0, 1), []
     read = reader(RECORDS)
     pieces = range(0, len(data), size)
     for count, at in enumerate(pieces, 1):
         frame.add(at, memoryview(data[at : at + size]))
         if skims and at + size < len(data) and count % (len(pieces) // skims) == 0:
             read.skim_request(frame, read.request_header(frame))
-            held.append(frame.buffered_bytes)
-    return frame, held
+            buffered_sizes.append(frame.buffered_bytes)
+    return frame, buffered_sizes
 
 
 def values(frame: Frame) -> object:
@@ -53,16 +53,16 @@ def test_a_skimmed_frame_reads_as_a_whole_one(seed: int) -> None:
     noise = random.Random(seed)
     data = large_produce(noise)
     size = noise.choice((100, 1448, 65_000))
-    skimmed, held = fed(data, size=size, skims=4)
+    skimmed, buffered_sizes = fed(data, size=size, skims=4)
     assert values(skimmed) == values(fed(data, size=size)[0])
-    assert held
+    assert buffered_sizes
 
 
 def test_record_data_is_dropped() -> None:
     data = large_produce(random.Random(3))
-    frame, held = fed(data, size=1448, skims=8)
+    frame, buffered_sizes = fed(data, size=1448, skims=8)
     assert len(data) > 200_000
-    assert max(held) < 30_000
+    assert max(buffered_sizes) < 30_000
     with pytest.raises(MissingBytes):
         frame.read(0, len(data))
 

@@ -65,8 +65,8 @@ def check_against_reference(message: MessageSpec, version: int, samples: int, se
         assert read_message(message, version, body) == (values, len(body)), what
         assert everything(memoryview(b"--" + body), 2, 40, None) == (values, len(body) + 42), what
         assert nothing(body, 0, 0, None) == ((), len(body)), what
-        wanted = projected(message, version, values, selection)
-        assert some(body, 0, 7, None) == (wanted, len(body) + 7), what
+        expected = projected(message, version, values, selection)
+        assert some(body, 0, 7, None) == (expected, len(body) + 7), what
 
 
 def test_every_version_of_every_message_is_read_as_the_reference_reads_it(
@@ -147,8 +147,8 @@ def check_mutations(message: MessageSpec, version: int, count: int, seed: str) -
         wrong[at] = random.choice((0, 1, 0x7F, 0x80, 0xFF, wrong[at] ^ 1, random.randrange(256)))
         mutated = bytes(wrong)
         expected = outcome(lambda view: read_message(message, version, view), mutated)
-        found = outcome(lambda view: everything(view, 0, 0, None), mutated)
-        assert repr(found) == repr(expected), (message.name, version, mutated)
+        result = outcome(lambda view: everything(view, 0, 0, None), mutated)
+        assert repr(result) == repr(expected), (message.name, version, mutated)
         stepped = outcome(lambda view: nothing(view, 0, 0, None), mutated)
         if expected is not None:
             assert stepped == ((), expected[1]), (message.name, version, mutated)
@@ -323,9 +323,9 @@ def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Ca
 
 def test_what_one_table_of_decoders_gave_is_not_changed_by_another(catalog: Catalog) -> None:
     # In version 4 there are no forgotten topics: the default is a list, for each caller its own.
-    wanted = Projection.of("ForgottenTopicsData")
+    projection = Projection.of("ForgottenTopicsData")
     body = bytes(64)
-    one, other = (Decoders(catalog).get(1, "request", 4, wanted) for _ in range(2))
+    one, other = (Decoders(catalog).get(1, "request", 4, projection) for _ in range(2))
     ((forgotten,), _), ((same,), _) = one(body, 0, 0, None), other(body, 0, 0, None)
     assert (forgotten, same) == ([], [])
     forgotten.append("mine")
@@ -397,8 +397,8 @@ def check_like_reference_with_room(message: MessageSpec, version: int, seed: int
     assert read_message(message, version, view) == (values, len(body))
     decode = compile_decoder(message, version, Projection.ALL)
     assert decode(view, 0, 0, None) == (values, len(body))
-    wanted = projected(message, version, values, select(message, projection))
-    assert compile_decoder(message, version, projection)(view, 0, 0, None)[0] == wanted
+    expected = projected(message, version, values, select(message, projection))
+    assert compile_decoder(message, version, projection)(view, 0, 0, None)[0] == expected
     assert compile_decoder(message, version, Projection.of())(view, 0, 0, None)[1] == len(body)
 
 
@@ -468,8 +468,8 @@ def test_random_bytes_give_a_value_or_a_wire_error(catalog: Catalog) -> None:
         decode = compile_decoder(message, version, Projection.ALL)
         for _ in range(10):
             body = random.randbytes(random.randrange(60))
-            found = outcome(lambda view, decode=decode: decode(view, 0, 0, None), body)
-            assert found is None or found[1] <= len(body)
+            result = outcome(lambda view, decode=decode: decode(view, 0, 0, None), body)
+            assert result is None or result[1] <= len(body)
 
 
 # Frames that lie in pieces.
@@ -482,44 +482,44 @@ def sparse_fetch(
     contents = [batch(n, payload=500) for n in (1, 2, 3)]
     body = fetch_body(catalog, version, *contents)
     frame = b"8 before"[:base] + body
-    held, start = [], 0
+    ranges, start = [], 0
     for content in contents:
         at = frame.index(content, start)
-        held.append((start, at + 61))
+        ranges.append((start, at + 61))
         start = at + len(content)
-    held.append((start, len(frame)))
-    return frame, held, compile_decoder(catalog.message(1, "response"), version, FETCHED)
+    ranges.append((start, len(frame)))
+    return frame, ranges, compile_decoder(catalog.message(1, "response"), version, FETCHED)
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 17])
 def test_record_data_need_not_be_there(catalog: Catalog, version: int) -> None:
-    frame, held, decode = sparse_fetch(catalog, version)
+    frame, ranges, decode = sparse_fetch(catalog, version)
     whole = decode(frame, 8, 0, None)
     assert whole[1] == len(frame)
-    source = PiecesSource(frame, *held)
+    source = PiecesSource(frame, *ranges)
     assert decode(source.window(8), 0, 8, source) == whole
 
 
 @pytest.mark.parametrize("version", [4, 12])
 def test_unselected_records_need_not_be_there(catalog: Catalog, version: int) -> None:
-    frame, held, _ = sparse_fetch(catalog, version)
-    source = PiecesSource(frame, *held)
+    frame, ranges, _ = sparse_fetch(catalog, version)
+    source = PiecesSource(frame, *ranges)
     decode = compile_decoder(catalog.message(1, "response"), version, Projection.of())
     assert decode(source.window(8), 0, 8, source) == ((), len(frame))
 
 
 def test_a_frame_that_ends_with_records_asks_for_nothing_behind_them(catalog: Catalog) -> None:
     # Before version 12 the records of the last partition are the last bytes of the frame.
-    frame, held, decode = sparse_fetch(catalog, 11)
-    assert held[-1] == (len(frame), len(frame))
-    source = PiecesSource(frame, *held)
+    frame, ranges, decode = sparse_fetch(catalog, 11)
+    assert ranges[-1] == (len(frame), len(frame))
+    source = PiecesSource(frame, *ranges)
     assert decode(source.window(8), 0, 8, source)[1] == len(frame)
     assert len(frame) not in source.windows
 
 
 def test_a_hole_where_the_decoder_must_read_is_missing_bytes(catalog: Catalog) -> None:
-    frame, held, decode = sparse_fetch(catalog, 12)
-    source = PiecesSource(frame, *held[:2])
+    frame, ranges, decode = sparse_fetch(catalog, 12)
+    source = PiecesSource(frame, *ranges[:2])
     with pytest.raises(MissingBytes):
         decode(source.window(8), 0, 8, source)
 
@@ -537,26 +537,26 @@ def test_a_count_may_ask_for_more_than_the_window_but_not_than_the_frame(
     contents = [batch(1, payload=500) for _ in range(30)]
     body = fetch_body(catalog, 11, *contents)
     decode = compile_decoder(catalog.message(1, "response"), 11, FETCHED)
-    held, start = [], 0
+    ranges, start = [], 0
     for content in contents:
         at = body.index(content, start)
-        held.append((start, at + 61))
+        ranges.append((start, at + 61))
         start = at + len(content)
-    source = PiecesSource(body, *held)
+    source = PiecesSource(body, *ranges)
     assert decode(source.window(0), 0, 0, source) == decode(body, 0, 0, None)
     count_at = 14 + 2 + 1
     assert body[count_at : count_at + 4] == struct.pack(">i", 30)
     lying = body[:count_at] + struct.pack(">i", 30_000) + body[count_at + 4 :]
-    source = PiecesSource(lying, *held)
+    source = PiecesSource(lying, *ranges)
     with pytest.raises(Truncated):
         decode(source.window(0), 0, 0, source)
 
 
 def test_records_longer_than_the_frame_are_truncated(catalog: Catalog) -> None:
-    frame, held, decode = sparse_fetch(catalog, 11)
+    frame, ranges, decode = sparse_fetch(catalog, 11)
     length_at = frame.index(batch(3, payload=500)) - 4
     lying = frame[:length_at] + struct.pack(">i", 10_000) + frame[length_at + 4 :]
-    source = PiecesSource(lying, *held)
+    source = PiecesSource(lying, *ranges)
     with pytest.raises(Truncated):
         decode(source.window(8), 0, 8, source)
     with pytest.raises(Truncated):

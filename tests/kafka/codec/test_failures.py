@@ -16,7 +16,7 @@ HEARTBEAT = struct.pack(">h5sih3s", 5, b"group", 1, 3, b"abc")
 
 
 @pytest.mark.parametrize(
-    ("path", "shown"),
+    ("path", "expected"),
     [
         ("Topics[0].Name", "topics[0].name"),
         ("GroupId", "groupId"),
@@ -24,8 +24,8 @@ HEARTBEAT = struct.pack(">h5sih3s", 5, b"group", 1, 3, b"abc")
         ("", ""),
     ],
 )
-def test_a_path_has_the_names_that_kafkas_json_has(path: str, shown: str) -> None:
-    assert json_path(path) == shown
+def test_a_path_has_the_names_that_kafkas_json_has(path: str, expected: str) -> None:
+    assert json_path(path) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_the_field_that_cannot_be_read_is_found(
     catalog: Catalog, body: bytes, field: str, at: int
 ) -> None:
     definition = catalog.message(12, "request")
-    found, position, reason = locate_failure(definition, 0, b"--" + body, 2, "the decoder's")
-    assert (found, position) == (field, 2 + at)
+    path, position, reason = locate_failure(definition, 0, b"--" + body, 2, "the decoder's")
+    assert (path, position) == (field, 2 + at)
     assert reason != "the decoder's"
 
 

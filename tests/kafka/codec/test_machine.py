@@ -87,10 +87,10 @@ def test_cut_and_changed_bodies_end_alike_whole_and_in_pieces(
             whole = outcome(core, decoder, bytes(changed), [len(changed) or 1])
             assert whole[0] != Status.RUNNING
             for size in (1, 5, 64):
-                found = outcome(core, decoder, bytes(changed), [size])
-                assert found[0] == whole[0], (message.name, version, bytes(changed), size)
+                result = outcome(core, decoder, bytes(changed), [size])
+                assert result[0] == whole[0], (message.name, version, bytes(changed), size)
                 if whole[0] == Status.DONE:
-                    assert found == whole
+                    assert result == whole
 
 
 def test_both_kinds_say_the_same(
@@ -111,9 +111,9 @@ def fetch_body(catalog: Catalog, core: SimpleNamespace, *contents: bytes) -> tup
     for number, content in enumerate(contents):
         partition = number.to_bytes(4, "big") + bytes(2 + 8 * 3) + bytes(4) + bytes(4)
         body += partition + len(content).to_bytes(4, "big") + content
-    wanted = Projection.of("Responses.Partitions.Records")
+    projection = Projection.of("Responses.Partitions.Records")
     message = catalog.message(1, "response")
-    return core.compiler.compile_decoder(message, 11, wanted), body
+    return core.compiler.compile_decoder(message, 11, projection), body
 
 
 def test_record_data_is_stepped_over_without_being_fed(

@@ -16,11 +16,11 @@ CODEC = Path(kanalyze.__file__).parent / "kafka" / "codec"
 def constants_of(name: str) -> dict[str, int]:
     """Read the constants of C out of a file of types."""
     text = (CODEC / f"{name}.pxd").read_text()
-    found: dict[str, int] = {}
+    constants: dict[str, int] = {}
     for block in re.findall(r"cdef enum:\n((?:(?:    .*)?\n)+)", text):
         for constant, value in re.findall(r"^    (\w+) = (-?\d+)$", block, re.MULTILINE):
-            found[constant] = int(value)
-    return found
+            constants[constant] = int(value)
+    return constants
 
 
 def test_opcodes_and_flags_are_those_of_c() -> None:
@@ -39,8 +39,8 @@ def test_every_constant_of_c_is_that_of_python() -> None:
 
 def test_states_are_those_that_are_reported() -> None:
     compiled = constants_of("machine")
-    told = {name: value for name, value in vars(Status).items() if name.isupper()}
-    assert told == {name: compiled[name] for name in told}
+    statuses = {name: value for name, value in vars(Status).items() if name.isupper()}
+    assert statuses == {name: compiled[name] for name in statuses}
 
 
 def test_kinds_of_shapes_are_those_of_c() -> None:

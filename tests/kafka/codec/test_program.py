@@ -1,4 +1,4 @@
-"""Programs: what nobody wants costs as little as it can."""
+"""Programs: fields that are not selected cost as little as possible."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ OPERANDS = {
 
 def instructions(words: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Divide words into instructions."""
-    found, at = [], 0
+    divided, at = [], 0
     while at < len(words):
         count = 2 + 2 * words[at + 2] if words[at] == op.TAGS else OPERANDS.get(words[at], 0)
-        found.append(tuple(words[at : at + 1 + count]))
+        divided.append(tuple(words[at : at + 1 + count]))
         at += 1 + count
-    return found
+    return divided
 
 
 def program(
@@ -44,32 +44,32 @@ def program(
 
 
 def test_unselected_fixed_fields_are_one_step(catalog: Catalog) -> None:
-    found = program(catalog, 1, "request", 4, "Topics.Topic")
-    assert found[0] == (op.SKIP, 4 * 4 + 1)
+    steps = program(catalog, 1, "request", 4, "Topics.Topic")
+    assert steps[0] == (op.SKIP, 4 * 4 + 1)
 
 
 def test_unselected_arrays_of_fixed_elements_are_one_step(catalog: Catalog) -> None:
-    found = program(catalog, 2, "response", 1)
-    assert (op.ELEMENTS, op.WIDE, 22) in found
+    steps = program(catalog, 2, "response", 1)
+    assert (op.ELEMENTS, op.WIDE, 22) in steps
 
 
 def test_unselected_text_is_not_put_on_the_tape(catalog: Catalog) -> None:
-    found = program(catalog, 1, "response", 11, "ErrorCode")
-    assert not any(one[0] == op.TEXT and one[1] & op.WANTED for one in found)
+    steps = program(catalog, 1, "response", 11, "ErrorCode")
+    assert not any(step[0] == op.TEXT and step[1] & op.WANTED for step in steps)
 
 
 @pytest.mark.parametrize("projection", [Projection.ALL, Projection.of()])
 def test_every_program_is_closed(catalog: Catalog, projection: Projection) -> None:
-    """Addresses are those of instructions of the program; the stack holds what it takes."""
-    seen = 0
+    """Every address is that of an instruction of the program, and the stack is bounded."""
+    count = 0
     for message, version in every_message(catalog):
-        made = program_of(message, version, projection)
+        written = program_of(message, version, projection)
         starts, at = set(), 0
-        for one in instructions(made.words):
+        for step in instructions(written.words):
             starts.add(at)
-            at += len(one)
-        assert all(made.words[index] in starts for index in made.relocations)
-        assert made.words[-1] == op.END
-        assert made.stack_cells <= 64
-        seen += 1
-    assert seen > 700
+            at += len(step)
+        assert all(written.words[index] in starts for index in written.relocations)
+        assert written.words[-1] == op.END
+        assert written.stack_cells <= 64
+        count += 1
+    assert count > 700

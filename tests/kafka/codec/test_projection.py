@@ -31,13 +31,13 @@ def test_the_path_of_a_struct_selects_all_its_fields(catalog: Catalog) -> None:
     assert selection == {"TopicData": {"PartitionData": {"Index": {}, "Records": {}}}}
 
 
-def test_a_struct_and_a_field_of_it_want_the_struct(catalog: Catalog) -> None:
+def test_a_struct_and_a_field_of_it_select_the_struct(catalog: Catalog) -> None:
     message = catalog.message(0, "request")
     whole = Projection.of("TopicData")
     assert select(message, whole) == select(message, Projection.of("TopicData.Name", "TopicData"))
 
 
-def test_no_paths_want_nothing(catalog: Catalog) -> None:
+def test_no_paths_select_nothing(catalog: Catalog) -> None:
     assert select(catalog.message(0, "request"), Projection.of()) == {}
 
 
@@ -48,7 +48,7 @@ def test_all_selects_every_field_of_every_version(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "named_path"),
     [
         ("acks", "acks"),
         ("TopicData.Nope", "TopicData.Nope"),
@@ -57,7 +57,7 @@ def test_all_selects_every_field_of_every_version(catalog: Catalog) -> None:
         ("TopicData.", "TopicData."),
     ],
 )
-def test_a_path_that_is_not_there_is_refused(catalog: Catalog, path: str, found: str) -> None:
+def test_a_path_that_is_not_there_is_refused(catalog: Catalog, path: str, named_path: str) -> None:
     with pytest.raises(UsageError) as caught:
         select(catalog.message(0, "request"), Projection.of(path))
-    assert f"ProduceRequest has no field {found!r}; there is: " in str(caught.value)
+    assert f"ProduceRequest has no field {named_path!r}; there is: " in str(caught.value)

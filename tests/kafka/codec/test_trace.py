@@ -21,10 +21,10 @@ def test_positions_are_those_of_the_bytes(catalog: Catalog) -> None:
     # Heartbeat v0: group, generation, member.
     body = b"\0\3abc" + b"\0\0\0\7" + b"\0\1m"
     trace = trace_message(catalog.message(12, "request"), 0, b"--" + body, 2)
-    found = [
+    positions = [
         (node.name, node.start, node.end, node.type, node.value) for node in trace.root.children
     ]
-    assert found == [
+    assert positions == [
         ("GroupId", 2, 7, "string", "abc"),
         ("GenerationId", 7, 11, "int32", 7),
         ("MemberId", 11, 14, "string", "m"),
@@ -91,8 +91,8 @@ def test_known_and_unknown_tags_have_nodes_and_empty_tag_sections_have_none(
     trace = trace_message(message, 3, Writer(message, 3).write(values))
     section = trace.root.children[-1]
     assert section.name == "_taggedFields"
-    found = [(node.name, node.value) for node in section.children]
-    assert found == [("FinalizedFeaturesEpoch", 9), ("tag 77", b"hi")]
+    tags = [(node.name, node.value) for node in section.children]
+    assert tags == [("FinalizedFeaturesEpoch", 9), ("tag 77", b"hi")]
     (element,) = trace.root.children[1].children
     assert [node.name for node in element.children] == ["ApiKey", "MinVersion", "MaxVersion"]
 

@@ -1,4 +1,4 @@
-"""A frame in many segments reads as what it is made of, whatever was captured of it."""
+"""A frame in many segments gives back the bytes that were captured of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Nowhere(FrameLocator):
         return None, len(view)
 
 
-class Came(NamedTuple):
+class CapturedFrame(NamedTuple):
     """A frame, and by position its bytes, None for those that were not captured."""
 
     frame: Frame
@@ -43,19 +43,19 @@ def segments_of(data: bytes, parts: Sequence[tuple[int, int]]) -> tuple[Segments
     columns: list[list[int]] = [[], [], [], [], []]
     for number, (size, captured) in enumerate(parts):
         piece = data[at : at + size]
-        held = min(len(piece), captured)
+        captured_bytes = min(len(piece), captured)
         storage += b"\xee\xee\xee"
         for column, value in zip(
-            columns, (len(storage), len(piece), held, number, number), strict=True
+            columns, (len(storage), len(piece), captured_bytes, number, number), strict=True
         ):
             column.append(value)
-        storage += piece[:held]
-        known += [*piece[:held], *[None] * (len(piece) - held)]
+        storage += piece[:captured_bytes]
+        known += [*piece[:captured_bytes], *[None] * (len(piece) - captured_bytes)]
         at += size
     return Segments(memoryview(storage), *columns), known
 
 
-def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
+def captured_frame(parts: Sequence[tuple[int, int]], at_once: int) -> CapturedFrame:
     """A frame that came in segments, ``at_once`` of them in a batch, of a prefix that is there."""
     body = bytes(index % 251 for index in range(sum(size for size, _ in parts)))
     data = len(body).to_bytes(4, "big") + body
@@ -72,21 +72,21 @@ def came(parts: Sequence[tuple[int, int]], at_once: int) -> Came:
         known += there
         offset += sum(size for size, _ in some)
     (frame,) = frames
-    return Came(frame, known)
+    return CapturedFrame(frame, known)
 
 
 def assert_reads(frame: Frame, known: list[int | None], at: int, length: int) -> None:
-    wanted = known[at : at + length]
-    if None in wanted:
+    expected = known[at : at + length]
+    if None in expected:
         with pytest.raises(MissingBytes):
             frame.read(at, length)
     else:
-        assert list(frame.read(at, length)) == wanted
+        assert list(frame.read(at, length)) == expected
 
 
 @given(PARTS, st.integers(1, 130), st.data())
 def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
-    frame, known = came(parts, at_once)
+    frame, known = captured_frame(parts, at_once)
     assert frame.length == len(known)
     assert frame.missing_bytes == known.count(None)
     assert frame.buffered_bytes == len(known) - known.count(None)
@@ -104,8 +104,8 @@ def test_what_was_captured_can_be_read_and_nothing_else(parts, at_once, data):
 
 
 @given(PARTS, st.integers(1, 130), st.data())
-def test_of_what_is_dropped_nothing_is_left_and_of_the_rest_all(parts, at_once, data):
-    frame, known = came(parts, at_once)
+def test_dropped_bytes_are_gone_and_all_others_stay(parts, at_once, data):
+    frame, known = captured_frame(parts, at_once)
     bounds = sorted(data.draw(st.lists(st.integers(0, len(known)), max_size=6)))
     ranges = list(zip(bounds[::2], bounds[1::2], strict=False))
     until = data.draw(st.integers(0, len(known)))
@@ -120,10 +120,10 @@ def test_of_what_is_dropped_nothing_is_left_and_of_the_rest_all(parts, at_once, 
 
 @given(PARTS, st.data())
 def test_a_frame_that_is_detached_outlives_its_buffers(parts, data):
-    frame, known = came(parts, len(parts) + 1)
-    held = frame.buffered_bytes
+    frame, known = captured_frame(parts, len(parts) + 1)
+    buffered = frame.buffered_bytes
     frame.detach()
-    assert frame.buffered_bytes == held
+    assert frame.buffered_bytes == buffered
     for at in range(len(known)):
         assert_reads(frame, known, at, 1)
     begin = data.draw(st.integers(0, len(known) - 1))

@@ -49,7 +49,7 @@ def marked(view: memoryview) -> tuple[int | None, int]:
 
 
 class Patient(FrameLocator):
-    """Finds a boundary as ``marked`` does, but none the first time it is asked."""
+    """Finds a boundary as ``marked`` does, but none when it is called for the first time."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -99,7 +99,7 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
 ) -> None:
     pieces = cut(b"".join(map(frame_of, bodies)), sizes)
     cutter = FrameCutter(never)
-    found, at = [], 0
+    frames, at = [], 0
     for first in range(0, len(pieces), batch):
         some = pieces[first : first + batch]
         storage = bytearray(b"".join(some))
@@ -107,12 +107,12 @@ def test_frames_survive_the_reuse_of_buffers_between_batches(
         own = item.segments
         columns = (own.start, own.length, own.captured, own.time_ns, own.packet)
         cut_frames = cutter.feed([item._replace(segments=Segments(memoryview(storage), *columns))])
-        found += [body_of(frame) for frame in cut_frames.frames]
+        frames += [body_of(frame) for frame in cut_frames.frames]
         if cutter.partial.frame is not None:
             cutter.partial.frame.detach()
         storage[:] = b"\xee" * len(storage)
         at += sum(map(len, some))
-    assert found == bodies
+    assert frames == bodies
 
 
 def test_a_gap_inside_a_frame_costs_only_its_own_bytes() -> None:
@@ -153,21 +153,21 @@ def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
     (cut_short,) = cutter.feed([chunk([data[:10]]), Gap(10, 36, TIME_NS, 3)]).frames
     assert not cutter.in_sync
     items = [chunk([data[46:50], data[50:]], stream_offset=46, first_packet=3)]
-    (found,) = cutter.feed(items).frames
+    (frame,) = cutter.feed(items).frames
     assert cut_short.missing_bytes == 34
-    assert body_of(found) == b"MARK and more"
-    assert found.stream_offset == 52
+    assert body_of(frame) == b"MARK and more"
+    assert frame.stream_offset == 52
     assert cutter.skipped_bytes == 6
     assert cutter.in_sync
 
 
 def test_a_frame_found_again_keeps_the_times_of_its_packets() -> None:
     data = b"x" * 30 + frame_of(b"MARK" + b"y" * 20) + frame_of(b"last one")
-    cutter, found = FrameCutter(marked, in_sync=False), []
+    cutter, frames = FrameCutter(marked, in_sync=False), []
     for number, piece in enumerate(cut(data, [5] * 20)):
         items = [chunk([piece], stream_offset=5 * number, first_packet=number + 1)]
-        found += cutter.feed(items).frames
-    first, last = found
+        frames += cutter.feed(items).frames
+    first, last = frames
     assert (first.start_packet, first.end_packet) == (7, 12)
     assert body_of(last) == b"last one"
     assert cutter.skipped_bytes == 30

@@ -28,8 +28,8 @@ def head(key: int, version: int, client_id: bytes | None, tags: bytes = b"") -> 
 
 
 def test_version_0_has_no_client_id(catalog: Catalog) -> None:
-    found = parse_request_header(struct.pack(">hhi", 7, 0, -9), 0, 8, catalog)
-    assert found == RequestHeader(7, 0, -9, None, 8)
+    header = parse_request_header(struct.pack(">hhi", 7, 0, -9), 0, 8, catalog)
+    assert header == RequestHeader(7, 0, -9, None, 8)
 
 
 def test_version_1_ends_with_the_client_id(catalog: Catalog) -> None:
@@ -102,7 +102,7 @@ def test_headers_are_read_as_their_definitions_say(catalog: Catalog, kind: Kind)
 def test_any_bytes_are_a_header_or_a_wire_error(view: bytes) -> None:
     catalog = Catalog()
     try:
-        found = parse_request_header(view, 0, len(view), catalog)
+        header = parse_request_header(view, 0, len(view), catalog)
     except WireError:
         return
-    assert 8 <= found.body <= len(view)
+    assert 8 <= header.body <= len(view)

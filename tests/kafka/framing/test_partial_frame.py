@@ -80,8 +80,8 @@ def test_both_go_on_from_their_states() -> None:
 def test_states_that_contradict_themselves_are_refused() -> None:
     _, frame = begun(50, b"0123").state()
     for wrong in ((0, frame), (51, frame), (3, None)):
-        with pytest.raises(ValueError, match="begins before its begin"):
+        with pytest.raises(ValueError, match="beyond those that have come"):
             PartialFrame().load_state(wrong)
     for wrong_prefix in ((b"", frame), (b"12", None), (b"1234", frame), (b"12", frame)):
-        with pytest.raises(ValueError, match="a size of"):
+        with pytest.raises(ValueError, match="a split size prefix"):
             SplitPrefix().load_state(wrong_prefix)

@@ -1,4 +1,4 @@
-"""Where a body begins is what the reader of headers says, or nothing is said."""
+"""A body begins where the reader of headers says, or no position is returned."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 def test_a_request_has_the_body_that_its_header_says(core, head, length, rest):
     data = bytes(4) + head + bytes(4) + struct.pack(">h", length) + rest
     version = CATALOG.request_header_version(*struct.unpack(">hh", head))
-    found = core.plain_body(data, head, version)
+    body_at = core.plain_body(data, head, version)
     try:
         expected = parse_request_header(data, 4, len(data), CATALOG).body
     except WireError:
-        assert found == 0
+        assert body_at == 0
         return
     # Where there are tags it may say nothing.
-    assert found in ((0, expected) if version == 2 else (expected,))
+    assert body_at in ((0, expected) if version == 2 else (expected,))
 
 
 @given(st.binary(max_size=12), st.integers(0, 1))
 def test_a_response_has_the_body_that_its_header_says(core, data, version):
-    found = core.plain_body(data, b"", version)
+    body_at = core.plain_body(data, b"", version)
     try:
         expected = parse_response_header(data, 4, len(data), version).body
     except WireError:
-        assert found == 0
+        assert body_at == 0
         return
-    assert found == (expected if version == 0 or data[8] == 0 else 0)
+    assert body_at == (expected if version == 0 or data[8] == 0 else 0)
 
 
 def test_a_section_without_tags_is_passed(core):

@@ -40,17 +40,17 @@ def test_one_plain_batch_is_summarised() -> None:
 
 def test_batches_add_up() -> None:
     records = batch(3, base_offset=10, times=(500, 600)) + batch(4, times=(100, 900))
-    found = peek(records + batch(1, times=(200, 300)))
-    assert (found.record_count, found.batch_count, found.base_offset) == (8, 3, 10)
-    assert (found.first_timestamp_ms, found.max_timestamp_ms) == (500, 900)
-    assert found.codec == "none"
+    summary = peek(records + batch(1, times=(200, 300)))
+    assert (summary.record_count, summary.batch_count, summary.base_offset) == (8, 3, 10)
+    assert (summary.first_timestamp_ms, summary.max_timestamp_ms) == (500, 900)
+    assert summary.codec == "none"
 
 
 def test_no_bytes_hold_no_batch() -> None:
-    found = peek(b"")
-    assert (found.record_bytes, found.record_count, found.batch_count) == (0, 0, 0)
-    assert (found.base_offset, found.codec, found.max_timestamp_ms) == (None, None, None)
-    assert (found.truncated, found.malformed, found.missing) == (False, False, False)
+    summary = peek(b"")
+    assert (summary.record_bytes, summary.record_count, summary.batch_count) == (0, 0, 0)
+    assert (summary.base_offset, summary.codec, summary.max_timestamp_ms) == (None, None, None)
+    assert (summary.truncated, summary.malformed, summary.missing) == (False, False, False)
 
 
 @pytest.mark.parametrize(
@@ -70,117 +70,117 @@ def test_the_last_batch_may_be_cut_anywhere() -> None:
     whole, last = batch(3, base_offset=5), batch(50, attributes=1, times=(0, 9_000_000_000_000))
     expected = peek(whole)
     for cut in range(1, len(last)):
-        found = peek(whole + last[:cut])
-        assert found == expected._replace(record_bytes=len(whole) + cut, truncated=True)
+        summary = peek(whole + last[:cut])
+        assert summary == expected._replace(record_bytes=len(whole) + cut, truncated=True)
 
 
 def test_a_single_batch_may_be_cut_anywhere() -> None:
     only = batch(3)
     for cut in range(1, len(only)):
-        found = peek(only[:cut])
-        assert found.truncated
-        assert not found.malformed
-        assert (found.record_count, found.batch_count, found.codec) == (0, 0, None)
+        summary = peek(only[:cut])
+        assert summary.truncated
+        assert not summary.malformed
+        assert (summary.record_count, summary.batch_count, summary.codec) == (0, 0, None)
 
 
 def test_control_batches_hold_no_user_records() -> None:
-    found = peek(batch(5, attributes=0x10) + batch(1, attributes=0x30))
-    assert (found.record_count, found.batch_count, found.has_control) == (5, 2, True)
+    summary = peek(batch(5, attributes=0x10) + batch(1, attributes=0x30))
+    assert (summary.record_count, summary.batch_count, summary.has_control) == (5, 2, True)
     assert peek(batch(1, attributes=0x20)).record_count == 0
 
 
 def test_a_batch_without_timestamps_has_none() -> None:
-    found = peek(batch(times=(-1, -1)))
-    assert (found.first_timestamp_ms, found.max_timestamp_ms) == (None, None)
+    summary = peek(batch(times=(-1, -1)))
+    assert (summary.first_timestamp_ms, summary.max_timestamp_ms) == (None, None)
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 15, 2**31 - 1])
 def test_a_number_of_records_that_cannot_be_is_not_counted(count: int) -> None:
     # 100 bytes have room for 14 records of the 7 bytes that one takes at least.
-    found = peek(batch(count, payload=100) + batch(2))
-    assert found.malformed
-    assert (found.record_count, found.batch_count) == (2, 2)
+    summary = peek(batch(count, payload=100) + batch(2))
+    assert summary.malformed
+    assert (summary.record_count, summary.batch_count) == (2, 2)
 
 
 def test_a_compressed_batch_may_hold_more_records_than_bytes() -> None:
-    found = peek(batch(5000, payload=100, attributes=4))
-    assert (found.record_count, found.malformed) == (5000, False)
+    summary = peek(batch(5000, payload=100, attributes=4))
+    assert (summary.record_count, summary.malformed) == (5000, False)
 
 
 @pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
 def test_a_batch_too_short_for_its_header_ends_the_walk(length: int) -> None:
-    found = peek(batch(3) + batch(3, length=length))
-    assert found.malformed
-    assert (found.record_count, found.batch_count) == (3, 1)
+    summary = peek(batch(3) + batch(3, length=length))
+    assert summary.malformed
+    assert (summary.record_count, summary.batch_count) == (3, 1)
 
 
 @pytest.mark.parametrize("magic", [3, 127, -1])
 def test_an_unknown_magic_ends_the_walk(magic: int) -> None:
-    found = peek(batch(3) + batch(3, magic=magic))
-    assert found.malformed
-    assert found.record_count == 3
+    summary = peek(batch(3) + batch(3, magic=magic))
+    assert summary.malformed
+    assert summary.record_count == 3
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_compressed_message_hides_the_first_offset(magic: int) -> None:
     compressed = message(magic, offset=7, attributes=1)
     for records in (compressed, compressed + message(magic, offset=8)):
-        found = peek(records)
-        assert (found.base_offset, found.last_offset) == (None, 7)
-        assert found.codec == ("gzip" if records is compressed else "mixed")
-    found = peek(message(magic, offset=6) + compressed)
-    assert (found.base_offset, found.last_offset) == (6, None)
+        summary = peek(records)
+        assert (summary.base_offset, summary.last_offset) == (None, 7)
+        assert summary.codec == ("gzip" if records is compressed else "mixed")
+    summary = peek(message(magic, offset=6) + compressed)
+    assert (summary.base_offset, summary.last_offset) == (6, None)
     # One that is cut off is no whole batch, and tells nothing.
-    found = peek(compressed[:-1])
-    assert (found.base_offset, found.last_offset, found.truncated) == (None, None, True)
+    summary = peek(compressed[:-1])
+    assert (summary.base_offset, summary.last_offset, summary.truncated) == (None, None, True)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_are_counted_one_by_one(magic: int) -> None:
     records = message(magic, offset=7, time=100) + message(magic, value=b"") + message(magic)
-    found = peek(records)
-    assert (found.record_count, found.batch_count, found.base_offset) == (3, 3, 7)
-    assert found.codec == "none"
-    assert found.first_timestamp_ms == (100 if magic else None)
-    assert found.max_timestamp_ms == (1000 if magic else None)
+    summary = peek(records)
+    assert (summary.record_count, summary.batch_count, summary.base_offset) == (3, 3, 7)
+    assert summary.codec == "none"
+    assert summary.first_timestamp_ms == (100 if magic else None)
+    assert summary.max_timestamp_ms == (1000 if magic else None)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_compressed_message_set_hides_its_number(magic: int) -> None:
-    found = peek(message(magic, attributes=2))
-    assert (found.record_count, found.codec, found.batch_count) == (None, "snappy", 1)
-    assert not found.malformed
+    summary = peek(message(magic, attributes=2))
+    assert (summary.record_count, summary.codec, summary.batch_count) == (None, "snappy", 1)
+    assert not summary.malformed
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_the_last_message_may_be_cut_anywhere(magic: int) -> None:
     whole, last = message(magic), message(magic, attributes=1)
     for cut in range(1, len(last)):
-        found = peek(whole + last[:cut])
-        assert (found.record_count, found.truncated, found.malformed) == (1, True, False)
+        summary = peek(whole + last[:cut])
+        assert (summary.record_count, summary.truncated, summary.malformed) == (1, True, False)
 
 
 @pytest.mark.parametrize(("magic", "size"), [(0, 13), (1, 21), (0, 0), (1, -1)])
 def test_a_message_too_short_for_its_fields_ends_the_walk(magic: int, size: int) -> None:
     short = bytearray(message(magic, value=b"x" * 60))
     struct.pack_into(">i", short, 8, size)
-    found = peek(message(magic) + bytes(short))
-    assert (found.record_count, found.malformed) == (1, True)
+    summary = peek(message(magic) + bytes(short))
+    assert (summary.record_count, summary.malformed) == (1, True)
 
 
 def test_old_and_new_formats_may_follow_each_other() -> None:
-    found = peek(message(0) + message(1) + batch(3))
-    assert (found.record_count, found.batch_count, found.malformed) == (5, 3, False)
+    summary = peek(message(0) + message(1) + batch(3))
+    assert (summary.record_count, summary.batch_count, summary.malformed) == (5, 3, False)
 
 
 def test_headers_beyond_the_view_are_read_from_the_source() -> None:
     records = b"".join(batch(n, payload=300) for n in range(1, 6))
     frame = b"head" + records
     starts = [4 + n * 361 for n in range(5)]
-    held = [(start, start + BATCH_HEADER_BYTES) for start in starts]
-    source = PiecesSource(frame, (0, held[0][1]), *held[1:])
-    found = peek_records(source.window(0), 4, len(records), 0, source)
-    assert found == peek(records)
+    ranges = [(start, start + BATCH_HEADER_BYTES) for start in starts]
+    source = PiecesSource(frame, (0, ranges[0][1]), *ranges[1:])
+    summary = peek_records(source.window(0), 4, len(records), 0, source)
+    assert summary == peek(records)
 
 
 def test_a_header_over_two_pieces_is_put_together() -> None:
@@ -193,10 +193,10 @@ def test_a_header_over_two_pieces_is_put_together() -> None:
 def test_a_header_that_the_capture_lacks_leaves_the_number_unknown() -> None:
     records = batch(3, base_offset=9) + batch(4) + batch(5)
     source = PiecesSource(records, (0, 100), (322, len(records)))
-    found = peek_records(source.window(0), 0, len(records), 0, source)
-    assert (found.record_count, found.missing, found.malformed) == (None, True, False)
-    assert (found.batch_count, found.base_offset) == (1, 9)
-    assert found.record_bytes == len(records)
+    summary = peek_records(source.window(0), 0, len(records), 0, source)
+    assert (summary.record_count, summary.missing, summary.malformed) == (None, True, False)
+    assert (summary.batch_count, summary.base_offset) == (1, 9)
+    assert summary.record_bytes == len(records)
 
 
 def test_records_past_the_end_of_the_frame_are_truncated() -> None:
@@ -207,9 +207,9 @@ def test_records_past_the_end_of_the_frame_are_truncated() -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_have_a_summary(records: bytes) -> None:
-    found = peek(records)
-    assert found.record_bytes == len(records)
-    assert found.record_count is None or found.record_count >= 0
+    summary = peek(records)
+    assert summary.record_bytes == len(records)
+    assert summary.record_count is None or summary.record_count >= 0
 
 
 @given(st.integers(0, 2**64))
@@ -236,8 +236,8 @@ def test_the_shortcuts_find_what_the_slow_walk_finds(seed: int) -> None:
 def test_many_small_entries_take_time_in_proportion() -> None:
     records = message(0, value=b"") * 20_000
     start = time.process_time()
-    found = peek(records)
-    assert found.record_count == 20_000
+    summary = peek(records)
+    assert summary.record_count == 20_000
     assert took_soon(time.process_time() - start, 2)
 
 

@@ -176,11 +176,11 @@ def test_snappy_that_lies_of_its_size_allocates_nothing_for_it() -> None:
     for size in (b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x20"):  # 4 GiB, 64 MiB
         tracemalloc.start()
         try:
-            found = decompress(SNAPPY, size + b"\x00a", 1 << 30)
+            result = decompress(SNAPPY, size + b"\x00a", 1 << 30)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert found == (b"", RecordProblem.BAD_COMPRESSION)
+        assert result == (b"", RecordProblem.BAD_COMPRESSION)
         assert peak < 1 << 20
 
 
@@ -229,5 +229,5 @@ def test_the_wrong_header_checksum_of_magic_0_is_accepted_there_only(store_size:
     "data", [b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x48\x40\x01", b"no lz4"]
 )
 def test_what_is_no_lz4_frame_is_none_without_its_checksum_either(data: bytes) -> None:
-    found = decompress(LZ4, data, LIMIT, wrong_lz4_checksum=True)
-    assert found == (b"", RecordProblem.BAD_COMPRESSION)
+    result = decompress(LZ4, data, LIMIT, wrong_lz4_checksum=True)
+    assert result == (b"", RecordProblem.BAD_COMPRESSION)

@@ -1,4 +1,4 @@
-"""Records of a batch, one after the other: compiled, and as the Python that it is."""
+"""Records of a batch, one after the other: compiled and uncompiled."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LARGEST = 2**63 - 1
 
 def varint(number: int) -> bytes:
     """A zigzag varint."""
-    left, made = (number << 1) ^ (number >> 63), b""
-    while left > 0x7F:
-        made += bytes([left & 0x7F | 0x80])
-        left >>= 7
-    return made + bytes([left])
+    remaining, encoded = (number << 1) ^ (number >> 63), b""
+    while remaining > 0x7F:
+        encoded += bytes([remaining & 0x7F | 0x80])
+        remaining >>= 7
+    return encoded + bytes([remaining])
 
 
 @functools.cache
@@ -62,9 +62,9 @@ def read(core: ModuleType, data: bytes, count: int = 1, **base: int | None):
 def test_all_of_a_record_is_read(core):
     headers = [(b"a", b"1"), (b"b", None), (b"", b"")]
     data = record(3, 5, b"k", b"v" * 300, headers) + record(4, -6, None, None)
-    found, problem = read(core, data, 2, base_offset=100, base_timestamp=1000)
+    records, problem = read(core, data, 2, base_offset=100, base_timestamp=1000)
     assert problem is None
-    assert found == [
+    assert records == [
         Record(103, 1005, b"k", b"v" * 300, tuple(Header(*each) for each in headers)),
         Record(104, 994, None, None),
     ]
@@ -97,9 +97,9 @@ def test_what_is_beyond_64_bits_wraps_and_minus_one_is_no_time(core):
     ],
 )
 def test_what_is_wrong_is_said(core, data, count, problem):
-    found, said = read(core, data, count)
-    assert said == (None if problem is None else RecordProblem(problem))
-    assert len(found) == (0 if problem and problem != "wrong_record_count" else len(data) > 0)
+    records, reported = read(core, data, count)
+    assert reported == (None if problem is None else RecordProblem(problem))
+    assert len(records) == (0 if problem and problem != "wrong_record_count" else len(data) > 0)
 
 
 @given(st.binary(max_size=40), st.integers(-1, 4))

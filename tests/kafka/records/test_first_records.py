@@ -1,4 +1,4 @@
-"""Where the first records of a message begin that is not all there."""
+"""Where the first records of an incomplete message begin."""
 
 from __future__ import annotations
 

@@ -144,12 +144,12 @@ def test_batches_of_every_kind_stand_one_after_the_other() -> None:
 
 
 def test_a_set_can_be_read_again() -> None:
-    found = RecordSet(batch_of() + b"cut")
+    record_set = RecordSet(batch_of() + b"cut")
     for _ in range(2):
-        batches = list(found)
+        batches = list(record_set)
         assert [len(list(batch.records())) for batch in batches] == [5]
         assert [len(list(batch.records())) for batch in batches] == [5]
-        assert found.problems == [RecordProblem.CUT_BATCH]
+        assert record_set.problems == [RecordProblem.CUT_BATCH]
 
 
 def test_no_bytes_hold_no_batch() -> None:
@@ -192,11 +192,11 @@ def test_a_number_of_records_that_is_wrong_is_said(count: int, codec: int) -> No
 
 def varint(number: int) -> bytes:
     value = number << 1 if number >= 0 else (-number << 1) - 1
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes((*found, value))
+    return bytes((*encoded, value))
 
 
 def sized(body: bytes) -> bytes:
@@ -265,14 +265,14 @@ def test_a_bomb_is_bounded_in_bytes_and_in_ratio() -> None:
         began = time.process_time()
         (batch,) = RecordSet(data)
         count = sum(1 for _ in batch.records())
-        taken, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1]
+        seconds, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert batch.problems == [RecordProblem.DECOMPRESSED_TOO_LARGE]
     allowed = DecompressionLimits().allowed(len(bomb))
     assert count == allowed // len(record) < 64 << 10
     assert peak < 3 * allowed
-    assert took_soon(taken, 5)
+    assert took_soon(seconds, 5)
 
 
 def test_limits_are_those_that_were_requested() -> None:
@@ -328,12 +328,12 @@ def test_any_bytes_give_a_result(junk: bytes, magic: int, codec: int, is_sized: 
 def test_what_the_headers_alone_tell_agrees_with_the_records(sets: list[bytes], cut: int) -> None:
     data = b"".join(sets)
     data = data[: len(data) - cut]
-    told = peek_records(data, 0, len(data), 0, None)
+    summary = peek_records(data, 0, len(data), 0, None)
     batches, problems = read(data)
-    assert told.batch_count == len(batches)
-    assert told.truncated == (problems == [RecordProblem.CUT_BATCH])
-    assert told.record_count in (None, sum(len(found) for _, found in batches))
-    first = told.base_offset if told.last_offset is None else told.last_offset
+    assert summary.batch_count == len(batches)
+    assert summary.truncated == (problems == [RecordProblem.CUT_BATCH])
+    assert summary.record_count in (None, sum(len(found) for _, found in batches))
+    first = summary.base_offset if summary.last_offset is None else summary.last_offset
     assert first == (batches[0][0].base_offset if batches else None)
 
 
@@ -345,7 +345,7 @@ def test_any_beginning_of_records_gives_a_result(data: bytes, size: int) -> None
 
 
 def many_empty(count: int) -> bytes:
-    """Records as small as they can be, all of offset 0: a codec makes next to nothing of them."""
+    """Records as small as they can be, all of offset 0: a codec packs them into very few bytes."""
     packed = zstandard.ZstdCompressor().compress(sized(b"\0\0\0\1\1\0") * count)
     return compressed(4, packed, count=count)
 

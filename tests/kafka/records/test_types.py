@@ -29,9 +29,9 @@ def test_the_bytes_bound_what_the_ratio_and_the_free_bytes_let_pass() -> None:
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_sums_wrap_as_64_bits_do(left: int, right: int) -> None:
-    found = as_int64(left + right)
-    assert -(2**63) <= found < 2**63
-    assert (found - left - right) % 2**64 == 0
+    wrapped = as_int64(left + right)
+    assert -(2**63) <= wrapped < 2**63
+    assert (wrapped - left - right) % 2**64 == 0
 
 
 def test_a_problem_is_noted_once() -> None:

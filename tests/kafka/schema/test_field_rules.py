@@ -77,8 +77,8 @@ def test_a_default_that_does_not_fit_its_type_is_refused(kind: str, found: objec
 
 
 def problem(*fields: Field) -> str | None:
-    found = check_fields(fields, AROUND, V2)
-    return None if found is None else found[1]
+    name_and_rule = check_fields(fields, AROUND, V2)
+    return None if name_and_rule is None else name_and_rule[1]
 
 
 def test_fields_that_keep_the_rules_have_no_problem() -> None:
@@ -130,9 +130,9 @@ def test_fields_that_keep_the_rules_have_no_problem() -> None:
     ],
 )
 def test_a_field_that_breaks_a_rule_has_a_problem(field: Field, reason: str) -> None:
-    found = problem(field)
-    assert found is not None
-    assert reason in found
+    name_and_rule = problem(field)
+    assert name_and_rule is not None
+    assert reason in name_and_rule
 
 
 def test_two_fields_may_not_share_a_name_in_json() -> None:

@@ -79,14 +79,14 @@ def test_no_message_has_an_array_whose_elements_take_no_bytes(catalog: Catalog) 
                 found += [inner] if inner.is_array else []
         return found
 
-    seen = 0
+    count = 0
     for message, version in every_message(catalog):
         layout = Layout(message, version)
         for array in arrays(layout, message.struct):
             assert array.struct is not None
             assert layout.min_struct_size(array.struct) > 0, (message.name, version, array.name)
-            seen += 1
-    assert seen > 500
+            count += 1
+    assert count > 500
 
 
 def test_the_fewest_bytes_of_every_message_are_those_of_its_emptiest_values(

@@ -55,7 +55,7 @@ def test_a_newer_version_of_a_built_in_api_is_added(tmp_path: Path) -> None:
 
 
 def test_decoders_of_what_a_user_wrote_are_for_that_catalog_alone(tmp_path: Path) -> None:
-    own, wanted = Catalog(next_fetch(tmp_path)), Projection.of("Mood")
+    own, projection = Catalog(next_fetch(tmp_path)), Projection.of("Mood")
     numbers = ("maxWaitMs", "minBytes", "maxBytes", "isolationLevel", "sessionId", "sessionEpoch")
     values = dict.fromkeys(numbers, 0) | {"topics": [], "forgottenTopicsData": [], "rackId": ""}
     body = Writer(own.message(1, "request"), 19).write(values | {"mood": "sad"})
@@ -63,8 +63,8 @@ def test_decoders_of_what_a_user_wrote_are_for_that_catalog_alone(tmp_path: Path
         with pytest.raises(UsageError, match="no version 19"):
             Decoders(Catalog()).get(1, "request", 19, Projection.ALL)
         with pytest.raises(UsageError, match="no field 'Mood'"):
-            Decoders(Catalog()).get(1, "request", 17, wanted)
-        decode = Decoders(own).get(1, "request", 19, wanted)
+            Decoders(Catalog()).get(1, "request", 17, projection)
+        decode = Decoders(own).get(1, "request", 19, projection)
         assert decode(body, 0, 0, None)[0] == ("sad",)
 
 
@@ -97,8 +97,8 @@ def test_headers_and_messages_of_other_kinds_are_passed_by(tmp_path: Path) -> No
         "Record": message("TopicRecord", key=None, type="metadata", apiKey=2),
         "Gone": message("OldRequest", key=4, validVersions="none", flexibleVersions="none"),
     }
-    found = read_definitions(folder(tmp_path, **texts))
-    assert found == ({}, {}, {})
+    definitions = read_definitions(folder(tmp_path, **texts))
+    assert definitions == ({}, {}, {})
 
 
 def test_only_json_files_of_the_folder_itself_are_read(tmp_path: Path) -> None:

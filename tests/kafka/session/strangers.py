@@ -1,6 +1,6 @@
-"""Talk of other protocols, made to look as much like Kafka as it can: turns of (side, bytes).
+"""Conversations in other protocols that look as much like Kafka as possible: (side, bytes) turns.
 
-A turn that is a number is so many bytes that the capture lost.
+A number in place of the bytes says how many bytes the capture lost.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def zookeeper(noise: Random) -> Turns:
 
 
 def zookeeper_for_long(noise: Random) -> Turns:
-    """By two bytes out of step the path is a client id, and a frame has some megabytes.
+    """Read with two bytes of displacement, the path is a client id, and a frame has megabytes.
 
-    Where it would end another read begins, by two bytes out of step as well.
+    Where that frame would end another read begins, with two bytes of displacement as well.
     """
     path = b"/brokers/topics/" + noise.choice([b"t" * 20, b"u" * 44])
     first = noise.choice([3, 18])
@@ -113,10 +113,10 @@ def dns(noise: Random) -> Turns:
     for _ in range(6):
         question = b"\7example\3com\0\0\1\0\1"
         number = noise.randrange(65536)
-        asked = _pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question
-        told = _pack(">HHHHHH", number, 0x8180, 1, 1, 0, 0) + question
-        told += b"\xc0\x0c\0\1\0\1\0\0\1\0\0\4\1\2\3\4"
-        turns += [(0, _pack(">H", len(asked)) + asked), (1, _pack(">H", len(told)) + told)]
+        query = _pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question
+        answer = _pack(">HHHHHH", number, 0x8180, 1, 1, 0, 0) + question
+        answer += b"\xc0\x0c\0\1\0\1\0\0\1\0\0\4\1\2\3\4"
+        turns += [(0, _pack(">H", len(query)) + query), (1, _pack(">H", len(answer)) + answer)]
     return turns
 
 

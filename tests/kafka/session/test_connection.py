@@ -1,4 +1,4 @@
-"""Pairing: who answers whom. Each test is a line of what others get wrong."""
+"""Pairing of requests and responses. Each test is a case that other tools get wrong."""
 
 from __future__ import annotations
 

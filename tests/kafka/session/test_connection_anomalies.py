@@ -1,4 +1,4 @@
-"""What is found out about a connection; and when memory is short, what it holds is let go."""
+"""The anomalies of a connection; and its buffers are dropped when memory is short."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.talk import BROKER, CLIENT, Talk
 
 
 def large(correlation_id: int, size: int) -> bytes:
-    """A request of which nobody knows what may be stepped over."""
+    """A request of an unknown API, so that none of its bytes can be skipped."""
     return k.request(999, 0, correlation_id, b"t" * size)
 
 
@@ -47,13 +47,13 @@ def test_all_together_hold_no_more_than_they_may() -> None:
         talk.client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
         talk.client(large(2, 90_000)[:80_000])
         assert tracker.kafka_bytes <= 1_000_000
-    found = [anomaly for talk in talks for anomaly in talk.anomalies]
-    kinds = {anomaly.kind for anomaly in found}
+    anomalies = [anomaly for talk in talks for anomaly in talk.anomalies]
+    kinds = {anomaly.kind for anomaly in anomalies}
     assert kinds == {AnomalyKind.MEMORY_LIMIT}
-    dropped = sum(anomaly.length or 0 for anomaly in found)
+    dropped = sum(anomaly.length or 0 for anomaly in anomalies)
     assert dropped >= 40 * 80_000 - 1_000_000
-    assert all(anomaly.connection is not None for anomaly in found)
-    assert all(anomaly.stream_offset for anomaly in found)
+    assert all(anomaly.connection is not None for anomaly in anomalies)
+    assert all(anomaly.stream_offset for anomaly in anomalies)
 
 
 def test_what_was_dropped_still_makes_an_exchange_with_times_and_sizes() -> None:
@@ -89,8 +89,8 @@ def test_a_search_that_is_dropped_counts_its_bytes_as_skipped() -> None:
     talk.client(k.request(k.METADATA, 1, 2, b"\0\0\0\0"))
     talk.broker(k.response(2, b"\0\0\0\x01" + b"\0" * 4 + b"\0\x09localhost" * 400)[:3000])
     (kafka,) = talk.tracker._kafka._by_serial.values()
-    held = kafka.connection.buffered_bytes
+    buffered = kafka.connection.buffered_bytes
     shed(talk)
-    assert held - kafka.connection.buffered_bytes >= 2900
+    assert buffered - kafka.connection.buffered_bytes >= 2900
     talk.close()
     assert "memory_limit" in talk.kinds()

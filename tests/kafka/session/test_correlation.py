@@ -1,4 +1,4 @@
-"""Who answers whom when parts of the connection were not captured."""
+"""Pairing of requests and responses when parts of the connection were not captured."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def ids_of(exchanges: list[Exchange]) -> list[int | None]:
 
 def added(correlator: Correlator, *requests: tuple[int, int]) -> list[Exchange]:
     """Add requests, each a correlation id and a packet."""
-    made = [exchange(correlation_id, packet) for correlation_id, packet in requests]
-    for request in made:
+    exchanges = [exchange(correlation_id, packet) for correlation_id, packet in requests]
+    for request in exchanges:
         assert correlator.add(request) is None
-    return made
+    return exchanges
 
 
 def test_without_a_loss_the_oldest_with_the_id_is_answered() -> None:
@@ -96,9 +96,9 @@ def test_a_lost_request_of_such_a_client_leaves_every_later_answer_open() -> Non
 def test_used_ids_are_those_of_a_set(ids: list[int]) -> None:
     used, known = _UsedIds(), set[int]()
     for correlation_id in ids:
-        seen = used.add(correlation_id)
-        assert seen == (correlation_id in known)
-        if seen:
+        was_used = used.add(correlation_id)
+        assert was_used == (correlation_id in known)
+        if was_used:
             return
         known.add(correlation_id)
 
@@ -109,6 +109,6 @@ def test_ids_that_rise_over_very_many_runs_are_not_taken_for_used_ones() -> None
     assert not any(used.add(10 + 3 * number) for number in range(1000))
     assert not used.add(9 + 3 * 999)
     assert used.add(10 + 3 * 998)
-    # Of the lowest ones nobody knows any more which of them were used; nor of those below.
+    # It is no longer known which of the lowest ids were used, nor which of those below them.
     assert used.add(12)
     assert used.add(5)

@@ -1,4 +1,4 @@
-"""An update is taken in step by step, and given back whole; some are known at first sight."""
+"""An update is buffered in steps and returned whole; some connections need no buffering."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_direction
 from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
-from tests.kafka.session.test_replay_buffer import told
+from tests.kafka.session.test_replay_buffer import rows_of
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.streams import TIME_NS, chunk, cut
@@ -43,12 +43,12 @@ def test_what_is_buffered_and_what_is_left_are_the_whole(
     state.begin(StreamUpdate(state.tcp, ([], items), closed=False))
     for _ in range(steps):
         state.step()
-    assert told(state.rest(1)) == told(items)
+    assert rows_of(state.rest(1)) == rows_of(items)
     assert state.payload_bytes == payload
     while state.step():
         pass
     state.end_step()
-    assert told(state.rest(1)) == told(items)
+    assert rows_of(state.rest(1)) == rows_of(items)
 
 
 def test_a_step_copies_little() -> None:
@@ -96,11 +96,11 @@ def first_update(
     """What a new connection begins with: gaps, and then bytes in segments of some sizes."""
     tcp = Talk(opened_by=opened_by).tcp
     items: tuple[list[StreamItem], list[StreamItem]] = ([], [])
-    for side, (said, gap) in enumerate(zip(sayings, gaps, strict=True)):
+    for side, (segments_said, gap) in enumerate(zip(sayings, gaps, strict=True)):
         if gap:
             items[side].append(Gap(0, gap, TIME_NS, 1))
-        if said:
-            items[side].append(chunk(cut(said, sizes), stream_offset=gap))
+        if segments_said:
+            items[side].append(chunk(cut(segments_said, sizes), stream_offset=gap))
     return StreamUpdate(tcp, items, closed=False)
 
 
@@ -111,7 +111,7 @@ def first_update(
     st.one_of(st.just((0, 0)), st.tuples(st.integers(0, 2), st.integers(0, 2))),
     st.sampled_from([None, 0, 1]),
 )
-def test_what_is_known_at_first_sight_is_what_is_found_by_holding_it(
+def test_first_sight_agrees_with_what_buffering_finds(
     opened_by: int | None,
     sayings: tuple[bytes, bytes],
     sizes: list[int],
@@ -125,8 +125,8 @@ def test_what_is_known_at_first_sight_is_what_is_found_by_holding_it(
     state = UndecidedConnection(update.connection)
     state.begin(update)
     state.step()
-    held = DETECTOR.find(state) if forced is None else DETECTOR.forced(state, forced)
-    assert (at_once, state.tls_directions) == (held, [])
+    by_buffering = DETECTOR.find(state) if forced is None else DETECTOR.forced(state, forced)
+    assert (at_once, state.tls_directions) == (by_buffering, [])
     assert [stream.from_start for stream in state.streams] == update.connection.start_seen
 
 
@@ -152,7 +152,7 @@ def test_a_request_with_a_good_name_is_enough(opened_by: int, answer: bytes) -> 
         (old.fetch(0), b"", [], (0, 0)),
     ],
 )
-def test_where_anything_is_left_to_be_known_it_is_buffered(
+def test_a_connection_in_doubt_is_buffered(
     request_bytes: bytes, answer: bytes, sizes: list[int], gaps: tuple[int, int]
 ) -> None:
     update = first_update(0, (request_bytes, answer), sizes, gaps)

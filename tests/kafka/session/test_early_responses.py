@@ -18,9 +18,9 @@ def early(*ids: int) -> EarlyResponses:
 def test_the_response_with_the_id_is_taken_out_once() -> None:
     responses, request = early(7, 8), exchange(8, 1)
     assert responses.has_any()
-    found = responses.match(request, READER.checks, requests_lost=False)
-    assert found is not None
-    assert READER.correlation_id(found) == 8
+    frame = responses.match(request, READER.checks, requests_lost=False)
+    assert frame is not None
+    assert READER.correlation_id(frame) == 8
     assert responses.match(request, READER.checks, requests_lost=False) is None
     assert responses.buffered_bytes == len(k.heartbeat_answer(7))
 

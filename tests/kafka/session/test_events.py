@@ -1,4 +1,4 @@
-"""What a batch brought, in the order of completion."""
+"""The events of a batch, in the order of completion."""
 
 from __future__ import annotations
 

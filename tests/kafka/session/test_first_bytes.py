@@ -42,25 +42,25 @@ def test_what_begins_no_request_is_known_early(data: bytes) -> None:
 
 def test_byte_after_byte_gives_the_verdict_of_all_at_once() -> None:
     for frame in (k.heartbeat(1), old.fetch(0), k.produce(1, 1, records=k.record_batch(9, 3000))):
-        first, held = FirstBytes(), ReplayBuffer()
+        first, buffer = FirstBytes(), ReplayBuffer()
         for index in range(len(frame)):
-            held.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
-            READER.look(first, held)
+            buffer.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
+            READER.look(first, buffer)
         assert "yes" in (first.new, first.old)
 
 
 def test_a_second_request_is_known_with_the_first() -> None:
-    first, held = FirstBytes(), ReplayBuffer()
-    held.add(chunk([k.heartbeat(1) + k.heartbeat(2) + k.heartbeat(3)]), 0, 1 << 20)
-    READER.look(first, held)
+    first, buffer = FirstBytes(), ReplayBuffer()
+    buffer.add(chunk([k.heartbeat(1) + k.heartbeat(2) + k.heartbeat(3)]), 0, 1 << 20)
+    READER.look(first, buffer)
     assert [head.correlation_id[3] for head in first.heads] == [1, 2]
 
 
 def test_it_looks_seldom_while_a_large_request_comes() -> None:
     frame = k.produce(1, 1, records=k.record_batch(9, 30_000))
-    first, held, looks = FirstBytes(), ReplayBuffer(), 0
+    first, buffer, looks = FirstBytes(), ReplayBuffer(), 0
     for index in range(4000):
-        held.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
-        looks += first.is_due(held, last=False)
-        READER.look(first, held)
+        buffer.add(chunk([frame[index : index + 1]], stream_offset=index), 0, 1)
+        looks += first.is_due(buffer, last=False)
+        READER.look(first, buffer)
     assert looks < 64 + 30

@@ -32,8 +32,8 @@ def test_no_request_is_missed(before, api, correlation_id, client_id, body):
     length = -1 if client_id is None else len(name)
     head = struct.pack(">hhih", *api, correlation_id, length) + name + body
     data = before + struct.pack(">i", len(head)) + head
-    found = CANDIDATES.find(memoryview(data), len(before) + 1)
-    assert len(before) in found
+    candidates = CANDIDATES.find(memoryview(data), len(before) + 1)
+    assert len(before) in candidates
 
 
 @given(st.binary(max_size=80), st.sets(st.integers(-(2**31), 2**31 - 1), max_size=4), st.data())

@@ -1,4 +1,4 @@
-"""What speaks for a request."""
+"""Evidence that bytes are a request."""
 
 from __future__ import annotations
 

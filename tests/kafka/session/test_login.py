@@ -1,4 +1,4 @@
-"""Logins: raw tokens told from messages, and who logs in."""
+"""Logins: raw tokens are told apart from messages, and the user is known."""
 
 from __future__ import annotations
 

@@ -119,14 +119,14 @@ def test_where_all_is_malformed_the_slow_reader_does_not_look_into_all_of_it() -
     topics = struct.pack(">i", 5001) + b"\0\1a" * 5000
     frame = frame_of(k.request(3, 1, 1, topics + b"\0"))
     header = reader.request_header(frame)
-    told = [reader.request_body(frame, header).detail for _ in range(100)]
-    assert told[0] == "topics[5000].name, byte 15022: the bytes end too early"
-    explained = told.count(told[0])
+    details = [reader.request_body(frame, header).detail for _ in range(100)]
+    assert details[0] == "topics[5000].name, byte 15022: the bytes end too early"
+    explained = details.count(details[0])
     assert 50 < explained < 80
     # What is wrong is said of all of them.
-    assert set(told[explained:]) == {told[-1]}
-    assert told[-1]
-    assert "byte 1" not in told[-1]
+    assert set(details[explained:]) == {details[-1]}
+    assert details[-1]
+    assert "byte 1" not in details[-1]
 
 
 def test_a_large_malformed_message_is_reported_in_the_words_of_the_fast_reader() -> None:

@@ -27,16 +27,16 @@ def test_it_answers_as_a_list_searched_from_its_oldest_end(
     pending, model = PendingRequests(), list[Exchange]()
     for packet, (is_request, is_looked_for, correlation_id) in enumerate(turns):
         if is_request:
-            asked = exchange(correlation_id, packet)
-            model.append(asked)
-            assert pending.add(asked) is None
+            added = exchange(correlation_id, packet)
+            model.append(added)
+            assert pending.add(added) is None
         else:
-            found = next((e for e in model if e.correlation_id == correlation_id), None)
+            expected = next((e for e in model if e.correlation_id == correlation_id), None)
             if is_looked_for:
-                assert pending.oldest(correlation_id) is found
-            assert pending.pop(correlation_id) is found
-            if found is not None:
-                model.remove(found)
+                assert pending.oldest(correlation_id) is expected
+            assert pending.pop(correlation_id) is expected
+            if expected is not None:
+                model.remove(expected)
         assert len(pending) == len(model)
     assert set(pending.apis()) == {e.correlation_id for e in model}
     assert pending.pop_all() == model

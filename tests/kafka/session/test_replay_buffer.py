@@ -1,4 +1,4 @@
-"""What is held of one direction comes out as it went in."""
+"""The buffered bytes of one direction come out as they went in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.streams import TIME_NS, chunk
 LOTS = 1 << 30
 
 
-def told(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
+def rows_of(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
     """(stream offset, bytes on the wire, bytes there, packet) of every segment and gap."""
     found: list[tuple[int, int, bytes | None, int]] = []
     for item in items:
@@ -33,7 +33,7 @@ def told(items: list[StreamItem]) -> list[tuple[int, int, bytes | None, int]]:
 
 @given(st.lists(st.one_of(st.integers(1, 50), st.lists(st.binary(min_size=1, max_size=40)))))
 def test_items_come_out_as_they_went_in(parts: list[int | list[bytes]]) -> None:
-    held, items, offset = ReplayBuffer(), [], 0
+    replay_buffer, items, offset = ReplayBuffer(), [], 0
     for number, part in enumerate(parts):
         item: StreamItem
         if isinstance(part, int):
@@ -43,55 +43,66 @@ def test_items_come_out_as_they_went_in(parts: list[int | list[bytes]]) -> None:
             item = chunk(part, stream_offset=offset, first_packet=number, snap=20)
             offset += sum(map(len, part))
         items.append(item)
-        assert held.add(item, item.first if isinstance(item, Chunk) else -1, LOTS) == -1
-    assert told(held.items()) == told(items)
-    assert held.payload_bytes == sum(t[1] for t in told(items) if t[2] is not None)
+        assert replay_buffer.add(item, item.first if isinstance(item, Chunk) else -1, LOTS) == -1
+    assert rows_of(replay_buffer.items()) == rows_of(items)
+    assert replay_buffer.payload_bytes == sum(t[1] for t in rows_of(items) if t[2] is not None)
 
 
 def test_an_item_is_taken_in_step_by_step() -> None:
-    held, item = ReplayBuffer(), chunk([b"a" * 500, b"b" * 500, b"c"])
+    replay_buffer, item = ReplayBuffer(), chunk([b"a" * 500, b"b" * 500, b"c"])
     first, steps = 0, 0
     while first >= 0:
-        first = held.add(item, first, 100)
+        first = replay_buffer.add(item, first, 100)
         steps += 1
     assert steps == 3
-    assert bytes(held.read(499, 501)) == b"ab"
+    assert bytes(replay_buffer.read(499, 501)) == b"ab"
 
 
 def test_the_first_bytes_are_kept_up_to_the_first_hole() -> None:
-    held = ReplayBuffer()
-    held.add(chunk([b"ab", b"c" * 10], snap=5), 0, LOTS)
-    held.add(chunk([b"de"], stream_offset=12), 0, LOTS)
-    assert held.head == b"abccccc"
-    assert (held.runs.first_end, held.runs.end_after(0), held.runs.is_unbroken) == (7, 7, False)
-    held = ReplayBuffer()
-    held.add(chunk([b"x" * 1000]), 0, LOTS)
-    assert held.head == b"x" * HEAD_BYTES
+    replay_buffer = ReplayBuffer()
+    replay_buffer.add(chunk([b"ab", b"c" * 10], snap=5), 0, LOTS)
+    replay_buffer.add(chunk([b"de"], stream_offset=12), 0, LOTS)
+    assert replay_buffer.head == b"abccccc"
+    assert (
+        replay_buffer.runs.first_end,
+        replay_buffer.runs.end_after(0),
+        replay_buffer.runs.is_unbroken,
+    ) == (7, 7, False)
+    replay_buffer = ReplayBuffer()
+    replay_buffer.add(chunk([b"x" * 1000]), 0, LOTS)
+    assert replay_buffer.head == b"x" * HEAD_BYTES
 
 
 @pytest.mark.parametrize("size", [1, 100, 1448])
 def test_the_oldest_bytes_are_given_up_and_positions_stay(size: int) -> None:
-    noise, held, sent = random.Random(1), ReplayBuffer(), b""
+    noise, replay_buffer, sent = random.Random(1), ReplayBuffer(), b""
     for number in range(700_000 // (size + 40)):
         part = noise.randbytes(size)
-        held.add(chunk([part], stream_offset=len(sent), first_packet=number), 0, LOTS)
+        replay_buffer.add(chunk([part], stream_offset=len(sent), first_packet=number), 0, LOTS)
         sent += part
-        held.bound()
-        assert held.buffered_bytes <= MOST_BUFFERED_BYTES
-    assert not held.is_whole
-    assert bytes(held.read(held.begin, held.end)) == sent[held.begin :]
-    assert told(held.items())[0][0] == held.begin
-    assert held.find(sent[-8:], 0) == len(sent) - 8 or size == 1
+        replay_buffer.bound()
+        assert replay_buffer.buffered_bytes <= MOST_BUFFERED_BYTES
+    assert not replay_buffer.is_whole
+    assert (
+        bytes(replay_buffer.read(replay_buffer.begin, replay_buffer.end))
+        == sent[replay_buffer.begin :]
+    )
+    assert rows_of(replay_buffer.items())[0][0] == replay_buffer.begin
+    assert replay_buffer.find(sent[-8:], 0) == len(sent) - 8 or size == 1
 
 
 def test_segments_are_found_by_the_position_they_begin_at() -> None:
-    held = ReplayBuffer()
-    held.add(chunk([b"ab", b"cdefgh"], snap=4), 0, LOTS)
-    assert [held.segment_at(position) for position in range(4)] == [2, 0, 6, 0]
+    replay_buffer = ReplayBuffer()
+    replay_buffer.add(chunk([b"ab", b"cdefgh"], snap=4), 0, LOTS)
+    assert [replay_buffer.segment_at(position) for position in range(4)] == [2, 0, 6, 0]
 
 
 def test_what_is_cleared_is_gone_but_counted() -> None:
-    held = ReplayBuffer()
-    held.add(chunk([b"abc"]), 0, LOTS)
-    assert held.clear() == 3
-    assert (held.buffered_bytes, held.payload_bytes, held.head) == (0, 3, b"abc")
+    replay_buffer = ReplayBuffer()
+    replay_buffer.add(chunk([b"abc"]), 0, LOTS)
+    assert replay_buffer.clear() == 3
+    assert (replay_buffer.buffered_bytes, replay_buffer.payload_bytes, replay_buffer.head) == (
+        0,
+        3,
+        b"abc",
+    )

@@ -20,7 +20,7 @@ LOTS = 1 << 30
 
 
 def held(*pieces: bytes | int, snap: int | None = None) -> ReplayBuffer:
-    """Segments; a number is a gap."""
+    """Buffer segments; a number is a gap."""
     stream, offset = ReplayBuffer(), 0
     for piece in pieces:
         if isinstance(piece, int):
@@ -94,16 +94,16 @@ def join_group_answer(number: int) -> bytes:
 
 
 def stream(data: bytes, other: bytes = b"", *, skip: int = 0) -> str | None:
-    """What is found in a direction that comes, and is given up, bit by bit, from a byte on."""
+    """Return the protocol found in a direction, which comes and is dropped in small steps."""
     buffered_bytes, search, offset = ReplayBuffer(), ScanState(), skip
     answers = held(other) if other else ReplayBuffer()
     while offset < len(data):
         piece = data[offset : offset + 16_000]
         buffered_bytes.add(chunk([piece], stream_offset=offset), 0, LOTS)
         offset += len(piece)
-        found = SCANNER.look(search, buffered_bytes, answers, last=offset == len(data))
-        if found is not None:
-            return found
+        wire = SCANNER.look(search, buffered_bytes, answers, last=offset == len(data))
+        if wire is not None:
+            return wire
         buffered_bytes.bound()
     return None
 

@@ -35,9 +35,9 @@ def expecting(pending: dict[int, set[tuple[int, int]]], **options: bool) -> Resp
 @given(st.binary(max_size=300), st.sampled_from([k.heartbeat(7), k.produce(9, acks=1)]))
 def test_a_request_is_found_after_any_bytes(before: bytes, request: bytes) -> None:
     view = memoryview(b"\xfe" + before + b"\xfe" * 14 + request + request)
-    found, _ = REQUESTS(view)
-    assert found is not None
-    assert found <= len(before) + 15
+    index, _ = REQUESTS(view)
+    assert index is not None
+    assert index <= len(before) + 15
 
 
 def test_a_whole_request_is_one_whose_verdict_is_yes() -> None:
@@ -83,17 +83,17 @@ def test_what_is_skipped_is_no_request(noise: bytes, filler: str) -> None:
 def test_noise_holds_no_request() -> None:
     noise = random.Random(4)
     for _ in range(20):
-        found, keep = REQUESTS(memoryview(noise.randbytes(50_000)))
-        assert found is None
+        index, keep = REQUESTS(memoryview(noise.randbytes(50_000)))
+        assert index is None
         assert keep <= 50_000
 
 
 def test_what_may_be_the_start_of_a_request_is_kept() -> None:
     big = k.produce(1, acks=1, records=k.record_batch(3, size=5000))
-    found, keep = REQUESTS(memoryview(b"\xff" * 40 + big[:1000]))
-    assert (found, keep) == (None, 40)
-    found, keep = REQUESTS(memoryview(b"\xff" * 40 + big + k.heartbeat(2)))
-    assert (found, keep) == (40, 40)
+    index, keep = REQUESTS(memoryview(b"\xff" * 40 + big[:1000]))
+    assert (index, keep) == (None, 40)
+    index, keep = REQUESTS(memoryview(b"\xff" * 40 + big + k.heartbeat(2)))
+    assert (index, keep) == (40, 40)
 
 
 def test_a_request_larger_than_the_buffer_is_accepted_while_incomplete() -> None:
@@ -121,7 +121,7 @@ def test_verdicts(frame: bytes, verdict: str) -> None:
     assert REQUESTS.verdict(memoryview(frame)) == verdict
 
 
-def test_a_response_is_known_by_an_id_that_waits_and_a_body_that_fits() -> None:
+def test_a_response_is_known_by_a_pending_id_and_a_body_that_fits() -> None:
     answer = k.heartbeat_answer(77)
     view = memoryview(b"\x01\x02\x03" + answer)
     assert responses({77: (k.HEARTBEAT, 0)})(view) == (3, 3)

@@ -1,4 +1,4 @@
-"""Who logs in, and nothing else."""
+"""The user name of a login is read from its tokens, and nothing else."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ def test_a_loss_shows_with_the_first_packet_after_it() -> None:
 
 
 def test_what_came_before_a_loss_is_apart() -> None:
-    before, rest = divide(LOSSY, 7)
+    before, after = divide(LOSSY, 7)
     assert shown(before) == [[1, 3], [2, 4, 7]]
-    assert shown(rest) == [["gap before 8", 8, 9, 10, 12], [11]]
+    assert shown(after) == [["gap before 8", 8, 9, 10, 12], [11]]
 
 
 def test_what_is_about_a_loss_ends_so_many_segments_after_it() -> None:
@@ -79,14 +79,14 @@ def test_without_a_loss_it_is_so_many_segments_from_the_beginning_of_either() ->
 
 def test_what_stands_behind_a_later_packet_had_not_come() -> None:
     # Packet 3 was captured early, or 9 was held back.
-    before, rest = divide(([chunk(0, 1, 9, 3)], []), 5)
+    before, after = divide(([chunk(0, 1, 9, 3)], []), 5)
     assert shown(before) == [[1], []]
-    assert shown(rest) == [[9, 3], []]
+    assert shown(after) == [[9, 3], []]
 
 
 def test_the_halves_of_a_chunk_know_where_they_are_in_the_stream() -> None:
-    (before, _), (rest, _) = divide(([chunk(100, 1, 2, 3)], []), 2)
-    assert [item.stream_offset for item in (*before, *rest)] == [100, 120]
+    (before, _), (after, _) = divide(([chunk(100, 1, 2, 3)], []), 2)
+    assert [item.stream_offset for item in (*before, *after)] == [100, 120]
 
 
 SIDES = st.lists(
@@ -119,8 +119,8 @@ def ends_of(item: StreamItem) -> tuple[int, int]:
 @given(SIDES, SIDES, st.integers(0, 41))
 def test_the_parts_are_the_whole(one, other, packet) -> None:
     items = (side_of(one), side_of(other))
-    before, rest = divide(items, packet)
-    joined = ([*before[0], *rest[0]], [*before[1], *rest[1]])
+    before, after = divide(items, packet)
+    joined = ([*before[0], *after[0]], [*before[1], *after[1]])
     assert shown(joined) == shown(items)
     for side in joined:
         assert all(ends_of(a)[1] == ends_of(b)[0] for a, b in pairwise(side))

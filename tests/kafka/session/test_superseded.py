@@ -1,4 +1,4 @@
-"""Versions that had other fields in a release, as unstable ones may, are read as it wrote them."""
+"""An unstable version that had other fields in some releases is read in the layout of these."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_request_as_an_early_release_wrote_it_makes_a_connection_known(
 
 @pytest.mark.parametrize("kind", ["request", "response"])
 @pytest.mark.parametrize("api_key", sorted({key for key, _ in SUPERSEDED}))
-def test_what_fits_the_layout_that_stands_is_read_by_that(api_key: int, kind: Kind) -> None:
+def test_what_fits_the_final_layout_is_read_in_that(api_key: int, kind: Kind) -> None:
     frame = frame_of(api_key, kind, body(api_key, kind, 0))
     made = BodyReader(CATALOG, Decoders(CATALOG)).message(frame, api_key, 0, kind)
     assert made.problem is None
@@ -223,13 +223,13 @@ def test_what_fits_neither_is_malformed_as_before() -> None:
 
 
 def test_the_selected_fields_are_the_same_of_every_layout() -> None:
-    wanted = Projection.of("ErrorCode", "MemberEpoch")
+    projection = Projection.of("ErrorCode", "MemberEpoch")
     decoders = Decoders(CATALOG)
     values = {"memberId": "m", "memberEpoch": 3, "errorCode": 25}
     content = superseded_body(CONSUMER_HEARTBEAT, "response", values)
-    decode = decoders.superseded(CONSUMER_HEARTBEAT, "response", 0, wanted)
+    decode = decoders.superseded(CONSUMER_HEARTBEAT, "response", 0, projection)
     assert decode is not None
     assert decode(content, 0, 0, None) == ((25, 3), len(content))
     now = body(CONSUMER_HEARTBEAT, "response", 0, **values)
-    newer = decoders.get(CONSUMER_HEARTBEAT, "response", 0, wanted)
+    newer = decoders.get(CONSUMER_HEARTBEAT, "response", 0, projection)
     assert newer(now, 0, 0, None) == ((25, 3), len(now))

@@ -1,4 +1,4 @@
-"""Losses of sync: until a later frame is read, and what they say of exchanges."""
+"""Losses of sync, until a later frame is read, and what they mean for exchanges."""
 
 from __future__ import annotations
 

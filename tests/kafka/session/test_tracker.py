@@ -163,12 +163,12 @@ def test_what_is_buffered_of_all_together_is_bounded_and_the_oldest_go_first() -
     for talk in talks:
         talk.client(b"\x05" * 10_000)
         assert tracker.undecided_bytes <= 100_000
-    found = [anomaly for talk in talks for anomaly in talk.anomalies]
-    assert {anomaly.kind.value for anomaly in found} == {"memory_limit"}
-    given_up = [anomaly.connection for anomaly in found]
+    anomalies = [anomaly for talk in talks for anomaly in talk.anomalies]
+    assert {anomaly.kind.value for anomaly in anomalies} == {"memory_limit"}
+    given_up = [anomaly.connection for anomaly in anomalies]
     assert given_up == [talk.tcp for talk in talks[: len(given_up)]]
-    assert [anomaly.length for anomaly in found] == [10_000] * len(found)
-    assert tracker.counts.by_protocol == {"unknown": len(found)}
+    assert [anomaly.length for anomaly in anomalies] == [10_000] * len(anomalies)
+    assert tracker.counts.by_protocol == {"unknown": len(anomalies)}
     for talk in talks:
         talk.client(b"\x05" * 100).close()
     assert tracker.counts.by_protocol == {"unknown": 30}
@@ -205,15 +205,15 @@ def test_a_request_in_one_byte_segments_is_one_all_the_same() -> None:
 
 def test_time_is_in_proportion_to_the_segments() -> None:
     """Verdicts are counted, not seconds: twice the bytes are looked at about twice as often."""
-    seen = []
+    sizes = []
     for size in (2000, 4000):
         talk = Talk(opened_by=None)
         searched = counted(talk.tracker)
         for _ in range(size):
             talk.client(b"\x05")
-        seen.append(sum(searched))
-    assert seen[1] < 3 * seen[0]
-    assert seen[1] < 4000 * 64
+        sizes.append(sum(searched))
+    assert sizes[1] < 3 * sizes[0]
+    assert sizes[1] < 4000 * 64
 
 
 def counted(tracker: ConnectionTracker) -> list[int]:

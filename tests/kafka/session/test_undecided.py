@@ -1,4 +1,4 @@
-"""Connections of which it is not known yet what they are."""
+"""Connections whose protocol is not known yet."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_another_protocol_is_named_at_the_end_and_tls_with_its_client() -> None:
     assert (other.protocol, other.client_index, other.anomaly) == ("http", None, None)
     tls = Feeder()
     tls.feed(CLIENT, HELLO)
-    found = tls.feed(BROKER, HELLO)
-    assert isinstance(found, NotKafka)
-    assert (found.protocol, found.client_index) == ("tls", CLIENT)
+    decision = tls.feed(BROKER, HELLO)
+    assert isinstance(decision, NotKafka)
+    assert (decision.protocol, decision.client_index) == ("tls", CLIENT)
 
 
 def test_above_the_bound_the_oldest_are_dropped_with_an_anomaly() -> None:

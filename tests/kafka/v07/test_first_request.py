@@ -1,4 +1,4 @@
-"""Whether first bytes are those of Kafka 0.7, told without what reads Kafka 0.7."""
+"""The verdict on first bytes needs no module that reads Kafka 0.7."""
 
 from __future__ import annotations
 
@@ -40,9 +40,13 @@ def test_the_verdict_is_that_of_what_reads_kafka_07(frame: bytes) -> None:
     for end in range(1, len(frame) + 1):
         view = memoryview(frame)[:end]
         sure = Request07Locator.verdict(view)
-        found = verdict_07(view)
+        quick_verdict = verdict_07(view)
         # It may be sooner sure that it is none.
-        assert found == sure or (found, sure, frame in OTHER) == ("no", "perhaps", True)
+        assert quick_verdict == sure or (quick_verdict, sure, frame in OTHER) == (
+            "no",
+            "perhaps",
+            True,
+        )
 
 
 def test_what_reads_kafka_07_is_not_loaded_for_requests_of_later_versions() -> None:

@@ -100,8 +100,8 @@ def test_the_head_of_a_frame_whose_topic_is_of_no_length_that_is_one_fits_nothin
 
 @given(st.binary(max_size=200))
 def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
-    asked = parse_request(REQUESTS["multifetch"])
-    for read in (parse_request, parse_messages, lambda raw: parse_response(raw, asked)):
+    request = parse_request(REQUESTS["multifetch"])
+    for read in (parse_request, parse_messages, lambda raw: parse_response(raw, request)):
         with suppress(WireError):
             assert read(data)
 
@@ -130,17 +130,17 @@ def test_a_payload_with_another_checksum_is_counted() -> None:
 
 
 def test_offsets_come_back_newest_first_and_take_up_the_frame() -> None:
-    asked = parse_request(old.offsets())
-    assert parse_response(old.offsets_answer(90, 40), asked) == OffsetsPart07(0, (90, 40))
+    request = parse_request(old.offsets())
+    assert parse_response(old.offsets_answer(90, 40), request) == OffsetsPart07(0, (90, 40))
     with pytest.raises(WireError):
-        parse_response(old.offsets_answer(90, 40) + b"\0", asked)
+        parse_response(old.offsets_answer(90, 40) + b"\0", request)
 
 
 @pytest.mark.parametrize("top_code", [b"", b"\0\0"])
 def test_a_multifetch_answer_holds_one_fetch_answer_a_part(top_code: bytes) -> None:
-    asked = parse_request(REQUESTS["multifetch"])
+    request = parse_request(REQUESTS["multifetch"])
     frame = old.sized(top_code + old.fetched(old.message()) + old.fetched(b"", error_code=1))
-    answers = parse_response(frame, asked)
+    answers = parse_response(frame, request)
     assert [(a.error_code, a.messages.record_count) for a in answers] == [(0, 1), (1, 0)]  # type: ignore[union-attr]
 
 

@@ -53,8 +53,8 @@ def test_no_request_of_later_versions_is_one(version: int, correlation_id: int) 
 def test_a_request_is_found_where_it_begins() -> None:
     frame = old.fetch(5) + old.offsets()
     assert REQUESTS(memoryview(b"\xee" * 7 + frame)) == (7, 7)
-    found, keep = REQUESTS(memoryview(b"\xee" * 7 + frame[:12]))
-    assert (found, keep) == (None, 7)
+    index, keep = REQUESTS(memoryview(b"\xee" * 7 + frame[:12]))
+    assert (index, keep) == (None, 7)
 
 
 def test_a_request_that_something_else_follows_is_none() -> None:
