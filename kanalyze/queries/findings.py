@@ -120,8 +120,8 @@ class Finding(NamedTuple):
     why: str
     repair: str
     concerns: dict[str, Any]
-    """Whom it concerns: those of client_id, client_ip, broker, api_name, topic, group_id,
-    error_name that apply."""
+    """Whom it concerns. Keys are client_id, client_ip, broker, api_name, topic, group_id and
+    error_name; those that do not apply are missing."""
     first_time_ns: int | None
     last_time_ns: int | None
     first_packet: int | None

@@ -142,7 +142,7 @@ class RunMonitor:
             yield from (summary for summary in summaries if summary is not None)
 
     def count_anomalies(self) -> dict[AnomalyKind, int]:
-        """Return the number of anomalies of each kind; those of capture files at the end."""
+        """Return the number of anomalies by kind; those of capture files come only at the end."""
         counts = {kind: total.count for kind, total in self._quality.anomalies.items()}
         if self._stages is not None:
             for kind, count in self._stages.net.anomalies.items():

@@ -247,7 +247,7 @@ class Analysis:
             yield selected.of(rows)
 
     def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Yield the lines of one table whose lines belong to requests."""
+        """Yield the lines of one table, such as ``groups``, whose lines belong to requests."""
         for rows in self.table_rows([table], others=False):
             for _, block in rows.lines:
                 yield block

@@ -49,7 +49,7 @@ _LONGEST_LINE_BYTES: Final = 200
 _DIGEST_BYTES: Final = 16
 _COMPRESSION_LEVEL: Final = 1
 _NO_STATE: Final = (ValueError, TypeError, OverflowError)
-"""The exceptions that loading a state raises if values are not those of a state."""
+"""Exceptions that are raised while values that are not a state are loaded."""
 
 
 class StateError(KanalyzeError):

@@ -50,7 +50,7 @@ class TlsStage:
         """The connections that are decrypted, or wait for a secret; None if there are no keys."""
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes, between two batches. No secret is in it."""
+        """Return the state between two batches, for :meth:`from_state`. No secret is in it."""
         parts = self._watcher, self.streams
         return tuple(None if part is None else part.state() for part in parts)
 

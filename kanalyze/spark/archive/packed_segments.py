@@ -394,7 +394,7 @@ def _undo_deltas(
 def _with_filler(
     payload: memoryview, captured: NDArray[np.int64], holes: Holes
 ) -> tuple[memoryview, NDArray[np.int64]]:
-    """Return the payloads with filler for what was left out, and where each payload begins."""
+    """Return the payloads with filler in their holes, and where each payload begins."""
     total = int(captured.sum())
     if len(payload) + int(holes.length.sum()) != total or (holes.length <= 0).any():
         raise BlockError("block of segments: wrong size of payload")

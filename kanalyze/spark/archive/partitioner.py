@@ -67,7 +67,7 @@ _FRAGMENT_AGE_NS: Final = FragmentLimits().age_ns
 
 
 class SegmentBlock(NamedTuple):
-    """Packed segments of one bucket, and what blocks of a bucket are sorted by."""
+    """Packed segments of one bucket, and the sort key of blocks in a bucket."""
 
     bucket: int
     first_key_ns: int
@@ -169,7 +169,7 @@ class ConnectionPartitioner:
         return self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
 
     def finish(self) -> Partitioned:
-        """Return the blocks of what is buffered, and the fragments of incomplete datagrams."""
+        """Return blocks of the buffered segments, and the fragments of incomplete datagrams."""
         self._is_ending = True
         self._keep_or_count(self._headers.finish())
         self.quality.count_stages(self._stats.counters, ConnectionCounts())

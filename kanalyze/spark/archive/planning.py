@@ -147,7 +147,7 @@ def splits_to_reread(reports: Sequence[CaptureReport]) -> list[Split]:
 def without_splits(
     reports: Sequence[CaptureReport], splits: Sequence[Split]
 ) -> list[CaptureReport]:
-    """Return the reports without those of parts that are read again."""
+    """Return the reports, except of parts that are read again."""
     replaced = {(split.path, split.split_index) for split in splits}
     return [
         report

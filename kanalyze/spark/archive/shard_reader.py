@@ -78,7 +78,7 @@ class ShardReader:
             capture_name(opened.path): utf8(capture_name(capture.path)).decode()
             for opened, capture in zip(absolute, captures, strict=True)
         }
-        """The names of captures in rows, by those that they are opened with."""
+        """The names of captures in rows, by the names under which they are opened."""
         self._captures = MergedCaptures(
             absolute, stores=stores, packet_index=self._index, names=names
         )

@@ -144,7 +144,7 @@ class TableFiles:
 
 
 def small_files(files: Iterable[WrittenFile]) -> list[list[WrittenFile]]:
-    """Return groups of files to merge: those of a folder with many small ones.
+    """Return groups of files to merge: the small files of each folder that has many of them.
 
     Each task writes a file for each hour, so an archive of many tasks and hours has many.
     """

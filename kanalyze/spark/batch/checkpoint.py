@@ -74,7 +74,7 @@ class CheckpointFolder:
         self.shown = files.shown
 
     def owner(self) -> tuple[str, str] | None:
-        """Return the id of the folder's archive, and where its rows go; None if there is none."""
+        """Return the id of the folder's archive, and the URL of its rows; None if it has none."""
         data = self._files.read(_OWNER)
         if data is None:
             return None

@@ -120,7 +120,7 @@ class Commits:
         self._complete(commit)
 
     def discard(self) -> None:
-        """Remove what is staged, after a failure before :meth:`commit`."""
+        """Remove the staged files, after a failure before :meth:`commit`."""
         self._files.remove(STAGING)
 
     def _complete(self, commit: Commit) -> None:

@@ -34,7 +34,7 @@ __all__ = ["InputFile", "Selection", "find_files", "select"]
 
 
 class Selection(NamedTuple):
-    """The files that exist, by what to do with them."""
+    """The files that exist, divided by what a run does with them."""
 
     new: list[InputFile]
     """Files to read."""
@@ -78,7 +78,7 @@ def _sort_key(file: InputFile) -> tuple[list[tuple[int, str]], str]:
 def select(
     files: Iterable[InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
 ) -> Selection:
-    """Divide files by what to do with them.
+    """Divide files by what a run does with them.
 
     Args:
         files: the files that exist.

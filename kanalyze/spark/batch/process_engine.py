@@ -143,7 +143,7 @@ class ProcessEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_ScratchCaptures]:
-        """Read captures; what tasks found is in temporary files while the block runs."""
+        """Read captures; their segments are in temporary files while the block runs."""
         scratch = ScratchFolder()
         try:
             yield _ScratchCaptures(self, scratch.path, job, tasks)
@@ -423,7 +423,7 @@ def _rebuild_shard_task(
 
 
 def _collect(batches: Iterable[pa.RecordBatch], path: Path) -> _RebuildResult:
-    """Collect what a task that rebuilds buckets yields; write states to a new file.
+    """Collect the batches of a task that rebuilds buckets; write states to a new file.
 
     Rows are in staged files already.
     """

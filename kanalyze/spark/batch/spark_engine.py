@@ -127,7 +127,7 @@ class SparkEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_SparkCaptures]:
-        """Read captures; Spark caches what tasks found while the block runs."""
+        """Read captures; Spark caches their segments while the block runs."""
         with failures_in_one_line():
             captured = read_captures(self._spark, job, tasks)
             try:

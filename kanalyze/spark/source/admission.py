@@ -86,7 +86,7 @@ class AdmittedCaptures:
     """The captures admitted so far, saved in a folder; one process may admit at a time."""
 
     def __init__(self, paths: Sequence[str], folder: SharedFolder, *, settle_s: float) -> None:
-        """Read what was admitted before.
+        """Load the list of captures that were admitted before.
 
         Args:
             paths: files, folders, globs, URLs of any of these.

@@ -148,7 +148,7 @@ class CaptureSourceReader(DataSourceReader):
     """Reads captures once."""
 
     def __init__(self, plan: ReadPlan, schema: StructType) -> None:
-        """Make a reader of the plan's columns, which are those of the schema."""
+        """Read the columns of the plan, which must be those of the schema."""
         self._plan = plan
         self._schema = schema
         self._conditions: list[Filter] = []

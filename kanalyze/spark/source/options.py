@@ -214,7 +214,7 @@ _FILTERS: Final = {
     "since": "since",
     "until": "until",
 }
-"""Options that are conditions on rows, and what the filter calls them."""
+"""Options that are conditions on rows, with their names as arguments of the filter."""
 
 _COMMON: Final = ("path", "paths", "table", "columns", "mode", "numPartitions")
 TIME_OPTIONS: Final = ("since", "until")

@@ -161,7 +161,7 @@ class SourceTable(NamedTuple):
 
     columns: tuple[Column, ...]
     options: tuple[str, ...]
-    """Besides those that every table has."""
+    """Its options in addition to those that every table has."""
     divide: _Divide
     batches: _Batches
     on_request: frozenset[str] = frozenset()
