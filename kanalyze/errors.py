@@ -1,7 +1,7 @@
 """The exceptions that leave this package.
 
-A bad argument or an unreadable input raises a :class:`KanalyzeError`; its text is one line, fit to
-be shown to a person as it stands. Bad *bytes* raise nothing: they become anomalies (see
+A bad argument or an unreadable input raises a :class:`KanalyzeError`, whose text is one line that
+can be shown to users. Bad *bytes* raise nothing: they become anomalies (see
 :mod:`kanalyze.model`) and the analysis goes on.
 """
 
@@ -15,7 +15,7 @@ class KanalyzeError(Exception):
 
 
 class UsageError(KanalyzeError):
-    """An argument makes no sense: an unknown API name, a time that is no time."""
+    """An argument is invalid, such as an unknown API name, or text that is not a time."""
 
 
 class CaptureError(KanalyzeError):

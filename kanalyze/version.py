@@ -1,4 +1,4 @@
-"""The version of this package; read by the build too."""
+"""The version of this package. The build reads this file too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A DuckDB database of rows that answers SQL, in this process.
 
-In: Arrow batches of rows. Out: answers as Arrow tables. This module must not know where rows come
+In: Arrow batches of rows. Out: results as Arrow tables. This module must not know where rows come
 from. DuckDB is imported when a database is made, because the import takes 0.1 s.
 
 Rows are compressed into a file, a row group at a time: queries are faster than on rows in memory,
@@ -48,7 +48,8 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "REPORT_MEMORY_BYTES", "Database", "QueryErro
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 REPORT_MEMORY_BYTES = 64 << 20
-"""Usual memory limit of a report in bytes. Its queries count: more rows rarely need more memory."""
+"""Usual memory limit of a report in bytes. Its queries aggregate, so they rarely need more memory
+for more rows."""
 
 _INCOMING = "incoming"
 _COPY_OPTIONS = {
@@ -59,7 +60,7 @@ _COPY_OPTIONS = {
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
 _HINTS = ("Did you mean", "Candidate bindings:")
-"""How a line of DuckDB's messages begins that says which names may be meant."""
+"""How lines of DuckDB's messages begin that suggest other names."""
 _READ_ROWS = 4096
 """Number of rows in a batch that is read from a saved file."""
 _SAVED_BLOCK_BYTES = 65_536
@@ -102,7 +103,7 @@ class Database:
         self._connection = duckdb.connect(
             config={
                 "max_memory": f"{self._memory.limit_bytes}B",
-                # While tables are filled: each thread takes memory, and one inserts.
+                # Only one thread inserts rows; others would take memory while tables are filled.
                 "threads": 1,
                 "temp_directory": str(self._folder.path),
                 # Nothing is fetched from a network.
@@ -123,7 +124,7 @@ class Database:
         """The tables of the attached saved files."""
         # A progress bar would be mixed with the output on standard output.
         self._connection.execute("SET enable_progress_bar = false")
-        # A checkpoint, to write again what is removed at once, takes 80 ms.
+        # A checkpoint takes 80 ms, and would write to a file that is removed immediately.
         self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         self._connection.execute(f"CREATE SCHEMA {ROWS}")
 
@@ -171,7 +172,7 @@ class Database:
         # Not schema.empty_table(): if pandas is installed, that imports it.
         empty = pa.Table.from_batches([], schema)
         self._run_with(empty, f"CREATE TABLE {ROWS}.{table} AS FROM {_INCOMING}")
-        columns = [(field.name, _time_beside(field)) for field in schema]
+        columns = [(field.name, _timestamp_name(field)) for field in schema]
         self._connection.execute(view_of(table, columns))
 
     @property
@@ -195,13 +196,13 @@ class Database:
         self._insert_all()
         names = ", ".join(map(quoted, columns))
         try:
-            found = self._connection.sql(f"SELECT {names} FROM {ROWS}.{table}")
-            yield from found.to_arrow_reader(_READ_ROWS)
+            relation = self._connection.sql(f"SELECT {names} FROM {ROWS}.{table}")
+            yield from relation.to_arrow_reader(_READ_ROWS)
         except self._error as error:
             raise QueryError(_one_line(error)) from None
 
     def values(self, sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Return the lines that answer one of our own statements.
+        """Return the rows of one of our own statements.
 
         Raises:
             QueryError: the statement fails.
@@ -233,7 +234,7 @@ class Database:
             raise KanalyzeError(_one_line(error)) from None
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
-        """Return the answer to one SQL query.
+        """Return the result of one SQL query.
 
         Args:
             sql: the query in DuckDB's dialect; parameters are written ``$name``.
@@ -245,8 +246,8 @@ class Database:
         try:
             _check(sql)
             self._prepare(sql)
-            answer = self._connection.sql(sql, params=dict(parameters or {}))
-            return answer.to_arrow_table()
+            result = self._connection.sql(sql, params=dict(parameters or {}))
+            return result.to_arrow_table()
         except self._error as error:
             raise QueryError(_one_line(error)) from None
 
@@ -254,7 +255,7 @@ class Database:
     def answer_file(
         self, sql: str, parameters: Mapping[str, object], file_format: str
     ) -> Iterator[BinaryIO]:
-        """Provide the answer to one query as an open file inside a ``with`` block.
+        """Provide the result of one query as an open file inside a ``with`` block.
 
         Args:
             sql: see :meth:`ask`.
@@ -281,9 +282,9 @@ class Database:
     def answer(
         self, query: Query, parameters: Mapping[str, object], most: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these.
+        """Return the rows of a query's result: the first ``most`` of them, or all if it is None.
 
-        Only the first ``most`` of them, if that is given.
+        ``parameters`` may have more names than the query.
         """
         values = {name: parameters[name] for name in query.parameters}
         while True:
@@ -293,8 +294,8 @@ class Database:
                 result = self._connection.execute(query.sql, values)
                 break
             except self._error as error:
-                has_no_room = isinstance(error, self._out_of_memory)
-                if not (has_no_room and self._memory.allow_more(self._connection)):
+                is_out_of_memory = isinstance(error, self._out_of_memory)
+                if not (is_out_of_memory and self._memory.allow_more(self._connection)):
                     raise QueryError(f"query {query.name!r}: {_one_line(error)}") from None
         names = [column[0] for column in result.description]
         lines = result.fetchall() if most is None else result.fetchmany(most)
@@ -305,7 +306,7 @@ class Database:
         self._connection.interrupt()
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Store the answer to a query as a table; it replaces a table of that name."""
+        """Store the result of a query as a table; it replaces a table of that name."""
         sql = f"CREATE OR REPLACE TEMP TABLE {table} AS\n{query.sql}"
         self.answer(query._replace(sql=sql), parameters)
 
@@ -343,25 +344,25 @@ def _check(sql: str) -> None:
     import duckdb
 
     statements = duckdb.extract_statements(sql)
-    if len(statements) != 1 or statements[0].type not in _questions():
+    if len(statements) != 1 or statements[0].type not in _read_only_types():
         raise QueryError("use a single query, such as SELECT ... FROM requests")
 
 
-def _questions() -> frozenset[object]:
+def _read_only_types() -> frozenset[object]:
     """Return the types of statements that only read (PIVOT consists of several)."""
     from duckdb import StatementType
 
     return frozenset({StatementType.SELECT, StatementType.EXPLAIN, StatementType.MULTI})
 
 
-def _time_beside(field: pa.Field) -> str | None:
+def _timestamp_name(field: pa.Field) -> str | None:
     """Return the name of the timestamp column beside a column; None if it is not a time."""
     name = (field.metadata or {}).get(b"timestamp")
     return None if name is None else name.decode("utf-8")
 
 
 def _one_line(error: Exception) -> str:
-    """Return what DuckDB's message says is wrong, and which names may be meant."""
-    first, *more = str(error).splitlines() or [""]
-    hints = [line for line in more[:1] if line.startswith(_HINTS)]
+    """Return the first line of DuckDB's message, and the names that it suggests."""
+    first, *further_lines = str(error).splitlines() or [""]
+    hints = [line for line in further_lines[:1] if line.startswith(_HINTS)]
     return " ".join([first, *hints])

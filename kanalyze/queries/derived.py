@@ -20,7 +20,7 @@ class DerivedViews:
     """The views that exist now."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make none yet; ``connection`` is where they are made."""
+        """Begin without views; they will be made in ``connection``."""
         self._connection = connection
         self._kinds: dict[str, str] = {}
         """TABLE or VIEW, by name."""
@@ -30,7 +30,7 @@ class DerivedViews:
 
         Args:
             sql: the statement.
-            above: views that are being made and need this statement.
+            above: views that are being made, and that this statement is a part of.
         """
         tables = built_in("tables")
         for name in sorted(words_of(sql) & tables.keys() - above):
@@ -41,7 +41,7 @@ class DerivedViews:
                 self._kinds[name] = kind
 
     def drop(self) -> None:
-        """Remove all of them."""
+        """Remove all views."""
         for name, kind in self._kinds.items():
             self._connection.execute(f"DROP {kind} {name}")
         self._kinds.clear()

@@ -25,13 +25,13 @@ class QueryEngine(Protocol):
     def answer(
         self, query: Query, parameters: Mapping[str, object], most: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these.
+        """Return the rows of a query's result: the first ``most`` of them, or all if it is None.
 
-        Only the first ``most`` of them, if that is given.
+        ``parameters`` may have more names than the query.
         """
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Store the answer to a query as a table; it replaces a table of that name."""
+        """Store the result of a query as a table; it replaces a table of that name."""
 
     def forget(self, table: str) -> None:
         """Remove a table of :meth:`keep`."""

@@ -4,8 +4,7 @@ In: a folder. Out: :class:`Query`. This module must not know who runs them.
 
 A file has the name of its query, and begins with comment lines: the first is the title, the others
 are the description. A parameter is written ``$name``. If a line of a table's description begins
-with
-``kept:``, the table is computed once and stored.
+with ``kept:``, the table is computed once and stored.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Query(NamedTuple):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the answer is stored as a table."""
+        """Whether the result is stored as a table."""
         return _STORED.search(self.description) is not None
 
 
@@ -77,7 +76,7 @@ def find_query(name: str, *folders: Path) -> Query:
     return queries[name]
 
 
-@lru_cache(maxsize=256)  # a report asks twice of each text: 20 ms
+@lru_cache(maxsize=256)  # a report needs the words of each text twice: this saves 20 ms
 def words_of(sql: str) -> frozenset[str]:
     """Return the words of SQL in lower case, which include the names of all tables it reads."""
     return frozenset(_WORD.findall(_TEXT.sub("", sql).lower()))

@@ -1,4 +1,4 @@
-"""Findings: what is wrong, in words. Each kind is a query whose answer lines are findings.
+"""Findings: what is wrong, in words. Each kind is a query, and each row of its result a finding.
 
 In: a database with the tables of a run. Out: :class:`Finding`, the most severe first. This module
 must not know what kinds there are: they are the files of ``sql/findings/`` and of a user's folder.
@@ -13,7 +13,7 @@ The comment at the top of such a file has these lines:
   leaves out some requests of a client;
 - ``parameter NAME = NUMBER: meaning`` for each threshold.
 
-The answer has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
+The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
 among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
 broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. All
 requests that the finding is about began between the two times, both included; connections were open
@@ -80,7 +80,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("broker_port", "first_time_ns", "last_time_ns", "first_packet"), int),
     "weight": (int, float, Decimal),
 }
-"""The types of an answer's columns."""
+"""The types of a result's columns."""
 _IS_GLOB = ("client_id", "topic", "group_id")
 
 
@@ -120,8 +120,8 @@ class Finding(NamedTuple):
     why: str
     repair: str
     concerns: dict[str, Any]
-    """Whom it concerns: those of client_id, client_ip, broker, api_name, topic, group_id,
-    error_name that apply."""
+    """Whom it concerns. Keys are client_id, client_ip, broker, api_name, topic, group_id and
+    error_name; those that do not apply are missing."""
     first_time_ns: int | None
     last_time_ns: int | None
     first_packet: int | None
@@ -151,8 +151,7 @@ def findings_of(
 
     Raises:
         QueryError: a query fails.
-        UsageError: a threshold is unknown, or the columns of an answer are not those of a
-            finding.
+        UsageError: a threshold is unknown, or the columns of a result are not those of a finding.
     """
     findings: list[Finding] = []
     for kind in with_thresholds(kinds, thresholds or {}):
@@ -167,21 +166,21 @@ def with_thresholds(
 ) -> list[FindingKind]:
     """Return kinds with the user's values of parameters.
 
-    For ``thresholds`` see :func:`findings_of`. Raises UsageError for one that no kind has.
+    For ``thresholds`` see :func:`findings_of`. Raises UsageError for a threshold that no kind has.
     """
     unused, valid_names = dict(thresholds), []
-    made = []
+    kinds_with_values = []
     for kind in kinds:
         values = {
             name: float(unused.pop(f"{kind.query.name}.{name}", value))
             for name, value in kind.thresholds.items()
         }
-        made.append(kind._replace(thresholds=values))
+        kinds_with_values.append(kind._replace(thresholds=values))
         valid_names += [f"{kind.query.name}.{name}" for name in values]
     if unused:
         name = next(iter(unused))
         raise UsageError(f"unknown threshold: {name!r}{similar(name, valid_names)}")
-    return made
+    return kinds_with_values
 
 
 def unfiltered_only(kind: FindingKind, conditions: Mapping[str, Any]) -> list[str]:

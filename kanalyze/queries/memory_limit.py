@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["MemoryLimit"]
 
 _FILLING_BYTES = 32 << 20
-"""As long as tables are filled: more would hold what is in the file already, beside what the
-analysis takes, which is gone when something is asked."""
+"""The limit while tables are filled. DuckDB would use more memory only to cache rows that are in
+the file already. The analysis needs memory at that time, and has freed it when queries begin."""
 
 
 class MemoryLimit:

@@ -135,9 +135,9 @@ def _names(database: QueryEngine) -> dict[str, list[dict[str, Any]]]:
     names = {}
     for kind, most in _NAMES.items():
         database.keep(f"page_{kind}", built_in("page")[kind], {"most": most})
-        kept = Query(kind, "", "", (), f"FROM page_{kind} ORDER BY ix")
-        lines = database.answer(kept, {})
-        names[kind] = [bounded_line({k: v for k, v in x.items() if k != "ix"}) for x in lines]
+        query = Query(kind, "", "", (), f"FROM page_{kind} ORDER BY ix")
+        lines = database.answer(query, {})
+        names[kind] = [bounded_line({k: v for k, v in line.items() if k != "ix"}) for line in lines]
     names["brokers"] = [
         {"broker": str(Endpoint(line["broker_ip"], line["broker_port"])), **line}
         for line in names["brokers"]
@@ -168,9 +168,9 @@ class _PageQueries:
             "most_of_each": _MOST_OF_EACH,
         }
 
-    def lines(self, name: str, **more: object) -> list[dict[str, Any]]:
-        """Return the lines that answer a query."""
-        return self._database.answer(built_in("page")[name], {**self._parameters, **more})
+    def lines(self, name: str, **parameters: object) -> list[dict[str, Any]]:
+        """Return the rows of a query's result."""
+        return self._database.answer(built_in("page")[name], {**self._parameters, **parameters})
 
 
 def _sums(queries: _PageQueries, names: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -181,7 +181,10 @@ def _sums(queries: _PageQueries, names: Mapping[str, list[dict[str, Any]]]) -> d
         "bucket_ns": queries.bucket_ns,
         "buckets": queries.buckets,
         "bin_ratio": BIN_RATIO,
-        "names": {kind: known[: counts.get(kind, len(known))] for kind, known in names.items()},
+        "names": {
+            kind: names_of_kind[: counts.get(kind, len(names_of_kind))]
+            for kind, names_of_kind in names.items()
+        },
         "cells": _columns(_cell(line) for line in queries.lines("cells")),
         "failures": _columns(queries.lines("failures")),
         "batches": _columns(queries.lines("batches")),

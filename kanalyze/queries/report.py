@@ -1,4 +1,4 @@
-"""Makes the report: puts the answers of its queries together.
+"""Makes the report from the results of its queries.
 
 In: a database with the requests, and the quality of the captures. Out: a report as plain values.
 This module must not know how a report is shown. Each table of the report is a file in
@@ -41,7 +41,7 @@ _LATENCY = ("p50", "p90", "p99", "max")
 _PLAIN_TABLES = (
     *("client_apis", "client_errors", "topic_latency", "partitions", "codecs", "latency_parts"),
 )
-"""Tables that are the unchanged answers of their queries."""
+"""Tables that are the unchanged results of their queries."""
 
 
 def report_with_findings(
@@ -71,7 +71,7 @@ def report_with_findings(
     chosen = with_thresholds(kinds, thresholds or {})
     not_searched = [kind for kind in chosen if unfiltered_only(kind, conditions or {})]
     findings = findings_of(database, [kind for kind in chosen if kind not in not_searched])
-    report["findings"] = [each.to_dict() for each in findings]
+    report["findings"] = [finding.to_dict() for finding in findings]
     if not_searched:
         report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
     return report
@@ -124,7 +124,7 @@ def report_of(
         ),
         "throughput": _series(spans, ask("throughput"), _THROUGHPUT, 0),
         "latency": _series(spans, ask("latency"), _LATENCY, None),
-        "slowest": [_slow(line) for line in ask("slowest", most=most_slowest)],
+        "slowest": [_slow_request(line) for line in ask("slowest", most=most_slowest)],
         "limited": [name for name, lines in tables.items() if any(line["other"] for line in lines)],
     }
 
@@ -164,8 +164,8 @@ def _api_of(line: Mapping[str, Any]) -> tuple[Any, ...]:
 def _api(line: dict[str, Any], versions: list[dict[str, Any]]) -> dict[str, Any]:
     statuses = {status: count for status, count in sorted(line["statuses"].items()) if count}
     counts = {
-        "unknown" if each["api_version"] is None else str(each["api_version"]): each["requests"]
-        for each in versions
+        "unknown" if number is None else str(number): requests
+        for number, requests in ((item["api_version"], item["requests"]) for item in versions)
     }
     listed = dict(list(counts.items())[:MOST_VERSIONS])
     if len(counts) > len(listed):
@@ -204,8 +204,8 @@ def _client(line: dict[str, Any], identities: list[dict[str, Any]]) -> dict[str,
         "client_id": None if client_id is None else bounded_text(client_id),
         "other": line.pop("other"),
         **_texts("software", map(_software, identities), MOST_TEXTS),
-        **_texts("client_ips", (each["client_ip"] for each in identities), MOST_TEXTS),
-        **_texts("principals", (each["principal"] for each in identities), MOST_TEXTS),
+        **_texts("client_ips", (identity["client_ip"] for identity in identities), MOST_TEXTS),
+        **_texts("principals", (identity["principal"] for identity in identities), MOST_TEXTS),
         **line,
     }
 
@@ -218,8 +218,8 @@ def _software(identity: Mapping[str, Any]) -> str | None:
 
 def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:
     """Return the first ``most`` texts in sorted order, and whether there are more."""
-    found = sorted({bounded_text(text) for text in texts if text is not None})
-    return {name: found[:most], f"more_{name}": len(found) > most}
+    distinct = sorted({bounded_text(text) for text in texts if text is not None})
+    return {name: distinct[:most], f"more_{name}": len(distinct) > most}
 
 
 def _topics(lines: list[dict[str, Any]], most_keys: int) -> list[dict[str, Any]]:
@@ -227,11 +227,11 @@ def _topics(lines: list[dict[str, Any]], most_keys: int) -> list[dict[str, Any]]
     topics = [bounded_line({"topic": None, "topic_id": None, "other": False, **x}) for x in lines]
     listed, remaining = topics[:most_keys], topics[most_keys:]
     if remaining:
-        added: dict[str, Any] = {"topic": None, "topic_id": None, "other": True}
+        summed: dict[str, Any] = {"topic": None, "topic_id": None, "other": True}
         for name in list(remaining[0])[3:]:
-            values = [other[name] for other in remaining]
-            added[name] = all(values) if name.endswith("_known") else sum(values)
-        listed.append(added)
+            values = [topic[name] for topic in remaining]
+            summed[name] = all(values) if name.endswith("_known") else sum(values)
+        listed.append(summed)
     return listed
 
 
@@ -244,20 +244,20 @@ def _series(
     spans: list[dict[str, Any]],
     lines: Iterable[Mapping[str, Any]],
     names: Iterable[str],
-    nothing: int | None,
+    empty_value: int | None,
 ) -> dict[str, Any]:
-    """Return lines as columns with a value for each span of time, and the first beginning."""
+    """Return lines as columns with a value for each span of time, and the start of the first."""
     if not spans:
         return {"start_ns": None, "bucket_ns": _FINEST_BUCKET_NS, **{name: [] for name in names}}
-    start_ns, bucket_ns, many = (spans[0][name] for name in ("start_ns", "bucket_ns", "buckets"))
-    series = {name: [nothing] * many for name in names}
+    start_ns, bucket_ns, buckets = (spans[0][name] for name in ("start_ns", "bucket_ns", "buckets"))
+    series = {name: [empty_value] * buckets for name in names}
     for line in lines:
         for name, values in series.items():
             values[(line["start_ns"] - start_ns) // bucket_ns] = line[name]
     return {"start_ns": start_ns, "bucket_ns": bucket_ns, **series}
 
 
-def _slow(line: dict[str, Any]) -> dict[str, Any]:
+def _slow_request(line: dict[str, Any]) -> dict[str, Any]:
     partitions = line.pop("partitions")
     if line["client_id"] is not None:
         line["client_id"] = bounded_text(line["client_id"])

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["ROW_GROUP", "RowBuffers"]
 
 ROW_GROUP = 30_720
-"""Rows that are compressed and written at once. Of those that are fewer, each costs twice the time
-to insert; a group of DuckDB's own size, four times as many, takes 100 MB meanwhile."""
+"""Rows that are compressed and written at once. If fewer rows are inserted at once, each takes
+twice the time. DuckDB's default, four times as many rows, takes 100 MB of memory."""
 _BYTES_AT_ONCE = 16 << 20
 """Maximum size of the buffered rows of a table in bytes."""
 _BATCHES_AT_ONCE = 32
-"""A batch of few rows takes some 50 kB, for each of its columns is an object of its own."""
+"""Maximum number of buffered batches: even a batch of few rows takes some 50 kB, for the objects of
+its columns."""
 
 
 class RowBuffers:

@@ -58,7 +58,7 @@ _TYPES = {
     "list<string>": "VARCHAR[]",
 }
 _SHIFTED = (REQUEST_ID, "connection_number")
-"""Columns with numbers from 1: those of a second file continue after those of the first."""
+"""Columns with numbers from 1: the numbers of a second file continue those of the first."""
 
 
 class SavedFileError(KanalyzeError):
@@ -109,8 +109,8 @@ def attach_saved(
     path = ""
     try:
         for name, path in zip(names, files, strict=True):
-            full = os.path.realpath(path).replace("'", "''")
-            connection.execute(f"ATTACH '{full}' AS {name} (TYPE duckdb, READ_ONLY)")
+            real_path = os.path.realpath(path).replace("'", "''")
+            connection.execute(f"ATTACH '{real_path}' AS {name} (TYPE duckdb, READ_ONLY)")
         connection.execute("SET allowed_directories = [$folder]", {"folder": folder})
         for setting in ("enable_external_access = false", "lock_configuration = true"):
             connection.execute(f"SET {setting}")
@@ -122,7 +122,7 @@ def attach_saved(
         raise SavedFileError(
             f"{path}: cannot be read: {str(error).partition(chr(10))[0]}"
         ) from None
-    return [each.header for each in attached], tables
+    return [file.header for file in attached], tables
 
 
 class _Attached:
@@ -137,7 +137,7 @@ class _Attached:
         self.tables = [
             table
             for table in TABLES
-            if table in ALWAYS or table in {known for known, _ in self._columns}
+            if table in ALWAYS or table in {stored_table for stored_table, _ in self._columns}
         ]
 
     def select(self, table: str, shift: Mapping[str, int]) -> str:
@@ -170,8 +170,8 @@ class _Attached:
         sql = " UNION ALL ".join(
             f"SELECT max({column}) FROM {self.name}.{ROWS}.{table}" for table in tables
         )
-        found = self._connection.execute(sql).fetchall()
-        return max((number for (number,) in found if number is not None), default=0)
+        maxima = self._connection.execute(sql).fetchall()
+        return max((number for (number,) in maxima if number is not None), default=0)
 
     def _stored_columns(self) -> dict[tuple[str, str], tuple[str, bool]]:
         """Return the type of each stored column, and whether the column is an expression."""
@@ -180,8 +180,8 @@ class _Attached:
             "FROM duckdb_columns() AS c JOIN duckdb_tables() AS t USING (database_name, table_oid) "
             "WHERE c.database_name = $name AND c.schema_name = $rows"
         )
-        found = self._connection.execute(sql, {"name": self.name, "rows": ROWS}).fetchall()
-        return {(table, column): (kind, made) for table, column, kind, made in found}
+        rows = self._connection.execute(sql, {"name": self.name, "rows": ROWS}).fetchall()
+        return {(table, column): (kind, is_generated) for table, column, kind, is_generated in rows}
 
     def _header(self) -> dict[str, Any]:
         expected = {(("header", name), ("VARCHAR", False)) for name in ("name", "value")}
@@ -240,14 +240,14 @@ def shown_columns(table: str, names: Container[str] | None = None) -> list[tuple
 
 
 def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the types of columns in DuckDB's words."""
+    """Return DuckDB's names of the types of columns."""
     nulls = ", ".join(f"typeof(CAST(NULL AS {_type_of(column)}))" for column in columns)
-    (found,) = connection.execute(f"SELECT {nulls}").fetchall()
-    return tuple(found)
+    (types,) = connection.execute(f"SELECT {nulls}").fetchall()
+    return tuple(types)
 
 
 def _type_of(column: Column) -> str:
     if column.fields:
-        fields = ", ".join(f"{quoted(each.name)} {_type_of(each)}" for each in column.fields)
+        fields = ", ".join(f"{quoted(field.name)} {_type_of(field)}" for field in column.fields)
         return f"STRUCT({fields})[]"
     return _TYPES[column.type]

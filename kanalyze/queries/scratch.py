@@ -3,8 +3,8 @@
 In: nothing. Out: a folder. This module must not know what is put there.
 
 A process that is killed cannot remove anything. So each folder has a file that its process locks
-while it lives, and whoever makes a folder removes the other folders whose lock is free. The file
-gets its name after it is locked: otherwise another process could find it free in between.
+while it runs, and a process that makes a folder removes the other folders whose lock is free. The
+file gets its name after it is locked: otherwise another process could find it unlocked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ScratchFolder:
 def _remove_abandoned() -> None:
     """Remove the folders of processes that no longer run."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        # It belongs to another user, or another process has removed it.
+        # The folder may belong to another user, or another process may have removed it.
         with suppress(OSError):
             if _is_abandoned(folder):
                 shutil.rmtree(folder)
@@ -55,7 +55,7 @@ def _remove_abandoned() -> None:
 def _is_abandoned(folder: Path) -> bool:
     """Return whether the lock of a folder is free; raises OSError if that cannot be checked.
 
-    A folder without a lock file is being made.
+    A folder without a lock file is just being made by another process.
     """
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

@@ -59,7 +59,7 @@ class AnalysisInputs:
 
         Raises:
             CaptureError: a capture is missing.
-            UsageError: they were opened before, or there is none.
+            UsageError: the captures were opened before, or none is given.
         """
         if self._opened is not None:
             raise UsageError("an analysis can be run only once: make another one")
@@ -77,7 +77,7 @@ class AnalysisInputs:
         return self._opened
 
     def open_again(self) -> MergedCaptures | None:
-        """Open them for another pass; None if they can be read only once."""
+        """Open the captures for another pass; None if they can be read only once."""
         if self._opened is None or not self._opened.can_be_read_again:
             return None
         return MergedCaptures(self.captures, stores=self.stores)
@@ -90,13 +90,13 @@ class AnalysisInputs:
 
     @property
     def are_files(self) -> bool:
-        """True if they are open and can be read more than once."""
+        """True if the captures are open and can be read more than once."""
         return self._opened is not None and self._opened.can_be_read_again
 
     def first_time_ns(self) -> int | None:
         """Return the Unix time of the first packet of files in ns; None if there is no packet."""
-        named = (each for each in self.captures if isinstance(each, FoundCapture))
-        times = (look_at(each, self.stores).first_time_ns for each in named)
+        found = (capture for capture in self.captures if isinstance(capture, FoundCapture))
+        times = (look_at(capture, self.stores).first_time_ns for capture in found)
         return next((time_ns for time_ns in times if time_ns is not None), None)
 
     def _find(self) -> list[MergeInput]:
@@ -104,10 +104,10 @@ class AnalysisInputs:
             raise UsageError("no capture given")
         names = [item for item in self._inputs if isinstance(item, str)]
         files = [item for item in self._inputs if not isinstance(item, str)]
-        captures = find_inputs(names, self.stores, self._pass_over) if names else []
+        captures = find_inputs(names, self.stores, self._leave_out_file) if names else []
         return [*captures, *files]
 
-    def _pass_over(self, anomaly: Anomaly) -> None:
+    def _leave_out_file(self, anomaly: Anomaly) -> None:
         self.left_out.append(anomaly)
         if self._leave_out is not None:
             self._leave_out(anomaly)

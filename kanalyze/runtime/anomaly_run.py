@@ -41,9 +41,9 @@ class AnomalyRun:
             yield from self._selected(context.inputs.left_out, stages, captures)
         reported = 0
         for step in context.steps(stages, captures):
-            of_captures = captures.anomalies[reported:] if is_first else []
+            capture_anomalies = captures.anomalies[reported:] if is_first else []
             reported = len(captures.anomalies)
-            yield from self._selected([*of_captures, *step.anomalies], stages, captures)
+            yield from self._selected([*capture_anomalies, *step.anomalies], stages, captures)
 
     def _selected(
         self, anomalies: Iterable[Anomaly], stages: Stages, captures: Captures

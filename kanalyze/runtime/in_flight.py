@@ -74,7 +74,7 @@ def in_flight(
         name = None if key is None else api_name_of(key)
         if not may_be_held_back(exchange):
             waiting.append((request.start_ns, count, name, exchange))
-    return InFlight(count, tuple(_request_of(*each) for each in nsmallest(most, waiting)))
+    return InFlight(count, tuple(_request_of(*entry) for entry in nsmallest(most, waiting)))
 
 
 def _request_of(start_ns: int, _: int, name: str | None, exchange: Exchange) -> InFlightRequest:

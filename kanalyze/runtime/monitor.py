@@ -27,14 +27,14 @@ __all__ = ["RunMonitor", "TlsConnections"]
 
 
 class TlsConnections(NamedTuple):
-    """The connections with TLS."""
+    """Numbers of connections with TLS."""
 
     decrypted: int
-    """Open ones."""
+    """Open connections that are decrypted."""
     encrypted: int
-    """Open ones that are not decrypted; some of them may wait for their secrets."""
+    """Open connections that are not decrypted; some of them may wait for their secrets."""
     given_up: int | None
-    """How many were given up so far, because their secrets did not come; None without keys."""
+    """Connections given up so far, because their secrets were not found; None without keys."""
 
 
 class RunMonitor:
@@ -45,12 +45,12 @@ class RunMonitor:
     """
 
     def __init__(self, settings: AnalysisSettings, quality: CaptureQuality) -> None:
-        """Make it; the run adds its counts to ``quality``."""
+        """Monitor a run with these settings, which adds its counts to ``quality``."""
         self._settings = settings
         self._quality = quality
         self._stages: Stages | None = None
         self._given_up: list[GivenUp] = []
-        """Those that the end of the run gave up."""
+        """Connections that the end of the run gave up, and that were not returned yet."""
 
     def begin(self, stages: Stages) -> None:
         """Note that ``stages`` begin to read."""
@@ -91,7 +91,7 @@ class RunMonitor:
         )
 
     def tls(self) -> TlsConnections:
-        """Count the connections with TLS; this visits all that are open."""
+        """Count the connections with TLS; this visits all open connections."""
         stages = self._stages
         if stages is None:
             return TlsConnections(0, 0, None)
@@ -105,10 +105,13 @@ class RunMonitor:
         )
 
     def take_given_up(self) -> list[GivenUp]:
-        """Return the connections with TLS that were given up since the last call, the first."""
+        """Return the connections with TLS that were given up since the last call.
+
+        If there are very many, only the first of them are returned.
+        """
         if self._stages is None:
-            taken, self._given_up = self._given_up, []
-            return taken
+            given_up, self._given_up = self._given_up, []
+            return given_up
         streams = self._stages.tls.streams
         return [] if streams is None else streams.take_given_up()
 
@@ -117,29 +120,29 @@ class RunMonitor:
 
         The fields are those of the quality in :data:`DOUBTS`; open connections are included.
         """
-        so_far = CaptureQuality()
-        so_far.merge(self._quality)
+        quality = CaptureQuality()
+        quality.merge(self._quality)
         stages = self._stages
         if stages is not None:
             unknown = ConnectionCounts()
             for tcp in stages.open_tcp():
-                so_far.count_attempt(tcp)
+                quality.count_attempt(tcp)
                 if stages.is_unknown(tcp):
                     unknown.count_unknown(tcp)
-            so_far.count_ports(stages.counts)
-            so_far.count_ports(unknown)
-            so_far.count_discarded(stages.net)
-        fields = so_far.to_dict()
+            quality.count_ports(stages.counts)
+            quality.count_ports(unknown)
+            quality.count_discarded(stages.net)
+        fields = quality.to_dict()
         return {name: fields[name] for name in DOUBTS}
 
     def open_summaries(self) -> Iterator[ConnectionSummary]:
         """Yield a summary of each open connection whose protocol is decided."""
         if self._stages is not None:
-            found = map(self._stages.open_summary, self._stages.open_tcp())
-            yield from (summary for summary in found if summary is not None)
+            summaries = map(self._stages.open_summary, self._stages.open_tcp())
+            yield from (summary for summary in summaries if summary is not None)
 
     def count_anomalies(self) -> dict[AnomalyKind, int]:
-        """Return the number of anomalies of each kind; those of captures come at the end."""
+        """Return the number of anomalies by kind; those of capture files come only at the end."""
         counts = {kind: total.count for kind, total in self._quality.anomalies.items()}
         if self._stages is not None:
             for kind, count in self._stages.net.anomalies.items():

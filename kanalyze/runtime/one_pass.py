@@ -33,9 +33,9 @@ def read_steps(
 ) -> Iterator[BatchEvents]:
     """Read captures to their end; yield the events of each batch of packets, and of the end.
 
-    ``quality`` is complete then. Without ``ends``, connections stay open and are not yet counted.
-    What belongs to no connection is counted with the first shard. Raises CaptureError as
-    :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
+    Then ``quality`` is complete. Without ``ends``, connections stay open and are not counted yet.
+    Packets and anomalies without a connection are counted with the first shard. Raises CaptureError
+    as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
     """
     for batch, events in stages.run(captures, ends=ends):
         if isinstance(batch, PacketBatch) and shard.is_first and len(batch):
@@ -54,12 +54,12 @@ def read_steps(
 
 def close_connections(stages: Stages, quality: CaptureQuality) -> BatchEvents:
     """Close all open connections; add the counts of connections to ``quality``."""
-    stages.count_anew()
+    stages.reset_counts()
     events = stages.finish()
     for tcp in events.closed_connections:
         quality.count_connection(tcp)
     quality.count_stages(stages.net, stages.counts)
-    # The connections may continue, so that their missing bytes may still come.
+    # The connections may continue in later captures, where the missing bytes may be.
     quality.anomalies.clear()
     return events
 

@@ -97,23 +97,22 @@ class Analysis:
             catalog: the known APIs; None for the built-in ones.
             max_memory_bytes: memory in bytes for connections; see
                 :class:`~kanalyze.runtime.stages.MemoryBounds`.
-            jobs: how many processes may read for :meth:`batches`; the rows are the same. Used for
-                files that are large enough for it to pay.
+            jobs: how many processes may read for :meth:`batches`; the rows are the same. Small
+                files are read by one process.
             shard: which connections get rows. The rows of all shards together are those of one
-                analysis, also where a connection goes on in another capture: each shard reads all
-                packets. What belongs to no connection comes with the first shard. One process
-                reads a shard, whatever ``jobs`` is.
+                analysis, even if a connection goes on in another capture: each shard reads all
+                packets. Rows without a connection are with the first shard. One process reads a
+                shard, whatever ``jobs`` is.
             source: is read in place of ``captures``.
-            idle_ns: silence after which a connection is given up, and with it its requests without
-                a response; None for never. For captures without an end, in one process.
+            idle_ns: silence in ns after which a connection is given up, and with it its requests
+                without a response; None for never. For captures without an end, in one process.
             leave_out: is called with the anomaly of each file in a folder that cannot be read, as
                 :func:`~kanalyze.capture.inputs.find_inputs` calls it. The file is counted in any
                 case.
             on_tokens: is called by :meth:`batches`, before the rows of the same packets, with the
-                places in streams of tokens that a client logs in with. In one process. Those of
-                connections that are decrypted are left out: packets have them encrypted.
-            keylog: the secrets that TLS is decrypted with, besides those that captures have
-                inside; None for none.
+                positions in streams of the tokens that a client logs in with. Only in one process.
+                Tokens of decrypted connections are left out: packets have them encrypted.
+            keylog: the secrets to decrypt TLS with, besides those inside captures; None for none.
 
         Raises:
             UsageError: a port, a broker, the memory or the number of jobs is invalid.
@@ -157,7 +156,7 @@ class Analysis:
 
     @property
     def key_logs(self) -> list[str]:
-        """The names of the files whose secrets TLS is decrypted with, without their folders."""
+        """The names of the key logs that TLS is decrypted with, without their folders."""
         keylog = self._context.settings.keylog
         return [] if keylog is None else list(keylog.names)
 
@@ -248,7 +247,7 @@ class Analysis:
             yield selected.of(rows)
 
     def line_blocks(self, table: str) -> Iterator[RowBlock]:
-        """Yield the lines of one table whose lines belong to requests."""
+        """Yield the lines of one table, such as ``groups``, whose lines belong to requests."""
         for rows in self.table_rows([table], others=False):
             for _, block in rows.lines:
                 yield block

@@ -33,7 +33,7 @@ class RequestRun:
         monitor: RunMonitor,
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
     ) -> None:
-        """Make it; ``monitor`` gets the running stages; ``on_tokens`` is as in ``Analysis``."""
+        """``monitor`` gets the running stages; for ``on_tokens`` see :class:`.Analysis`."""
         self._context = context
         self._captures = captures
         self._monitor = monitor
@@ -61,29 +61,29 @@ class ExchangeRun:
     def noted(
         self, note: Callable[[RowBlock], object]
     ) -> Iterator[tuple[list[Exchange], RowBlock]]:
-        """Yield the same as :meth:`blocks`, one block late; ``note`` gets all rows as they come.
+        """Yield the same as :meth:`blocks`, each block after ``note`` got the next one.
 
-        So ``note`` has got the rows that follow soon. But if an input is a pipe, where the next
-        packets may take long, blocks are not late.
+        So ``note`` knows rows that follow soon. If an input is a pipe, blocks are not delayed,
+        because the next packets may take long.
         """
-        late = None
+        delayed = None
         for pair in self.blocks(note):
             if self._context.inputs.progress[1] is None:
                 yield pair
                 continue
-            if late is not None:
-                yield late
-            late = pair
-        if late is not None:
-            yield late
+            if delayed is not None:
+                yield delayed
+            delayed = pair
+        if delayed is not None:
+            yield delayed
 
     def blocks(
         self, note: Callable[[RowBlock], object] | None = None
     ) -> Iterator[tuple[list[Exchange], RowBlock]]:
         """Yield the exchanges with the block of their rows, once.
 
-        The number of rows in a block is limited to what may be in memory as objects. ``note`` is
-        called with each block before the filter is applied.
+        Blocks are small enough for all of their rows to be in memory as objects. ``note`` is called
+        with each block before the filter is applied.
         """
         context = self._context
         captures = context.open()
@@ -92,14 +92,14 @@ class ExchangeRun:
             exchanges = iter(step.exchanges)
             for block in step_blocks(step, assembler):
                 for piece in block.pieces():
-                    of_piece = list(islice(exchanges, len(piece)))
+                    piece_exchanges = list(islice(exchanges, len(piece)))
                     if note is not None:
                         note(piece)
                     numbers = context.row_filter.numbers(piece)
                     if len(numbers) == len(piece):
-                        yield of_piece, piece
+                        yield piece_exchanges, piece
                     elif numbers:
-                        yield [of_piece[number] for number in numbers], piece.take(numbers)
+                        yield [piece_exchanges[number] for number in numbers], piece.take(numbers)
 
 
 def step_blocks(step: BatchEvents, assembler: RowAssembler) -> Iterator[RowBlock]:

@@ -37,7 +37,7 @@ class ResumableRun:
         keeps_open: bool = False,
         first_id: int | None = None,
     ) -> None:
-        """Make it; for the arguments see :meth:`.Analysis.resumable`."""
+        """Set up a run; for the arguments see :meth:`.Analysis.resumable`."""
         context.settings = context.settings.with_tables(tables.more)
         self._context = context
         self._tables = tables
@@ -46,10 +46,10 @@ class ResumableRun:
         self._first_id = first_id
         self._open: tuple[Stages, Captures] | None = None
         self.saved_state = b""
-        """State of the connections that are open at the end; known once all rows were yielded."""
+        """State of the connections that are open at the end; set when all rows were yielded."""
 
     def rows(self) -> Iterator[TableRows]:
-        """Yield the rows that match the filter, once; without anomalies of the captures themselves.
+        """Yield the rows that match the filter, once; without anomalies of the capture files.
 
         Raises:
             StateError: the state is not of an analysis with the same settings.
@@ -62,7 +62,7 @@ class ResumableRun:
         selected = SelectedRows(context, tables, self._first_id)
         if self._loaded is not None:
             load_state(self._loaded, stages, assembler, selected.cluster_lines)
-            stages.count_anew()
+            stages.reset_counts()
         for step in context.steps(stages, captures, ends=not self._keeps_open):
             for rows in step_rows.of(step):
                 yield selected.of(rows)
@@ -73,12 +73,12 @@ class ResumableRun:
     def close_open(self) -> tuple[CaptureQuality, list[ConnectionRow]]:
         """Close the open connections, once; return the counts and the rows that this adds.
 
-        The rows are those of the connections as known now.
+        The rows have the values known so far.
         """
         quality = CaptureQuality()
         if self._open is None:
             return quality, []
         (stages, captures), self._open = self._open, None
         summaries = close_connections(stages, quality).summaries
-        rows = [row_of_connection(each, captures) for each in summaries]
+        rows = [row_of_connection(summary, captures) for summary in summaries]
         return quality, list(filter(self._context.row_filter.matches_connection, rows))

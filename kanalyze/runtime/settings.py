@@ -71,7 +71,7 @@ class AnalysisSettings(NamedTuple):
         )
 
     def with_tables(self, tables: Collection[str]) -> Self:
-        """Return settings that decode what some tables need, whose lines belong to requests."""
+        """Return settings that also decode the fields of tables whose lines belong to requests."""
         if not tables:
             return self
         from kanalyze.tables.cluster.reader import fields_of
@@ -79,8 +79,10 @@ class AnalysisSettings(NamedTuple):
 
         keep = self.keep
         if "records" in tables:
-            given = self.keep
-            keep = has_records if given is None else lambda key: has_records(key) or given(key)
+            user_keep = self.keep
+            keep = has_records
+            if user_keep is not None:
+                keep = lambda key: has_records(key) or user_keep(key)  # noqa: E731
         extractors = Extractors(self.catalog, fields_of(tables))
         return self._replace(keep=keep, extractors=extractors)
 

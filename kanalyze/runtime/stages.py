@@ -5,8 +5,8 @@ know rows, reports, or what an exchange is used for.
 
     bytes -> PacketBatch -> StreamUpdate -> Exchange
 
-Where connections are asked for, their TLS is watched, with and without keys. With a key log,
-updates of connections with TLS become plaintext before Kafka is read in them.
+If rows of connections are requested, TLS handshakes are watched. With a key log, the payload of TLS
+connections is decrypted before Kafka messages are read from it.
 
 Only what open connections need is kept, bounded by :class:`MemoryBounds`.
 """
@@ -67,8 +67,8 @@ class MemoryBounds(NamedTuple):
     reassembly_bytes: int
     """Limit of open TCP connections, and of segments that wait for a lost one."""
     undecided_bytes: int
-    """Connections whose protocol is not known yet; with keys twice as much again for those with
-    TLS that are decrypted, or may be, and half of it for what is known of TLS."""
+    """Limit of connections whose protocol is not known yet. In addition, TLS connections that are
+    decrypted or wait for secrets take up to twice as much, and watched handshakes half as much."""
     kafka_bytes: int
     """Limit of incomplete messages, and of requests without a response."""
 
@@ -173,7 +173,7 @@ class Stages:
             reader: decodes messages.
             catalog: the known APIs.
             is_broker: see :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
-            keep: see there.
+            keep: see :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
             memory: limits of memory; None for the default.
             connections: whether to measure TCP, to watch TLS, and to summarize each connection
                 that closed.
@@ -181,8 +181,7 @@ class Stages:
                 are counted in any case.
             shard: which connections to follow; the first shard counts what belongs to none.
             idle_ns: silence after which a connection is given up; None for never.
-            keylog: the secrets that TLS is decrypted with, besides those that captures have inside;
-                None for none.
+            keylog: the secrets to decrypt TLS with, besides those inside captures; None for none.
         """
         bounds = MemoryBounds.of(DEFAULT_MEMORY_BYTES) if memory is None else memory
         self._new_reassembler = partial(
@@ -288,7 +287,7 @@ class Stages:
         """
         return self._tracker.in_flight(before_ns)
 
-    def count_anew(self) -> None:
+    def reset_counts(self) -> None:
         """Reset :attr:`net` and :attr:`counts`; connections stay open."""
         self._reassembler.reset_counters()
         self._tracker.counts = ConnectionCounts()

@@ -5,12 +5,12 @@ that continue as if there had been no break. This module must not know where the
 nor what the state of a stage is: each class defines its own
 (:data:`kanalyze.common.plain_values.State`).
 
-The bytes hold what open connections need: streams with what is buffered behind a hole, incomplete
-frames, requests without a response, log ends, fetch sessions; and the counters. Of connections that
-are decrypted the bytes of incomplete frames are plaintext. They do not hold code or what is shared
-(readers, decoders, catalogs, functions): the new stages have their own. Nor do they hold secrets of
-TLS, or keys: those are looked up in the key log of the new stages, by what the hellos said. The
-names of topics belong to the creator of the row assembler.
+The bytes hold what open connections need: streams with the bytes buffered after a gap, incomplete
+frames, requests without a response, log ends, fetch sessions; and the counters. For decrypted
+connections, the bytes of incomplete frames are plaintext. Code and shared objects (readers,
+decoders, catalogs, functions) are not saved: the new stages have their own. Nor are secrets or keys
+of TLS: they are looked up in the key log of the new stages, by the values in the hellos. The names
+of topics belong to the creator of the row assembler.
 
 The format is a line of text (format, version, size, checksum), then compressed plain values.
 """
@@ -49,7 +49,7 @@ _LONGEST_LINE_BYTES: Final = 200
 _DIGEST_BYTES: Final = 16
 _COMPRESSION_LEVEL: Final = 1
 _NO_STATE: Final = (ValueError, TypeError, OverflowError)
-"""The exceptions that loading a state raises if values are not those of a state."""
+"""Exceptions that are raised while values that are not a state are loaded."""
 
 
 class StateError(KanalyzeError):
@@ -64,7 +64,7 @@ def save_state(
     Args:
         stages: stages between two batches, after all rows of the last batch were made.
         assembler: the assembler of all rows of the stages; None if there are no rows.
-        lines: made the lines of groups and metadata for these rows; None if there are none.
+        lines: made the lines of groups and metadata for these rows; None if no such lines are made.
 
     Returns:
         Bytes for :func:`load_state`. What the assembler knows about closed connections is left
@@ -130,7 +130,7 @@ def load_state(
 
 
 def _settings(stages: Stages) -> State:
-    """Return what must be equal in both runs; columns have the byte order of the machine."""
+    """Return what must be equal in both runs: settings, and the byte order of columns."""
     return sys.byteorder, stages.settings
 
 

@@ -53,7 +53,7 @@ RECORDS = "records"
 """The table of records, for which messages must keep their bytes."""
 
 
-_IDS_OF_A_PART = 1 << 33
+_IDS_PER_PART = 1 << 33
 
 
 def first_request_id(part: int) -> int:
@@ -61,7 +61,7 @@ def first_request_id(part: int) -> int:
 
     Numbers of requests (``request_id``) are unique over all parts.
     """
-    return part * _IDS_OF_A_PART + 1
+    return part * _IDS_PER_PART + 1
 
 
 class Tables(NamedTuple):
@@ -80,13 +80,13 @@ class TableRows(NamedTuple):
     connections: list[ConnectionRow]
     anomalies: list[AnomalyRow]
     facts: Sequence[ClusterFacts] = ()
-    """The facts in the messages of the requests, which are a single block; for making lines."""
+    """The facts from which lines are made; then ``requests`` is a single block."""
     exchanges: Sequence[Exchange] = ()
-    """The exchanges of the requests, which are a single block; for making lines of records."""
+    """The exchanges from which lines of records are made; then ``requests`` is a single block."""
     lines: Sequence[tuple[str, RowBlock]] = ()
     """Rows of other tables, by name."""
     first_id: int = 0
-    """Number of the first of the requests, if they were selected by the filter."""
+    """Number of the first request; set by :class:`SelectedRows`."""
 
     def blocks(self) -> Iterator[tuple[str, RowBlock]]:
         """Yield (table, block) for the rows by column; no block is empty."""
@@ -110,7 +110,7 @@ class TableRun:
         monitor: RunMonitor,
         on_tokens: Callable[[Sequence[TokenBytes]], None] | None,
     ) -> None:
-        """Make it; ``monitor`` gets the running stages; ``on_tokens`` is as in ``Analysis``."""
+        """``monitor`` gets the running stages; for ``on_tokens`` see :class:`.Analysis`."""
         self._context = context
         self._captures = captures
         self._tables = tables
@@ -155,8 +155,8 @@ class StepRows:
         for block in step_blocks(step, self._assembler):
             exchanges = step.exchanges[first : first + len(block)]
             first += len(block)
-            kept = exchanges if self._keeps_exchanges else ()
-            yield TableRows([block], [], [], self._reader.read(exchanges, block), kept)
+            record_exchanges = exchanges if self._keeps_exchanges else ()
+            yield TableRows([block], [], [], self._reader.read(exchanges, block), record_exchanges)
         if self._others is not None:
             yield TableRows([], *self._others.of(step))
 
@@ -171,14 +171,14 @@ class OtherRows:
         self._stages = stages
         self._captures = captures
         self._is_first = shard.is_first
-        self._seen = 0
+        self._reported_anomalies = 0
 
     def of(self, step: BatchEvents) -> tuple[list[ConnectionRow], list[AnomalyRow]]:
         """Return the rows of a batch of events."""
         captures = self._captures
-        of_captures = captures.anomalies[self._seen :] if self._is_first else []
-        self._seen = len(captures.anomalies)
-        anomalies = [*of_captures, *step.anomalies]
+        capture_anomalies = captures.anomalies[self._reported_anomalies :] if self._is_first else []
+        self._reported_anomalies = len(captures.anomalies)
+        anomalies = [*capture_anomalies, *step.anomalies]
         return (
             [row_of_connection(summary, captures) for summary in step.summaries],
             anomaly_rows(anomalies, self._settings, captures, self._stages.client_index),
@@ -189,7 +189,7 @@ class SelectedRows:
     """The rows that match the filter of an analysis, with the lines that belong to them."""
 
     def __init__(self, context: RunContext, tables: Tables, first_id: int | None = None) -> None:
-        """Make it; ``first_id`` is the first request's number, None for that of the shard."""
+        """``first_id`` is the number of the first request; None for that of the shard."""
         self._context = context
         self.cluster_lines = ClusterLines(context.names)
         self._records: RecordReader | None = None
@@ -227,12 +227,14 @@ class SelectedRows:
     ) -> Iterator[tuple[str, RowBlock]]:
         facts = rows.facts
         if facts and len(selected) != len(rows.requests[0]):
-            places = {number: place for place, number in enumerate(numbers)}
-            facts = [each._replace(row=places[each.row]) for each in facts if each.row in places]
+            new_rows = {old_row: new_row for new_row, old_row in enumerate(numbers)}
+            facts = [
+                fact._replace(row=new_rows[fact.row]) for fact in facts if fact.row in new_rows
+            ]
         if facts:
             yield from self.cluster_lines.blocks(selected, facts, self._next_id)
         if self._records is not None and rows.exchanges:
-            exchanges = [rows.exchanges[number] for number in numbers]
+            exchanges = [rows.exchanges[old_row] for old_row in numbers]
             for block in self._records.blocks(exchanges, selected):
                 yield RECORDS, block
 

@@ -1,9 +1,9 @@
-"""The stage between reassembly and Kafka: TLS is watched, and decrypted where there are keys.
+"""The stage between reassembly and Kafka: TLS is watched, and decrypted if there are keys.
 
-In: updates of TCP streams; secrets, from a key log and from inside of captures. Out: updates, those
-of decrypted connections with plaintext. This module must not know Kafka.
+In: updates of TCP streams; secrets, from a key log and from inside captures. Out: updates, those of
+decrypted connections with plaintext. This module must not know Kafka.
 
-Both parts are made, and imported, only if they are needed.
+The watcher and the decrypted streams are made, and imported, only if they are needed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class TlsStage:
         """Make the stage.
 
         Args:
-            most_bytes: half of the memory for connections that are decrypted, or may be; handshakes
-                that are watched take half of it too.
+            most_bytes: unit of memory: connections that are decrypted, or wait for a secret, may
+                take twice as much, and watched handshakes half as much.
             watches: whether the facts of TLS are written to connections.
             keylog: the secrets to decrypt with, besides those inside captures; None for none.
         """
@@ -50,9 +50,9 @@ class TlsStage:
         """The connections that are decrypted, or wait for a secret; None if there are no keys."""
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes, between two batches. No secret is in it."""
-        both = self._watcher, self.streams
-        return tuple(None if each is None else each.state() for each in both)
+        """Return the state between two batches, for :meth:`from_state`. No secret is in it."""
+        parts = self._watcher, self.streams
+        return tuple(None if part is None else part.state() for part in parts)
 
     def from_state(self, state: object, still_open: Mapping[int, TcpConnection]) -> TlsStage:
         """Return a stage that continues from a state; raises ValueError for any other value.
@@ -60,23 +60,23 @@ class TlsStage:
         ``still_open`` are the open connections, by their serial number.
         """
         watched, decrypted = fields(state, "TT")
-        made = TlsStage(self._most_bytes, watches=self._watcher is not None, keylog=self._keylog)
-        if made._watcher is not None:
-            made._watcher.load_state(watched, still_open)
-        if made.streams is None and decrypted:
-            made.streams = made._new_streams()
-        if made.streams is not None:
-            made.streams.load_state(decrypted, still_open)
-        return made
+        stage = TlsStage(self._most_bytes, watches=self._watcher is not None, keylog=self._keylog)
+        if stage._watcher is not None:
+            stage._watcher.load_state(watched, still_open)
+        if stage.streams is None and decrypted:
+            stage.streams = stage._new_streams()
+        if stage.streams is not None:
+            stage.streams.load_state(decrypted, still_open)
+        return stage
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes buffered for open connections."""
-        both = self._watcher, self.streams
-        return sum(each.buffered_bytes for each in both if each is not None)
+        parts = self._watcher, self.streams
+        return sum(part.buffered_bytes for part in parts if part is not None)
 
     def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool) -> Sequence[StreamUpdate]:
-        """Return the updates to read Kafka in; ``is_last`` at the end of the capture."""
+        """Return the updates from which Kafka is read; ``is_last`` at the end of the capture."""
         if self._watcher is not None:
             self._watcher.feed(updates)
         return updates if self.streams is None else self.streams.feed(updates, is_last=is_last)
@@ -86,10 +86,10 @@ class TlsStage:
         return [] if self.streams is None else self.streams.take_anomalies()
 
     def plaintext_tokens(self, tokens: list[TokenBytes]) -> list[TokenBytes]:
-        """Return the tokens that are in packets as they are: not those of decrypted connections."""
+        """Return the tokens that packets have in plaintext: without decrypted connections."""
         if self.streams is None:
             return tokens
-        return [each for each in tokens if not self.streams.is_decrypted(each.connection)]
+        return [token for token in tokens if not self.streams.is_decrypted(token.connection)]
 
     def write_open(self, tcp: TcpConnection) -> None:
         """Write the facts of TLS so far to an open connection."""
@@ -103,24 +103,27 @@ class TlsStage:
         *,
         may_be_late: bool,
     ) -> None:
-        """Use the secrets that captures have inside, all of them so far.
+        """Use the secrets inside captures.
 
-        They come before the packets that they are for, unless they ``may_be_late``, as in a pipe.
+        Args:
+            secrets: all secrets read so far; those of earlier calls are ignored.
+            still_open: the open connections.
+            may_be_late: whether secrets may follow the packets that they decrypt, as in a pipe.
         """
-        added = secrets[self._secrets_taken :]
-        if not added:
+        new_blocks = secrets[self._secrets_taken :]
+        if not new_blocks:
             return
         self._secrets_taken = len(secrets)
         from kanalyze.tls.installed import are_ciphers_installed  # imported late: only with keys
         from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
 
-        logs = [each.data for each in added if each.kind == TLS_KEY_LOG]
+        logs = [block.data for block in new_blocks if block.kind == TLS_KEY_LOG]
         if not logs or not are_ciphers_installed():
             return
         if self.streams is None:
             self._keylog = KeyLog(grows=may_be_late)
             self.streams = self._new_streams()
-            # Connections that are open were read as encrypted ones.
+            # These connections were read as encrypted until now.
             self.streams.load_state(None, {tcp.serial: tcp for tcp in still_open})
         for data in logs:
             self.streams.add_secrets(data)

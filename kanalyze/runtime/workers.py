@@ -1,8 +1,8 @@
 """Several processes that read the same captures, each for its shard of the connections.
 
-In: the task of a worker (:class:`WorkerTask`), and the number of workers. Out: the rows of all of
-them, merged into the order in which one process would yield them. This module must not know what is
-in a row, except the names of topics.
+In: the task of a worker (:class:`WorkerTask`), and the number of workers. Out: the rows of all
+workers, merged into the order in which one process would yield them. This module must not know what
+is in a row, except the names of topics.
 
 Every worker reads all packets and their headers, which is the smaller part of the work. It follows
 only the connections of its shard, and sends their rows as columns. The name of a topic may be on a
@@ -50,7 +50,7 @@ __all__ = ["WorkerTask", "Workers", "usable_workers"]
 _PIPE_BYTES = 1 << 20
 """Size of a pipe's buffer in bytes: a worker continues while the others are read."""
 _LEAST_BYTES = 64 << 20
-"""Smaller captures gain nothing: every worker reads all packets, and takes time to start."""
+"""Workers do not pay off for smaller captures: each takes time to start, and reads all packets."""
 
 
 def usable_workers(requested: int, total_bytes: int | None) -> int:
@@ -108,7 +108,7 @@ class Workers:
         Args:
             task: the task of each worker, to be done for its shard.
             count: number of workers.
-            names: topic names; those that workers learn are added, and fill in missing names.
+            names: topic names. Names that workers learn are added, and complete rows without name.
             quality: the counts of the workers are added here when all rows were yielded.
 
         Raises:
@@ -137,17 +137,17 @@ class Workers:
         from multiprocessing import get_context
 
         context = get_context("fork")
-        ours, theirs = context.Pipe(duplex=False)
-        _enlarge(theirs.fileno())
+        read_end, write_end = context.Pipe(duplex=False)
+        _enlarge(write_end.fileno())
         process = context.Process(
-            target=_work, args=(task, shard, theirs, [*self._pipes, ours]), daemon=True
+            target=_work, args=(task, shard, write_end, [*self._pipes, read_end]), daemon=True
         )
         with warnings.catch_warnings():
             # The fork is safe: NumPy's threads are idle, because nothing uses NumPy before it.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
-        theirs.close()
-        self._pipes.append(ours)
+        write_end.close()
+        self._pipes.append(read_end)
         self._processes.append(process)
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -229,18 +229,18 @@ class _BatchMerge:
             yield rows
 
     def _receive(self, index: int) -> None:
-        sent = _received(self._pipes[index])
-        if isinstance(sent, _RowsSent):
-            self._unmerged[index] = sent
-            for topic_id, name in sent.names:
+        message = _received(self._pipes[index])
+        if isinstance(message, _RowsSent):
+            self._unmerged[index] = message
+            for topic_id, name in message.names:
                 self._names.learn(topic_id, name)
-        elif isinstance(sent, _BatchEnd):
-            self.connections += sent.connections
-            self.anomalies += sent.anomalies
+        elif isinstance(message, _BatchEnd):
+            self.connections += message.connections
+            self.anomalies += message.anomalies
             if index == 0:
-                self.progress = sent.progress
+                self.progress = message.progress
         else:
-            self.qualities.append(sent)
+            self.qualities.append(message)
 
 
 def _received(pipe: Connection) -> _Sent:
@@ -248,19 +248,19 @@ def _received(pipe: Connection) -> _Sent:
     import pickle  # imported late: only needed for workers
 
     try:
-        sent = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
+        message = pickle.loads(pipe.recv_bytes())  # noqa: S301 - our own worker wrote it
     except EOFError as error:
         raise KanalyzeError("a worker process died; try --jobs 1") from error
-    if isinstance(sent, KanalyzeError | OSError | MemoryError | ModuleNotFoundError):
-        raise sent
-    assert isinstance(sent, _RowsSent | _BatchEnd | CaptureQuality)
-    return sent
+    if isinstance(message, KanalyzeError | OSError | MemoryError | ModuleNotFoundError):
+        raise message
+    assert isinstance(message, _RowsSent | _BatchEnd | CaptureQuality)
+    return message
 
 
 def _slice(rows: _RowsSent, first: int, end: int) -> _RowsSent:
     if (first, end) == (0, len(rows.latest)):
         return rows
-    facts = [each._replace(row=each.row - first) for each in rows.facts if first <= each.row < end]
+    facts = [fact._replace(row=fact.row - first) for fact in rows.facts if first <= fact.row < end]
     return _RowsSent(rows.block.part(first, end), rows.latest[first:end], [], facts)
 
 
@@ -268,17 +268,17 @@ def _merged(rows: list[_RowsSent]) -> _RowsSent:
     """Return the rows of several workers, in the order of the packets that completed them."""
     if len(rows) == 1:
         return rows[0]
-    block = RowBlock.joined([each.block for each in rows])
-    latest = [packet for each in rows for packet in each.latest]
+    block = RowBlock.joined([part.block for part in rows])
+    latest = [packet for part in rows for packet in part.latest]
     # All exchanges that one packet completed belong to one connection, and so to one worker.
     order = sorted(range(len(latest)), key=latest.__getitem__)
     facts, first = [], 0
     for part in rows:
-        facts += [each._replace(row=first + each.row) for each in part.facts]
+        facts += [fact._replace(row=first + fact.row) for fact in part.facts]
         first += len(part.latest)
     if facts:
-        places = {number: place for place, number in enumerate(order)}
-        facts = sorted([each._replace(row=places[each.row]) for each in facts], key=_row_of)
+        new_rows = {old_row: new_row for new_row, old_row in enumerate(order)}
+        facts = sorted([fact._replace(row=new_rows[fact.row]) for fact in facts], key=_row_of)
     return _RowsSent(block.take(order), array("q", sorted(latest)), [], facts)
 
 
@@ -300,7 +300,7 @@ def _enlarge(descriptor: int) -> None:
 
 
 class _LearnedNames(TopicNames):
-    """Names of topics that lists those it learned, for the merging process; it never searches."""
+    """Names of topics, with a list of new ones for the merging process; it never searches."""
 
     def __init__(self, names_before: Mapping[bytes, str]) -> None:
         super().__init__()
@@ -309,9 +309,9 @@ class _LearnedNames(TopicNames):
         self._learned: list[tuple[bytes, str]] = []
 
     def learn(self, topic_id: bytes, name: str) -> None:
-        before = self.changes
+        changes_before = self.changes
         super().learn(topic_id, name)
-        if self.changes != before:
+        if self.changes != changes_before:
             self._learned.append((topic_id, name))
 
     def drain(self) -> list[tuple[bytes, str]]:
@@ -320,7 +320,7 @@ class _LearnedNames(TopicNames):
 
 
 def _work(task: WorkerTask, shard: Shard, pipe: Connection, other_pipes: list[Connection]) -> None:
-    """Run a worker: read everything, send the rows of one shard."""
+    """Run a worker: read all packets, send the rows of one shard."""
     import signal  # imported late: only needed for workers
 
     # The parent process handles an interrupt, and ends its workers.

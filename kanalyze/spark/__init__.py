@@ -48,7 +48,7 @@ __all__ = [
     "requests",
 ]
 
-_HOMES = {
+_MODULE_OF = {
     "Archive": "kanalyze.spark.functions",
     "KanalyzeDataSource": "kanalyze.spark.source.datasource",
     "anomalies": "kanalyze.spark.functions",
@@ -66,9 +66,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use: Spark need not be installed to import the package."""
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULE_OF.get(name)
+    if module is None:
         raise AttributeError(f"module 'kanalyze.spark' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(home), name)
+    return getattr(importlib.import_module(module), name)

@@ -4,7 +4,7 @@ In: a :class:`~kanalyze.queries.files.Query`. Out: its text for Spark, over view
 of our tables. This module must not know what a query is for. sqlglot is imported when a query is
 translated, because the import takes 0.1 s.
 
-Where the same words mean something else in Spark, or Spark has no equivalent, a rule here defines
+Where the same SQL means something else in Spark, or Spark has no equivalent, a rule here defines
 the translation.
 """
 
@@ -35,12 +35,13 @@ QUANTILE_ERROR = 0.004
 """Maximum relative error of a quantile that is not exact."""
 
 _STEPS = 150
-"""Steps per unit of the logarithm. The middle of a step, as a whole number of at least 1000, is off
-by less than 0.4 % (``exp(1 / 300)`` and a half)."""
+"""Steps per unit of the natural logarithm. A value of at least 1000 differs from the middle of its
+step by less than 0.4 %: a factor of ``exp(1 / 300)``, and a half from rounding to an integer."""
 _DECIMAL = re.compile(r"\d*\.\d+")
-_USUAL_SHARES = ("0.5", "0.9", "0.99")
-_NUMBER = "MONOTONICALLY_INCREASING_ID() AS request_id"
-"""Spark's rows have no order, and most tables of them have no numbers."""
+_USUAL_FRACTIONS = ("0.5", "0.9", "0.99")
+_ROW_NUMBER = "MONOTONICALLY_INCREASING_ID() AS request_id"
+"""Numbers the rows: in Spark rows have no order, and most tables of requests have no such column.
+"""
 
 
 def spark_sql(
@@ -48,8 +49,8 @@ def spark_sql(
 ) -> str:
     """Return a query for ``spark.sql``; its parameters are written ``:name``.
 
-    The views of DuckDB that it uses (``partitions``, ``measured``, ...) are put in front of it, so
-    that only the tables must exist.
+    The views of DuckDB that it uses (``partitions``, ``measured``, ...) become a WITH clause, so
+    only the tables must exist.
 
     Args:
         query: the query.
@@ -63,10 +64,10 @@ def spark_sql(
 
     tree = _tree(query).copy()
     views = _views_of(tree, sources or ())
-    ctes = tree.args.get("with_") or exp.With(expressions=[])
-    named = _sources(query, tree, views) if sources is None else _renamed(tree, views, sources)
-    used = [_cte(name, view.copy()) for name, view in views.items()]
-    tree.set("with_", exp.With(expressions=[*named, *used, *ctes.expressions]))
+    with_clause = tree.args.get("with_") or exp.With(expressions=[])
+    table_ctes = _sources(query, tree, views) if sources is None else _renamed(tree, views, sources)
+    view_ctes = [_cte(name, view.copy()) for name, view in views.items()]
+    tree.set("with_", exp.With(expressions=[*table_ctes, *view_ctes, *with_clause.expressions]))
     return str(tree.sql(dialect=_dialect(is_exact=has_exact_quantiles), pretty=True))
 
 
@@ -83,18 +84,18 @@ def referenced_derived_tables(query: Query) -> list[str]:
 
 
 def referenced_names(query: Query) -> frozenset[str]:
-    """Return all names in a query and in its views: of columns, and of others."""
+    """Return all names in a query and in its views: of columns, tables and aliases."""
     from sqlglot import exp
 
     tree = _tree(query)
     trees = (tree, *_views_of(tree).values())
-    return frozenset(name.this for each in trees for name in each.find_all(exp.Identifier))
+    return frozenset(name.this for root in trees for name in root.find_all(exp.Identifier))
 
 
 # Many queries use the same views, and a report looks at each query several times.
 @lru_cache(maxsize=512)
 def _tree(query: Query) -> Any:
-    """Return a query as a tree, which is not to be changed."""
+    """Return the syntax tree of a query. It is cached: copy it before changing it."""
     import sqlglot
 
     try:
@@ -112,28 +113,28 @@ def _cte_names(tree: Any) -> set[str]:
     return {cte.alias for cte in tree.find_all(exp.CTE)}
 
 
-def _views_of(tree: Any, known: Container[str] = ()) -> dict[str, Any]:
-    """Return the trees of the views that a query uses, also indirectly.
+def _views_of(tree: Any, tables: Container[str] = ()) -> dict[str, Any]:
+    """Return the trees of the views that a query uses, directly or through other views.
 
-    Each comes after those that it uses. Names in ``known`` are tables, even if there is a view of
-    that name.
+    Each view comes after the views that it uses. Names in ``tables`` are tables, even if there is a
+    view of that name.
     """
     from sqlglot import exp
 
     views = built_in("tables")
-    used: dict[str, Any] = {}
+    views_used: dict[str, Any] = {}
 
-    def look(node: Any) -> None:
+    def visit(node: Any) -> None:
         ctes = _cte_names(node)
         for table in node.find_all(exp.Table):
             name = table.name
-            if name in views and name not in ctes and name not in used and name not in known:
+            if name in views and name not in ctes and name not in views_used and name not in tables:
                 view = _tree(views[name])
-                look(view)
-                used[name] = view
+                visit(view)
+                views_used[name] = view
 
-    look(tree)
-    return used
+    visit(tree)
+    return views_used
 
 
 def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
@@ -150,14 +151,14 @@ def _tables(tree: Any, views: Mapping[str, Any]) -> list[str]:
 
 
 def _sources(query: Query, tree: Any, views: Mapping[str, Any]) -> list[Any]:
-    """Return ``requests`` with numbers if views use them, and with the columns used."""
+    """Return ``requests`` with row numbers and the used columns, for the views; or nothing."""
     from sqlglot import exp
 
     if "requests" not in _tables(tree, views) or not views:
         return []
     names = referenced_names(query)
     columns = [column.name for column in COLUMNS if column.name in names]
-    return [_cte("requests", exp.select(*columns, _NUMBER, dialect="spark").from_("requests"))]
+    return [_cte("requests", exp.select(*columns, _ROW_NUMBER, dialect="spark").from_("requests"))]
 
 
 def _renamed(tree: Any, views: Mapping[str, Any], sources: Mapping[str, str]) -> list[Any]:
@@ -175,12 +176,12 @@ def _cte(name: str, select: Any) -> Any:
     return exp.CTE(this=select, alias=exp.TableAlias(this=exp.to_identifier(name)))
 
 
-# -- words ----------------------------------------------------------------------------------------
+# -- functions and literals -----------------------------------------------------------------------
 
 
 @cache
 def _dialect(*, is_exact: bool) -> Any:
-    """Return Spark's dialect, with rules for what sqlglot leaves to us."""
+    """Return Spark's dialect, with rules for what sqlglot does not translate."""
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
 
@@ -213,18 +214,19 @@ def _rounded(generator: Any, node: Any) -> str:
 
 
 def _text(generator: Any, node: Any) -> str:
-    """Join values as texts, without nulls.
+    """Concatenate values as texts; nulls become empty texts.
 
-    Java writes large floats with an exponent, which DuckDB does not; rounded ones are cast.
+    Rounded floats are cast to decimals: Java would write large floats with an exponent, which
+    DuckDB does not.
     """
     from sqlglot import exp
 
     texts = []
-    for each in node.expressions:
-        text = generator.sql(each)
-        if isinstance(each, exp.Round) and each.args.get("decimals"):
-            text = f"CAST({text} AS DECIMAL(38, {generator.sql(each, 'decimals')}))"
-        texts.append(text if each.is_string else f"COALESCE(CAST({text} AS STRING), '')")
+    for value in node.expressions:
+        text = generator.sql(value)
+        if isinstance(value, exp.Round) and value.args.get("decimals"):
+            text = f"CAST({text} AS DECIMAL(38, {generator.sql(value, 'decimals')}))"
+        texts.append(text if value.is_string else f"COALESCE(CAST({text} AS STRING), '')")
     return f"CONCAT({', '.join(texts)})"
 
 
@@ -255,7 +257,7 @@ def _function(generator: Any, node: Any) -> str:
 
 
 def _filtered(generator: Any, node: Any) -> str:
-    """Translate an aggregate with a condition; a quantile consists of several aggregates."""
+    """Translate an aggregate with FILTER; a quantile has the filter in each of its aggregates."""
     from sqlglot import exp
 
     if isinstance(node.this, exp.WithinGroup):
@@ -264,39 +266,40 @@ def _filtered(generator: Any, node: Any) -> str:
 
 
 def _exact_quantile(generator: Any, node: Any) -> str:
-    """Return a quantile by nearest rank.
+    """Return SQL for a quantile by nearest rank.
 
-    Spark's own takes eight times as long, and returns a float. Quantiles of the same values share
-    one list.
+    Spark's own function takes eight times as long, and returns a float. Quantiles of the same
+    values share one list.
     """
-    values, share, condition, is_falling = _quantile_arguments(generator, node)
-    rank = f"CAST(CEIL({share} * COUNT({values}){condition}) AS INT) - 1"
-    order = ", FALSE" if is_falling else ""
+    values, fraction, condition, is_descending = _quantile_arguments(generator, node)
+    rank = f"CAST(CEIL({fraction} * COUNT({values}){condition}) AS INT) - 1"
+    order = ", FALSE" if is_descending else ""
     return f"GET(SORT_ARRAY(COLLECT_LIST({values}){condition}{order}), {rank})"
 
 
 def _quantile_in_steps(generator: Any, node: Any) -> str:
-    """Return a quantile by the middles of steps, as a float; values below 1000 are exact.
+    """Return SQL for a quantile of values rounded to steps, as a float; below 1000 it is exact.
 
-    There are some thousand steps, however many values there are, and Spark counts each. sqlglot
-    would write an approximate quantile, whose error is an error of the rank.
+    Spark counts the values of each step: there are some thousand steps, however many values.
+    sqlglot would write Spark's approximate quantile, which limits the error of the rank, not of the
+    value.
     """
-    values, share, condition, is_falling = _quantile_arguments(generator, node)
+    values, fraction, condition, is_descending = _quantile_arguments(generator, node)
     middle = f"ROUND(EXP(ROUND(LN({values}) * {_STEPS}) / {_STEPS}))"
     steps = f"CASE WHEN {values} < 1000 THEN {values} ELSE {middle} END"
-    order = f"{steps} DESC" if is_falling else steps
-    # One array for all usual shares, which Spark computes once.
-    shares = sorted({*_USUAL_SHARES, share}, key=float)
-    array = f"PERCENTILE_DISC(ARRAY({', '.join(shares)})) WITHIN GROUP (ORDER BY {order})"
-    found = f"({array}{condition})[{shares.index(share)}]"
-    return f"GREATEST(MIN({values}){condition}, LEAST(MAX({values}){condition}, {found}))"
+    order = f"{steps} DESC" if is_descending else steps
+    # One array for all usual fractions, which Spark computes once.
+    fractions = sorted({*_USUAL_FRACTIONS, fraction}, key=float)
+    array = f"PERCENTILE_DISC(ARRAY({', '.join(fractions)})) WITHIN GROUP (ORDER BY {order})"
+    quantile = f"({array}{condition})[{fractions.index(fraction)}]"
+    return f"GREATEST(MIN({values}){condition}, LEAST(MAX({values}){condition}, {quantile}))"
 
 
 def _quantile_arguments(generator: Any, node: Any) -> tuple[str, str, str, bool]:
-    """Return the values of a quantile, its share, the condition, and whether it is descending."""
+    """Return a quantile's values, fraction and condition, and whether its order is descending."""
     from sqlglot import exp
 
-    assert isinstance(node.this, exp.PercentileDisc), "the only one WITHIN GROUP in our queries"
+    assert isinstance(node.this, exp.PercentileDisc), "our queries have no other WITHIN GROUP"
     (order,) = node.expression.expressions
     condition = ""
     if isinstance(node.parent, exp.Filter):

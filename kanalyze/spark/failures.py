@@ -1,7 +1,7 @@
 """Turns the errors of Spark into one line.
 
 In: errors of PySpark, whose texts contain the stack traces of two languages. Out: a KanalyzeError.
-Must not know: what was being done.
+Must not know: which job failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkFailure", "failures_in_one_line", "without_stack_trace"]
 
 _RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception|Interrupt|Failure)): ?(.*)$")
-"""The last line of a stack in Python."""
+"""The last line of a Python stack trace."""
 _CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+): (.*)$")
 _OURS: Final = "kanalyze."
 _HIDE_STACK: Final = "SPARK_HIDE_TRACEBACK"
@@ -61,13 +61,13 @@ def _line(error: PySparkException | Py4JError) -> str:
         text = f"{error.java_exception.toString()}\n{text}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
-        # What a task raised; the rest is how the text came here.
-        found = _RAISED.match(line)
-        if found is not None and found[1].startswith(_OURS):
-            return found[2]
+        # The error that a task raised; the other lines are the stack traces around it.
+        match = _RAISED.match(line)
+        if match is not None and match[1].startswith(_OURS):
+            return match[2]
     for pattern in (_RAISED, _CAUSED_BY):
         for line in reversed(lines):
-            found = pattern.match(line)
-            if found is not None and found[2]:
-                return f"Spark: {found[1].rpartition('.')[2]}: {found[2]}"
+            match = pattern.match(line)
+            if match is not None and match[2]:
+                return f"Spark: {match[1].rpartition('.')[2]}: {match[2]}"
     return f"Spark: {lines[0] if lines else type(error).__name__}"

@@ -1,10 +1,11 @@
 """Functions for a notebook: an archive of captures, or a table of packets, as DataFrames.
 
-In: a session, paths or a DataFrame, options. Out: DataFrames. Must not know: how any of it is done.
+In: a session, paths or a DataFrame, options. Out: DataFrames. Must not know: what tasks do.
 
-These shuffle, so every packet is read once however many tasks there are. They work through Spark
-Connect too. kanalyze must be installed where tasks run. Packets are read when a function is called,
-not when its rows are.
+With many buckets, segments are shuffled to the task of their bucket; with few, each of these tasks
+reads all captures again, which takes less time. The functions work through Spark Connect too.
+kanalyze must be installed where tasks run. Captures are read when a function is called, not when
+its rows are.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ __all__ = [
 
 _SPLIT_BYTES: Final = 256 << 20
 _CORES: Final = 8
-"""Assumed, as the number is not known through Spark Connect; more cost little."""
+"""Assumed number of cores: Spark Connect does not tell it. A number too high costs little."""
 _PACKETS_BUCKETS: Final = 64
 
 
@@ -92,11 +93,11 @@ class Archive:
         Raises:
             UsageError: an option is invalid.
         """
-        return self._rebuilt("requests", options).rows
+        return self._rebuild("requests", options).rows
 
     def connections(self, **options: Any) -> DataFrame:
         """Return the TCP connections like :func:`kanalyze.connections`; see :meth:`requests`."""
-        return self._rebuilt("connections", options).rows
+        return self._rebuild("connections", options).rows
 
     def records(self, **options: Any) -> DataFrame:
         """Return the records in Produce requests and Fetch responses, like ``kanalyze records``.
@@ -107,8 +108,8 @@ class Archive:
         if self._captured.job.prunes_payload:
             raise UsageError("records: open the archive with payload=True")
         # The name of a record's topic may be in a request on another connection.
-        names = self._rebuilt("requests", {}).summary.topic_names
-        return self._rebuilt("records", options, names).rows
+        names = self._rebuild("requests", {}).summary.topic_names
+        return self._rebuild("records", options, names).rows
 
     def anomalies(self, **options: Any) -> DataFrame:
         """Return the anomalies like :func:`kanalyze.anomalies`; see :meth:`requests`.
@@ -116,9 +117,9 @@ class Archive:
         Captures that were left out are included, as ``capture_unreadable``.
         """
         plan = make_plan(self._texts("anomalies", options))
-        found = self._rebuilt("requests", {}, others=frozenset({"anomalies"}))
+        rebuilt = self._rebuild("requests", {}, others=frozenset({"anomalies"}))
         retryable = self._captured.read_summary.retryable_rows
-        table = anomaly_table(self._spark, self._captured, found, plan.row_filter, retryable)
+        table = anomaly_table(self._spark, self._captured, rebuilt, plan.row_filter, retryable)
         return table.select(*(column.name for column in plan.columns))
 
     def groups(self, **options: Any) -> DataFrame:
@@ -141,46 +142,46 @@ class Archive:
         Requests have numbers, ``request_id``, to which ``groups`` and ``metadata`` refer. For
         connections and anomalies, only filters on clients, brokers and times apply.
         """
-        return self._tables_of(self._rebuilt("requests", options, others=OTHER_TABLES))
+        return self._tables_of(self._rebuild("requests", options, others=OTHER_TABLES))
 
     def report(self, **options: Any) -> dict[str, Any]:
         """Return the report that ``kanalyze report --json`` writes, over all captures.
 
         It includes ``findings``.
         """
-        found = self._rebuilt("requests", options, others=OTHER_TABLES)
+        rebuilt = self._rebuild("requests", options, others=OTHER_TABLES)
         quality = CaptureQuality()
         quality.merge(self._captured.read_summary.quality)
         quality.merge(self._captured.read_summary.retryable_quality)
-        quality.merge(found.summary.quality)
-        conditions = found.job.plan.row_filter.conditions
-        return report_on(self._spark, self._tables_of(found), quality, conditions)
+        quality.merge(rebuilt.summary.quality)
+        conditions = rebuilt.job.plan.row_filter.conditions
+        return report_on(self._spark, self._tables_of(rebuilt), quality, conditions)
 
     def close(self) -> None:
         """Remove all from Spark's cache; DataFrames from here cannot be used after that."""
-        for found in self._rebuilt_tables:
-            found.close()
+        for rebuilt in self._rebuilt_tables:
+            rebuilt.close()
         self._rebuilt_tables.clear()
         self._captured.close()
 
-    def _tables_of(self, found: RebuiltConnections) -> dict[str, DataFrame]:
+    def _tables_of(self, rebuilt: RebuiltConnections) -> dict[str, DataFrame]:
         """Return all tables of a pass that made them."""
-        row_filter = found.job.plan.row_filter
+        row_filter = rebuilt.job.plan.row_filter
         retryable = self._captured.read_summary.retryable_rows
         return {
-            "requests": found.rows,
-            **{name: found.table(name) for name in ("connections", "groups", "metadata")},
-            "anomalies": anomaly_table(self._spark, self._captured, found, row_filter, retryable),
+            "requests": rebuilt.rows,
+            **{name: rebuilt.table(name) for name in ("connections", "groups", "metadata")},
+            "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, retryable),
         }
 
     def _cluster_table(self, table: str, options: dict[str, Any]) -> DataFrame:
-        """Return a table whose lines belong to requests."""
+        """Return a table whose rows belong to requests."""
         names = [column.name for column in make_plan(self._texts(table, options)).columns]
         filters = {name: value for name, value in options.items() if name != "columns"}
-        found = self._rebuilt("requests", filters, others=frozenset({table}))
-        return found.table(table).select(*names)
+        rebuilt = self._rebuild("requests", filters, others=frozenset({table}))
+        return rebuilt.table(table).select(*names)
 
-    def _rebuilt(
+    def _rebuild(
         self,
         table: str,
         options: dict[str, Any],
@@ -190,9 +191,9 @@ class Archive:
     ) -> RebuiltConnections:
         plan = make_plan(self._texts(table, options))
         job = self._captured.job._replace(plan=plan, others=others)
-        found = self._captured.rebuild(job, None, names)
-        self._rebuilt_tables.append(found)
-        return found
+        rebuilt = self._captured.rebuild(job, None, names)
+        self._rebuilt_tables.append(rebuilt)
+        return rebuilt
 
     def _texts(self, table: str, options: dict[str, Any]) -> dict[str, str]:
         return _texts({**self._options, **options, "table": table})
@@ -211,16 +212,16 @@ def open_archive(
     Args:
         spark: the session; kanalyze must be installed where its tasks run.
         paths: files, folders, globs, URLs of any of these, that all tasks can open.
-        payload: shuffle the payload of records too, which only :meth:`Archive.records` needs: most
-            bytes of a capture.
+        payload: shuffle the payload of records too. It is most of a capture's bytes, and only
+            :meth:`Archive.records` needs it.
         buckets: the number of parts that connections are divided into, each rebuilt by a task; None
             for 16 if captures are plain files, else one for 64 MiB, from 16 to 512. Up to 16 (2 if
             captures are compressed or remote), each task reads all captures.
         split_bytes: how much of a large pcap file a task reads.
         options: ``port``, ``broker``, ``definitions``, ``max_memory`` as :func:`kanalyze.requests`
-            has them (the memory of all buckets together), ``keylog``: files, folders, globs or
-            URLs that all tasks can open, which read the secrets of TLS there; and ``mode``:
-            ``"failfast"``, or ``"quarantine"`` to leave out what is no capture.
+            has them (the memory of all buckets together); ``keylog``: files, folders, globs or
+            URLs of TLS secrets, which all tasks can open; and ``mode``: ``"failfast"``, or
+            ``"quarantine"`` to leave out files that are no captures.
 
     Raises:
         CaptureError: a capture is missing, or a file is not a capture and must not be left out.
@@ -284,52 +285,52 @@ def requests(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     Raises:
         CaptureError, UsageError: see :func:`open_archive`.
     """
-    archive, others = _opened(spark, paths, options)
-    return archive.requests(**others)
+    archive, table_options = _open(spark, paths, options)
+    return archive.requests(**table_options)
 
 
 def connections(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the TCP connections in captures; otherwise as :func:`requests`."""
-    archive, others = _opened(spark, paths, options)
-    return archive.connections(**others)
+    archive, table_options = _open(spark, paths, options)
+    return archive.connections(**table_options)
 
 
 def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the anomalies in captures; otherwise like :func:`requests`."""
-    archive, others = _opened(spark, paths, options)
-    return archive.anomalies(**others)
+    archive, table_options = _open(spark, paths, options)
+    return archive.anomalies(**table_options)
 
 
 def groups(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the events of consumer groups; otherwise like :func:`requests`."""
-    archive, others = _opened(spark, paths, options)
-    return archive.groups(**others)
+    archive, table_options = _open(spark, paths, options)
+    return archive.groups(**table_options)
 
 
 def metadata(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return brokers, leaders and coordinators; otherwise like :func:`requests`."""
-    archive, others = _opened(spark, paths, options)
-    return archive.metadata(**others)
+    archive, table_options = _open(spark, paths, options)
+    return archive.metadata(**table_options)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the records in Produce and Fetch; otherwise like :func:`requests`."""
-    archive, others = _opened(spark, paths, options, payload=True)
-    return archive.records(**others)
+    archive, table_options = _open(spark, paths, options, payload=True)
+    return archive.records(**table_options)
 
 
-_OPENING: Final = frozenset(
+_READ_OPTIONS: Final = frozenset(
     {"buckets", "split_bytes", "port", "broker", "definitions", "keylog", "max_memory", "mode"}
 )
-"""Options of reading, for every table."""
+"""Options of :func:`open_archive`; the other options select rows."""
 
 
-def _opened(
+def _open(
     spark: SparkSession, paths: tuple[str, ...], options: dict[str, Any], *, payload: bool = False
 ) -> tuple[Archive, dict[str, Any]]:
-    """Open an archive; return it with the options of its table."""
-    opening = {name: options.pop(name) for name in _OPENING & options.keys()}
-    return open_archive(spark, *paths, payload=payload, **opening), options
+    """Open an archive; return it, and the options that select rows of its table."""
+    read_options = {name: options.pop(name) for name in _READ_OPTIONS & options.keys()}
+    return open_archive(spark, *paths, payload=payload, **read_options), options
 
 
 def _valid_buckets(buckets: int) -> int:
@@ -339,9 +340,9 @@ def _valid_buckets(buckets: int) -> int:
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:
-    """Return options as the data source takes them: texts, without underscores in names."""
-    given = {name: _text(name, value) for name, value in options.items()}
-    return {name.replace("_", ""): text for name, text in given.items() if text is not None}
+    """Return options as the data source expects them: texts, names without underscores."""
+    texts = {name: _text(name, value) for name, value in options.items()}
+    return {name.replace("_", ""): text for name, text in texts.items() if text is not None}
 
 
 def _text(name: str, value: Any) -> str | None:
@@ -359,5 +360,5 @@ def _text(name: str, value: Any) -> str | None:
         return None if value is None else str(value)
     if isinstance(value, os.PathLike):
         return str(value)
-    found = number_texts(name, value)
-    return json.dumps(found) if found else None
+    numbers = number_texts(name, value)
+    return json.dumps(numbers) if numbers else None

@@ -1,15 +1,16 @@
-"""Where tasks find the secrets of TLS: files, and captures that have some inside.
+"""Where tasks find the secrets of TLS: in files, and in captures that contain secrets.
 
-In: what a user names, what tasks found in captures. Out: :class:`KeySources` for tasks; in a task,
-a :class:`~kanalyze.tls.keylog.KeyLog`. Must not know: Spark, nor what secrets are for.
+In: the paths that a user names, and what tasks found in captures. Out: :class:`KeySources` for
+tasks; in a task, a :class:`~kanalyze.tls.keylog.KeyLog`. Must not know: Spark, nor what secrets are
+for.
 
-Tasks read the secrets themselves, where the files are. So Spark has names of files alone: no secret
-is in a plan, a closure, a broadcast, a shuffle or a cache, all of which Spark writes to disk when
-memory is short, some of them always. A task's process keeps the secrets that it read last, for the
-next task: a worker of Spark has many buckets.
+Tasks read the secrets themselves from the files. So Spark knows only names of files: no secret is
+in a plan, a closure, a broadcast, a shuffle or a cache. Spark may write any of these to disk. A
+process keeps the secrets that it read last for its next task, as a worker of Spark rebuilds many
+buckets.
 
-Files are read up to the sizes that they had when the driver looked: a task that runs again has the
-same secrets.
+Files are read up to the sizes that they had when the driver listed them, so a task that runs again
+has the same secrets.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ += ["shared_keys", "with_captures"]
 _PIECE_BYTES: Final = 1 << 20
 _DIGEST_BYTES: Final = 16
 _HEAD_BYTES: Final = 1 << 16
-"""Of a file, to tell whether it is a key log."""
+"""How much of a file is read to tell whether it is a key log."""
 
 
 class _KeyFile(NamedTuple):
@@ -50,7 +51,7 @@ class _KeyFile(NamedTuple):
     path: str
     """Absolute, or a URL, which may hold credentials."""
     total_bytes: int | None
-    """So much of it is read; None: all."""
+    """How much of it is read, from its beginning; None: all."""
 
 
 class KeyedCapture(NamedTuple):
@@ -59,64 +60,68 @@ class KeyedCapture(NamedTuple):
     path: str
     """Absolute, or a URL."""
     blocks: int
-    """So many blocks of it have secrets."""
+    """The number of its blocks with secrets."""
     digest: bytes
-    """Of these secrets: files of a rotation may repeat those of the first."""
+    """A hash of its secrets: the files of a rotation may repeat the secrets of the first."""
 
 
 class KeySources(NamedTuple):
-    """Where secrets are. There are none in it; it can be pickled and shown."""
+    """Where secrets are, but not the secrets: it can be pickled and shown."""
 
     files: tuple[_KeyFile, ...] = ()
     captures: tuple[KeyedCapture, ...] = ()
-    """None with the secrets of another."""
+    """No two of them have the same secrets."""
 
 
 def with_captures(
     sources: KeySources | None, captures: Iterable[KeyedCapture]
 ) -> KeySources | None:
-    """Return sources with captures that have secrets inside; None where there are none at all."""
-    by_digest = {each.digest: each for each in captures}
+    """Return sources, and captures with secrets inside; None if there is neither."""
+    by_digest = {capture.digest: capture for capture in captures}
     files = () if sources is None else sources.files
     return KeySources(files, tuple(by_digest.values())) if files or by_digest else None
 
 
-def keyed_capture(path: str, description: FileMetadata) -> KeyedCapture | None:
-    """Return where the secrets are that were found in a capture; None where it has none."""
-    found = _secrets_of(description)
-    if not found:
+def keyed_capture(path: str, metadata: FileMetadata) -> KeyedCapture | None:
+    """Return where the secrets of a capture are, from its metadata; None if it has none."""
+    secrets = _secrets_of(metadata)
+    if not secrets:
         return None
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for data in found:
-        digest.update(len(data).to_bytes(8) + data)
-    return KeyedCapture(path, len(found), digest.digest())
+    for secret in secrets:
+        digest.update(len(secret).to_bytes(8) + secret)
+    return KeyedCapture(path, len(secrets), digest.digest())
 
 
 def find_key_files(arguments: Sequence[str]) -> KeySources | None:
-    """Return the key logs that arguments name; None where there are no arguments.
+    """Return the key logs that arguments name; None if there are no arguments.
 
-    An argument is a file, a folder, a glob, a URL of any of these. Of folders and globs the files
-    are taken that begin as a key log does.
+    An argument is a file, a folder, a glob, a URL of any of these. From folders and globs, the
+    files that begin like a key log are selected.
 
     Raises:
         CaptureError: a file is missing, or can be read only once.
-        UsageError: a file is no key log, or an argument stands for none; or there is nothing to
-            decrypt with. The text names it.
+        UsageError: a file is no key log, or an argument names no key log (the text names it); or
+            the package for decryption is not installed.
     """
     if not arguments:
         return None
     require_ciphers()
     stores = Stores()
-    found = [each for argument in arguments for each in _named(argument, stores)]
-    return KeySources(tuple([_KeyFile(_absolute(each.path), each.total_bytes) for each in found]))
+    files = [file for argument in arguments for file in _key_files_of(argument, stores)]
+    return KeySources(tuple([_KeyFile(_absolute(file.path), file.total_bytes) for file in files]))
 
 
 def read_keys(sources: KeySources) -> KeyLog | None:
-    """Read the secrets; None where nothing asks for them, and there is nothing to decrypt with.
+    """Read the secrets.
+
+    If the package for decryption is not installed, and there are no key logs but only captures with
+    secrets, return None.
 
     Raises:
         CaptureError: a capture cannot be read any more.
-        UsageError: a key log cannot be read; or there is nothing to decrypt with.
+        UsageError: a key log cannot be read; or there are key logs, and the package for decryption
+            is not installed.
     """
     if sources.files:
         require_ciphers()
@@ -128,42 +133,42 @@ def read_keys(sources: KeySources) -> KeyLog | None:
             log.feed(piece)
         log.end()
     for capture in sources.captures:
-        for data in _secrets_in(capture, stores):
-            log.feed(data)
+        for secret in _secrets_in(capture, stores):
+            log.feed(secret)
             log.end()
     return log
 
 
-_LAST: Final[dict[KeySources, KeyLog | None]] = {}
-"""What this process read last."""
+_last_read: Final[dict[KeySources, KeyLog | None]] = {}
+"""The secrets that this process read last, by their sources."""
 
 
 def shared_keys(sources: KeySources) -> KeyLog | None:
-    """As :func:`read_keys`, once in a process; nobody may add to the secrets."""
-    if sources not in _LAST:
+    """Return the secrets as :func:`read_keys`, cached; callers must not add secrets to them."""
+    if sources not in _last_read:
         log = read_keys(sources)
-        _LAST.clear()
-        _LAST[sources] = log
-    return _LAST[sources]
+        _last_read.clear()
+        _last_read[sources] = log
+    return _last_read[sources]
 
 
-def _named(argument: str, stores: Stores) -> Iterator[InputFile]:
+def _key_files_of(argument: str, stores: Stores) -> Iterator[InputFile]:
     named = named_files(argument, stores)
-    is_choice = named.is_folder or named.paths != [argument]
-    is_any = False
+    is_pattern = named.is_folder or named.paths != [argument]
+    has_key_log = False
     for path in named.paths:
         file = file_of(path, stores)
         if _is_key_log(file, stores):
-            is_any = True
+            has_key_log = True
             yield file
-        elif not is_choice:
+        elif not is_pattern:
             raise UsageError(f"{capture_name(path)}: not a TLS key log: no line has a secret")
-    if not is_any:
+    if not has_key_log:
         raise UsageError(f"{capture_name(argument)}: no key log here")
 
 
 def _is_key_log(file: InputFile, stores: Stores) -> bool:
-    """Tell whether a file begins as a key log does; an empty one may become one."""
+    """Return whether a file begins like a key log; an empty file may become one."""
     log = KeyLog()
     size = 0
     for piece in _pieces(file.path, _HEAD_BYTES, stores):
@@ -179,15 +184,17 @@ def _absolute(path: str) -> str:
 
 
 def _pieces(path: str, most_bytes: int | None, stores: Stores) -> Iterator[bytes]:
-    """Yield a file's bytes, up to so many."""
-    left = most_bytes
+    """Yield a file's bytes in pieces, up to ``most_bytes`` together; None: all."""
+    remaining = most_bytes
     try:
         with stores.open(path)[0] if is_url(path) else paths.opened(path) as file:
-            while left is None or left > 0:
-                piece = file.read(_PIECE_BYTES if left is None else min(left, _PIECE_BYTES))
+            while remaining is None or remaining > 0:
+                piece = file.read(
+                    _PIECE_BYTES if remaining is None else min(remaining, _PIECE_BYTES)
+                )
                 if not piece:
                     return
-                left = None if left is None else left - len(piece)
+                remaining = None if remaining is None else remaining - len(piece)
                 yield piece
     except CaptureError as error:
         raise UsageError(str(error)) from error
@@ -196,14 +203,14 @@ def _pieces(path: str, most_bytes: int | None, stores: Stores) -> Iterator[bytes
 
 
 def _secrets_in(capture: KeyedCapture, stores: Stores) -> Iterable[bytes]:
-    """Return the secrets in a capture; it is read as far as they go."""
-    description = FileMetadata()
-    with open_capture(capture.path, description=description, stores=stores) as reader:
+    """Return the secrets in a capture, which is read up to the last of them."""
+    metadata = FileMetadata()
+    with open_capture(capture.path, description=metadata, stores=stores) as reader:
         for _ in reader.batches():
-            if len(_secrets_of(description)) >= capture.blocks:
+            if len(_secrets_of(metadata)) >= capture.blocks:
                 break
-    return _secrets_of(description)
+    return _secrets_of(metadata)
 
 
-def _secrets_of(description: FileMetadata) -> list[bytes]:
-    return [each.data for each in description.decryption_secrets if each.kind == TLS_KEY_LOG]
+def _secrets_of(metadata: FileMetadata) -> list[bytes]:
+    return [block.data for block in metadata.decryption_secrets if block.kind == TLS_KEY_LOG]

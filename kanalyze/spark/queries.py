@@ -1,4 +1,4 @@
-"""Queries to start from, over rows in a view ``requests``: the questions that come with kanalyze.
+"""The built-in questions as Spark SQL: queries to start from, over rows in a view ``requests``.
 
 In: a name. Out: SQL for ``spark.sql``. This module must not import pyspark: a query is a text.
 """
@@ -21,7 +21,7 @@ def query(name: str) -> str:
 
     It begins with its title and description, as comments. Raises UsageError for an unknown name.
     """
-    found = find_query(name)
-    lines = [found.title, "", *found.description.splitlines()]
+    question = find_query(name)
+    lines = [question.title, "", *question.description.splitlines()]
     comment = "\n".join(f"-- {line}".rstrip() for line in lines)
-    return f"{comment}\n{spark_sql(found)}"
+    return f"{comment}\n{spark_sql(question)}"

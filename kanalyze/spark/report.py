@@ -41,9 +41,9 @@ MOST_BYTES_HERE = 400 << 20
 """Limit of their approximate size in bytes: names from the wire may be long."""
 
 _NUMBERS_BYTES = 400
-"""Estimated bytes of a row."""
+"""Estimated bytes of a row, without its texts and lists."""
 
-_KINDS = ("tables", "report", "findings", "page")
+_QUERY_KINDS = ("tables", "report", "findings", "page")
 
 
 def report_on(
@@ -80,8 +80,8 @@ def report_on(
 def _engine(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Iterator[QueryEngine]:
     """Provide an engine for queries on tables."""
     if not _is_small(tables.values()):
-        with SparkTables(spark, tables) as many:
-            yield many
+        with SparkTables(spark, tables) as engine:
+            yield engine
         return
     with Database(max_memory_bytes=DEFAULT_MEMORY_BYTES, threads=1) as database:
         for name, table in tables.items():
@@ -107,23 +107,23 @@ def _is_small(tables: Collection[DataFrame]) -> bool:
     sizes = _all_rows(
         table.select(_row_bytes(table).cast("long").alias("size")) for table in tables
     )
-    (found,) = sizes.agg(F.sum("size")).collect()
-    return (found[0] or 0) <= MOST_BYTES_HERE
+    (total,) = sizes.agg(F.sum("size")).collect()
+    return (total[0] or 0) <= MOST_BYTES_HERE
 
 
 def _all_rows(tables: Iterable[DataFrame]) -> DataFrame:
     """Return the rows of tables with the same columns as one table."""
-    return reduce(lambda one, other: one.unionAll(other), tables)
+    return reduce(lambda first, second: first.unionAll(second), tables)
 
 
 def _row_bytes(table: DataFrame) -> Column:
-    """Return the approximate size of a row in bytes: texts and lists have no limit."""
-    unbounded = (
+    """Return the approximate size of a row in bytes; texts and lists are measured."""
+    sizes = (
         F.octet_length(F.col(field.name).cast("string"))
         for field in table.schema
         if isinstance(field.dataType, ArrayType | StringType)
     )
-    return sum((F.coalesce(each, F.lit(0)) for each in unbounded), F.lit(_NUMBERS_BYTES))
+    return sum((F.coalesce(size, F.lit(0)) for size in sizes), F.lit(_NUMBERS_BYTES))
 
 
 def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> dict[str, DataFrame]:
@@ -131,13 +131,13 @@ def _needed(tables: Mapping[str, DataFrame], kinds: Sequence[FindingKind]) -> di
 
     Tables in a user's query keep all columns, because it may name them by ``*``.
     """
-    queries = [query for kind in _KINDS for query in built_in(kind).values()]
-    named = frozenset[str]().union(*map(referenced_names, queries))
-    of_users = (kind.query for kind in kinds if kind.query not in queries)
-    whole = frozenset[str]().union(*map(referenced_tables, of_users))
+    queries = [query for kind in _QUERY_KINDS for query in built_in(kind).values()]
+    used_names = frozenset[str]().union(*map(referenced_names, queries))
+    user_queries = (kind.query for kind in kinds if kind.query not in queries)
+    whole_tables = frozenset[str]().union(*map(referenced_tables, user_queries))
     return {
         name: table
-        if name in whole
-        else table.select(*(each for each in table.columns if each in named))
+        if name in whole_tables
+        else table.select(*(column for column in table.columns if column in used_names))
         for name, table in tables.items()
     }

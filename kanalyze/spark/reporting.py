@@ -1,6 +1,6 @@
 """Makes a report of tables that an engine of queries has, and of tables in Parquet files.
 
-In: tables, the quality of the captures, what is asked for. Out: the report, with findings. This
+In: tables, the quality of the captures, options of the report. Out: the report, with findings. This
 module must not know Spark, nor who wrote the files.
 """
 
@@ -71,7 +71,7 @@ def report_by(
         engine: has the tables.
         quality: the quality of the captures.
         conditions: the filter of the rows.
-        options: what is asked for.
+        options: which findings to search for, and what else to make of the report.
         has_tables: returns whether the tables of a finding's query exist.
 
     Raises:
@@ -84,8 +84,8 @@ def report_by(
     )
     left_out = {kind.query.name for kind in kinds if kind not in searched}
     if left_out:
-        more = report.get("findings_left_out", [])
-        report["findings_left_out"] = sorted(left_out.union(more))
+        already_left_out = report.get("findings_left_out", [])
+        report["findings_left_out"] = sorted(left_out.union(already_left_out))
     if options.make_page is not None:
         options.make_page(report, engine)
     return report
@@ -115,7 +115,7 @@ def report_on_files(
         files: their names, by table.
         quality: the quality of the captures.
         conditions: the filter of the rows.
-        options: what is asked for.
+        options: which findings to search for, and what else to make of the report.
         threads: number of threads of a query.
         max_memory_bytes: memory in bytes for tables and queries; more goes to files.
 
@@ -130,10 +130,10 @@ def report_on_files(
         makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
         for table in files:
             schema = makers[table].schema
-            texts = [field.name for field in schema if _is_coded(field.type)]
+            dictionary_columns = [field.name for field in schema if _is_dictionary(field.type)]
             for name in files[table]:
                 with folder.open_file(name) as file:
-                    rows = pq.ParquetFile(file, read_dictionary=texts)
+                    rows = pq.ParquetFile(file, read_dictionary=dictionary_columns)
                     for batch in rows.iter_batches(columns=schema.names):
                         database.insert(table, batch.select(schema.names).cast(schema))
         facts = list(quality_facts(quality))
@@ -142,10 +142,10 @@ def report_on_files(
         return report_by(database, quality, conditions, options, has_tables)
 
 
-def _is_coded(kind: Any) -> bool:
+def _is_dictionary(data_type: Any) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_dictionary(kind))
+    return bool(pa.types.is_dictionary(data_type))
 
 
 def _has_tables(tables: frozenset[str], kind: FindingKind) -> bool:

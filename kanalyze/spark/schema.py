@@ -50,9 +50,9 @@ _SCALARS: Final[dict[str, DataType]] = {
 
 
 def spark_schema(columns: Sequence[Column]) -> StructType:
-    """Return columns as a Spark schema; what DESCRIBE shows of a column is its meaning and unit.
+    """Return columns as a Spark schema, with meanings and units as comments, which DESCRIBE shows.
 
-    A column is nullable where it is in the contract; lists contain no nulls.
+    A column is nullable if its :class:`Column` is; lists contain no nulls.
     """
     return StructType([_field(column) for column in columns])
 
@@ -69,15 +69,15 @@ def as_spark(
 
     Args:
         batch: has at least these columns, in any order; texts may be dictionary-encoded.
-        columns: those of the result, in this order.
+        columns: the columns of the result, in this order.
 
     Raises:
-        KeyError: a column is not there.
-        ValueError: a column that is never null has a null.
+        KeyError: a column is missing from the batch.
+        ValueError: a column that is not nullable has a null.
     """
     table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-    chosen = table.select([column.name for column in columns])
-    yield from chosen.cast(arrow_schema(columns)).to_batches()
+    selected = table.select([column.name for column in columns])
+    yield from selected.cast(arrow_schema(columns)).to_batches()
 
 
 def as_requested(
@@ -86,15 +86,15 @@ def as_requested(
     """Yield a batch in the schema that Spark requested of a reader, in bounded parts.
 
     Args:
-        batch: as in :func:`as_spark`.
-        columns: see there.
-        schema: these columns, as Spark requested them; more may be nullable than in the contract.
+        batch: see :func:`as_spark`.
+        columns: see :func:`as_spark`.
+        schema: these columns as Spark requested them; it may allow nulls in columns that have none.
 
     Raises as :func:`as_spark` does.
     """
-    requested = to_arrow_schema(schema)
-    for made in as_spark(batch, columns):
-        cast = made.cast(requested)
+    requested_schema = to_arrow_schema(schema)
+    for converted in as_spark(batch, columns):
+        cast = converted.cast(requested_schema)
         for first in range(0, len(cast), _ROWS_AT_ONCE):
             yield cast.slice(first, _ROWS_AT_ONCE)
 

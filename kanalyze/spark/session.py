@@ -1,6 +1,6 @@
 """Starts a Spark session, or says in one line what is missing.
 
-In: the URL of a master, settings. Out: a ``SparkSession``. Must not know: what is done in it.
+In: the URL of a master, settings. Out: a ``SparkSession``. Must not know: what it is used for.
 
 This module can be imported without pyspark. An active session (a notebook's, a platform's) is used
 with its own settings.
@@ -42,14 +42,15 @@ _SETTINGS: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     # Times are integers of nanoseconds; timestamps made of them have the same day everywhere.
     "spark.sql.session.timeZone": "UTC",
-    # Blocks of segments of up to some MB are shuffled: a batch of 10,000 of them would not fit into
-    # a Python worker, which has two batches and its own results at a time. So bytes are limited
-    # (64 MiB by default); the limit of records is for rows.
+    # A shuffled block of segments has up to some MB. A Python worker holds two batches and its own
+    # results at a time, so a batch of 10,000 blocks would not fit. The limit of bytes (Spark's
+    # default is 64 MiB) is for blocks, the limit of records for rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # How much is shuffled is known only when the captures were read. So Spark chooses the number of
-    # partitions: it starts with many and coalesces small ones, which never splits the rows of a
-    # key. Rebuilding takes longer than reading, so using all cores goes before large partitions.
+    # How much is shuffled is known only after the captures were read. So Spark chooses the number
+    # of partitions: it starts with many and coalesces small ones, which never splits the rows of a
+    # key. Rebuilding takes longer than reading, so all cores must have a partition, even if
+    # partitions are small.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
@@ -69,20 +70,20 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.host": _LOOPBACK,
     # The heap of driver and executors, without Python workers. Sorting spills to disk beyond it.
     "spark.driver.memory": "2g",
-    # Rows do not pass through the JVM, which runs for a minute: compiling what it runs a second
-    # time, and threads of a garbage collector, cost more than they gain.
+    # Rows do not pass through the JVM, which runs for about a minute. In that time the second
+    # compiler and parallel garbage collection cost more than they gain.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    # Each of the few queries runs once, on blobs.
+    # There are few queries, each runs once, on binary columns: generated code does not pay off.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings of a session whose executors are threads of the driver."""
 
-_NOTHING: Final[Mapping[str, str]] = {}
+_NO_SETTINGS: Final[Mapping[str, str]] = {}
 
 
 def start(
-    master: str | None, *, name: str = "kanalyze", conf: Mapping[str, str] = _NOTHING
+    master: str | None, *, name: str = "kanalyze", conf: Mapping[str, str] = _NO_SETTINGS
 ) -> SparkSession:
     """Return the active session as it is, or start one.
 
@@ -108,7 +109,7 @@ def start(
     try:
         return SparkSession.active()
     except PySparkException:
-        pass  # there is none
+        pass  # no session is active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         # Under spark-submit the JVM runs already, with the settings of the command.
@@ -126,28 +127,30 @@ def check_packages() -> None:
     if find_spec("pyspark") is None:
         raise UsageError(f"Spark is not installed: {_INSTALL_PACKAGES}")
     if find_spec("pandas") is None:
-        # PySpark calls no function of it here, but checks that it is there.
+        # PySpark checks that pandas is installed, although none of its functions is called here.
         raise UsageError(f"PySpark needs pandas, which is not installed: {_INSTALL_PACKAGES}")
 
 
 def check_java() -> None:
     """Raise UsageError if there is no Java runtime, or it is too old for Spark.
 
-    As Spark does, it looks below JAVA_HOME, or else on the PATH.
+    Like Spark, it looks in JAVA_HOME if that is set, otherwise on the PATH.
     """
     from pyspark.version import __version__
 
-    needed = f"Spark {'.'.join(__version__.split('.')[:2])} needs a JRE {_OLDEST_JAVA} or later"
+    requirement = (
+        f"Spark {'.'.join(__version__.split('.')[:2])} needs a JRE {_OLDEST_JAVA} or later"
+    )
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(f"{home}/bin/java" if home else "java")
     if program is None:
-        where = f" in JAVA_HOME, {home}" if home else ""
-        raise UsageError(f"no Java found{where}: {needed} {_INSTALL_JAVA}")
+        location = f" in JAVA_HOME, {home}" if home else ""
+        raise UsageError(f"no Java found{location}: {requirement} {_INSTALL_JAVA}")
     version = _java_version(program)
     if version is None:
-        raise UsageError(f"{program} is not a working Java: {needed} {_INSTALL_JAVA}")
+        raise UsageError(f"{program} is not a working Java: {requirement} {_INSTALL_JAVA}")
     if version < _OLDEST_JAVA:
-        raise UsageError(f"{program} is Java {version}: {needed} {_INSTALL_JAVA}")
+        raise UsageError(f"{program} is Java {version}: {requirement} {_INSTALL_JAVA}")
 
 
 def _java_version(program: str) -> int | None:
@@ -163,16 +166,16 @@ def _java_version(program: str) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d{1,4})\b', completed.stderr + completed.stdout)
-    return None if found is None else int(found[1])
+    match = re.search(r'version "(?:1\.)?(\d{1,4})\b', completed.stderr + completed.stdout)
+    return None if match is None else int(match[1])
 
 
 def _in_spark_submit(master: str | None, name: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return a session in the JVM of ``spark-submit``, whose settings override those of here."""
+    """Return a session in the JVM of ``spark-submit``; settings of that command are kept."""
     session = _build(master, name, conf)
-    given = session.sparkContext.getConf()
+    submitted = session.sparkContext.getConf()
     for key, value in _SETTINGS.items():
-        if not given.contains(key):
+        if not submitted.contains(key):
             session.conf.set(key, value)
     return session
 
@@ -194,7 +197,7 @@ def _jvm_settings(master: str) -> dict[str, str]:
 
 def _reason(error: Exception) -> str:
     """Return the first line of an error of Spark or the JVM, without a stack trace."""
-    thrown = getattr(error, "java_exception", None)
-    text = str(error) if thrown is None else str(thrown.getMessage())
+    java_error = getattr(error, "java_exception", None)
+    text = str(error) if java_error is None else str(java_error.getMessage())
     lines = [line.strip() for line in text.splitlines()]
     return next(filter(None, lines), type(error).__name__)

@@ -30,7 +30,7 @@ _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
 def location_of(url: str) -> str:
-    """Return where :class:`SharedFolder` finds a folder's URL; Hadoop writes ``file:/path``."""
+    """Return a folder's URL as :class:`SharedFolder` takes it; Hadoop writes ``file:/path``."""
     return url if is_url(url) else url.removeprefix("file:")
 
 
@@ -43,7 +43,7 @@ class FileEntry(NamedTuple):
 
 
 class SharedFolder:
-    """A folder; it is made when the first file is written. Methods raise UsageError."""
+    """A folder; it is created when the first file is written. Methods raise UsageError."""
 
     def __init__(self, location: str, label: str = "") -> None:
         """Open a folder.
@@ -84,13 +84,13 @@ class SharedFolder:
         path = self._path(name)
         parent = path.rpartition("/")[0]
         is_atomic = self._system.type_name in _OBJECT_STORES
-        written = path if is_atomic else f"{parent}/.{uuid.uuid4().hex}"
+        written_path = path if is_atomic else f"{parent}/.{uuid.uuid4().hex}"
         try:
             self._system.create_dir(parent)
-            with self._system.open_output_stream(written) as target:
+            with self._system.open_output_stream(written_path) as target:
                 target.write(data)
             if not is_atomic:
-                self._system.move(written, path)
+                self._system.move(written_path, path)
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
@@ -112,17 +112,17 @@ class SharedFolder:
 
     def names(self, folder: str) -> list[str]:
         """Return the names directly in a subfolder, sorted, without those that begin with a dot."""
-        found = self._listed(FileSelector(self._path(folder), allow_not_found=True))
-        return sorted(info.base_name for info in found if not info.base_name.startswith("."))
+        entries = self._list(FileSelector(self._path(folder), allow_not_found=True))
+        return sorted(entry.base_name for entry in entries if not entry.base_name.startswith("."))
 
     def files(self, folder: str) -> list[FileEntry]:
         """Return all files below a subfolder, sorted; nothing if it does not exist."""
         selector = FileSelector(self._path(folder), allow_not_found=True, recursive=True)
-        before = len(self._root) + 1
+        prefix_length = len(self._root) + 1
         return sorted(
-            FileEntry(info.path[before:], info.size)
-            for info in self._listed(selector)
-            if info.type == FileType.File
+            FileEntry(entry.path[prefix_length:], entry.size)
+            for entry in self._list(selector)
+            if entry.type == FileType.File
         )
 
     def move(self, old: str, new: str) -> None:
@@ -144,20 +144,20 @@ class SharedFolder:
             elif kind != FileType.NotFound:
                 self._system.delete_file(path)
         except FileNotFoundError:
-            return  # someone else was faster
+            return  # another process removed it
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
-    def _listed(self, selector: FileSelector) -> Iterable[Any]:
+    def _list(self, selector: FileSelector) -> Iterable[Any]:
         try:
-            found: list[Any] = self._system.get_file_info(selector)
+            entries: list[Any] = self._system.get_file_info(selector)
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
-        return found
+        return entries
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise UsageError for what pyarrow raises in the ``with`` block, for files of here."""
+        """Raise UsageError, with the folder's name, for errors of pyarrow in the block."""
         try:
             yield
         except (ArrowException, OSError) as error:

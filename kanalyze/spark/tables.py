@@ -1,7 +1,7 @@
 """Tables that answer queries with Spark, as a database does on one machine.
 
-In: DataFrames, queries. Out: answers. This module must not know where rows come from, nor what is
-asked of them.
+In: DataFrames, queries. Out: rows of their results. This module must not know where the DataFrames
+come from, nor what a query is for.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 __all__ = ["MOST_EXACT_ROWS", "SparkTables"]
 
 MOST_EXACT_ROWS = 2_000_000
-"""Quantiles of more requests are not exact: a task would have all values of a group in memory."""
+"""Quantiles of more requests are not exact: a task would hold all values of a group in memory."""
 
 
 class SparkTables:
-    """A :class:`~kanalyze.queries.engine.QueryEngine`: tables in views of names of their own.
+    """A :class:`~kanalyze.queries.engine.QueryEngine`: tables as views with unique names.
 
-    A context manager; closing it removes views, and from Spark's cache what was put there.
+    A context manager; closing it removes the views, and their rows from Spark's cache.
     """
 
     def __init__(self, spark: SparkSession, tables: Mapping[str, DataFrame]) -> None:
-        """Name the tables; ``requests`` is among them.
+        """Create views of the tables, which must include ``requests``.
 
-        Its rows are numbered (``request_id``), in no order, where they are not yet; these must come
-        in the same order at each reading, as those of files and of what is cached do.
+        If ``requests`` has no column ``request_id``, its rows are numbered in arbitrary order. Then
+        it must have the same order each time it is read, as files and cached DataFrames do.
         """
         self._spark = spark
-        self._mark = f"kanalyze_{uuid.uuid4().hex}"
+        self._view_prefix = f"kanalyze_{uuid.uuid4().hex}"
         self._views: dict[str, str] = {}
-        self._kept: dict[str, DataFrame] = {}
-        self._made = frozenset(tables)
+        self._cached: dict[str, DataFrame] = {}
+        self._table_names = frozenset(tables)
         numbered = tables["requests"]
         if "request_id" not in numbered.columns:
             numbered = numbered.withColumn("request_id", F.monotonically_increasing_id())
         for name, table in {**tables, "requests": numbered}.items():
-            self._name(name, self._keep(name, table))
+            self._create_view(name, self._cache(name, table))
         self.has_exact_quantiles = numbered.count() <= MOST_EXACT_ROWS
 
     def __enter__(self) -> Self:
@@ -66,52 +66,52 @@ class SparkTables:
         self.close()
 
     def close(self) -> None:
-        """Forget all tables; a second time changes nothing."""
-        # The latest first: of a table that others are made of Spark would plan these again.
+        """Remove all tables; a second call does nothing."""
+        # The latest first: when a table is removed, Spark plans the tables made from it again.
         for name in reversed(list(self._views)):
             self.forget(name)
 
     @property
     def tables(self) -> frozenset[str]:
-        """The names of the tables that were made, without those of views."""
-        return self._made
+        """The names of the tables, without views."""
+        return self._table_names
 
     def answer(
         self, query: Query, parameters: Mapping[str, object], most: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the lines that answer a query, which takes the parameters that it has of these.
+        """Return the rows of a query's result: the first ``most`` of them, or all if it is None.
 
-        Only the first ``most`` of them, if that is given.
+        ``parameters`` may have more names than the query.
         """
-        answer = self._ask(query, parameters)
-        rows = answer.collect() if most is None else answer.take(most)
+        result = self._run(query, parameters)
+        rows = result.collect() if most is None else result.take(most)
         return [row.asDict(recursive=True) for row in rows]
 
     def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Store the answer to a query as a table; it replaces a table of that name."""
-        answer = self._ask(query, parameters)
+        """Store the result of a query as a table; it replaces a table of that name."""
+        result = self._run(query, parameters)
         if table in self._views:
             self.forget(table)
-        self._name(table, self._keep(table, answer))
+        self._create_view(table, self._cache(table, result))
 
     def forget(self, table: str) -> None:
         """Remove a table."""
         self._spark.catalog.dropTempView(self._views.pop(table))
-        if table in self._kept:
-            self._kept.pop(table).unpersist()
+        if table in self._cached:
+            self._cached.pop(table).unpersist()
 
-    def _ask(self, query: Query, parameters: Mapping[str, object]) -> DataFrame:
-        taken = {name: parameters[name] for name in query.parameters}
+    def _run(self, query: Query, parameters: Mapping[str, object]) -> DataFrame:
+        arguments = {name: parameters[name] for name in query.parameters}
         for name in referenced_derived_tables(query):
             if name not in self._views:
                 self.keep(name, built_in("tables")[name], {})
         text = spark_sql(query, self._views, has_exact_quantiles=self.has_exact_quantiles)
-        return self._spark.sql(text, args=taken or None)
+        return self._spark.sql(text, args=arguments or None)
 
-    def _keep(self, name: str, table: DataFrame) -> DataFrame:
-        self._kept[name] = table.persist(StorageLevel.MEMORY_AND_DISK)
+    def _cache(self, name: str, table: DataFrame) -> DataFrame:
+        self._cached[name] = table.persist(StorageLevel.MEMORY_AND_DISK)
         return table
 
-    def _name(self, name: str, table: DataFrame) -> None:
-        self._views[name] = f"{self._mark}_{name}"
+    def _create_view(self, name: str, table: DataFrame) -> None:
+        self._views[name] = f"{self._view_prefix}_{name}"
         table.createOrReplaceTempView(self._views[name])

@@ -18,14 +18,14 @@ __all__ = ["task_counts"]
 def task_counts(spark: SparkSession) -> tuple[int, int] | None:
     """Return how many tasks of all running stages are done, and how many there are.
 
-    None if no stage runs, or Spark does not answer, as while it stops.
+    None if no stage runs, or Spark does not answer, for example because it is stopping.
     """
     try:
         tracker = spark.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     except (Py4JError, OSError):
         return None
-    known = [stage for stage in stages if stage is not None]
-    if not known:
+    running = [stage for stage in infos if stage is not None]
+    if not running:
         return None
-    return sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known)
+    return sum(info.numCompletedTasks for info in running), sum(info.numTasks for info in running)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chance", "Counts", "Resampled", "chances", "slices_of"]
 
-DEALS = 1999
+PERMUTATIONS = 1999
 RESAMPLES = 999
 MOST_OF_SHORTER = 32
 """Maximum number of slices of the shorter side."""
@@ -92,11 +92,11 @@ def slices_of(seconds_a: int, seconds_b: int) -> tuple[int, int] | None:
     shorter, longer = sorted((seconds_a, seconds_b))
     if not shorter:
         return None
-    many = min(MOST_OF_SHORTER, shorter, MOST_SLICES * shorter // longer)
-    if many < LEAST_SLICES:
+    short_slices = min(MOST_OF_SHORTER, shorter, MOST_SLICES * shorter // longer)
+    if short_slices < LEAST_SLICES:
         return None
-    most = min(round(many * longer / shorter), MOST_SLICES)
-    return (many, most) if seconds_a <= seconds_b else (most, many)
+    long_slices = min(round(short_slices * longer / shorter), MOST_SLICES)
+    return (short_slices, long_slices) if seconds_a <= seconds_b else (long_slices, short_slices)
 
 
 def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0) -> list[Chance]:
@@ -109,43 +109,45 @@ def chances(pairs: Sequence[Callable[[], tuple[Counts, Counts]]], seed: int = 0)
     """
     if not pairs:
         return []
-    one, other = pairs[0]()
-    deals = _deals(len(one.hits), len(other.hits), seed)
-    largest = np.zeros(DEALS)
+    first_side, second_side = pairs[0]()
+    permutations = _permutations(len(first_side.hits), len(second_side.hits), seed)
+    largest = np.zeros(PERMUTATIONS)
     alone_chances: list[float] = []
     statistics: list[float] = []
     for first in range(0, len(pairs), _AT_ONCE):
         residuals_and_statistics = [_statistic(*pair()) for pair in pairs[first : first + _AT_ONCE]]
         batch_statistics = np.array([statistic for _, statistic in residuals_and_statistics])
         sums = (
-            deals @ np.array([residuals for residuals, _ in residuals_and_statistics], np.float32).T
+            permutations
+            @ np.array([residuals for residuals, _ in residuals_and_statistics], np.float32).T
         )
-        dealt = np.abs(sums)
-        np.maximum(largest, dealt.max(axis=1), out=largest)
-        alone_chances += _beyond(dealt, batch_statistics)
+        permuted = np.abs(sums)
+        np.maximum(largest, permuted.max(axis=1), out=largest)
+        alone_chances += _beyond(permuted, batch_statistics)
         statistics += batch_statistics.tolist()
     ordered = np.sort(largest)
     return [
         Chance(
             alone,
-            (1 + len(ordered) - int(np.searchsorted(ordered, statistic - _EQUAL))) / (DEALS + 1),
+            (1 + len(ordered) - int(np.searchsorted(ordered, statistic - _EQUAL)))
+            / (PERMUTATIONS + 1),
         )
         for alone, statistic in zip(alone_chances, statistics, strict=True)
     ]
 
 
-def _beyond(dealt: NDArray[np.floating], statistics: Floats) -> list[float]:
+def _beyond(permuted: NDArray[np.floating], statistics: Floats) -> list[float]:
     """Return, for each column, the share of permutations with a value at least as large."""
-    share: Floats = (1 + (dealt >= statistics - _EQUAL).sum(axis=0)) / (DEALS + 1)
+    share: Floats = (1 + (permuted >= statistics - _EQUAL).sum(axis=0)) / (PERMUTATIONS + 1)
     return list(map(float, share))
 
 
-def _deals(slices_a: int, slices_b: int, seed: int) -> NDArray[np.float32]:
+def _permutations(slices_a: int, slices_b: int, seed: int) -> NDArray[np.float32]:
     """Return permutations as a matrix: times residuals it gives differences of means."""
-    many = slices_a + slices_b
-    order = np.random.default_rng(seed).random((DEALS, many), dtype=np.float32)
+    slice_count = slices_a + slices_b
+    order = np.random.default_rng(seed).random((PERMUTATIONS, slice_count), dtype=np.float32)
     of_a = np.argpartition(order, slices_a - 1, axis=1)[:, :slices_a]
-    weights = np.full((DEALS, many), 1 / slices_b, np.float32)
+    weights = np.full((PERMUTATIONS, slice_count), 1 / slices_b, np.float32)
     np.put_along_axis(weights, of_a, np.float32(-1 / slices_a), axis=1)
     return weights
 
@@ -161,33 +163,38 @@ def _statistic(a: Counts, b: Counts) -> tuple[Floats, float]:
     units = [side.hits / level for side, level in zip(sides, levels, strict=True)]
     weights = [side.requests / level for side, level in zip(sides, levels, strict=True)]
     shares = [float(unit.mean()) for unit in units]
-    many = [len(unit) for unit in units]
-    common = sum(share * m for share, m in zip(shares, many, strict=True)) / sum(many)
+    slice_counts = [len(unit) for unit in units]
+    total = sum(slice_counts)
+    common = sum(share * m for share, m in zip(shares, slice_counts, strict=True)) / total
     residuals = np.concatenate(
         [unit - common * weight for unit, weight in zip(units, weights, strict=True)]
     )
     own_residuals = [u - p * w for u, w, p in zip(units, weights, shares, strict=True)]
-    of_deals = float((residuals**2).sum()) / (sum(many) - 1) * sum(1 / m for m in many)
-    if not of_deals:
+    residual_variance = float((residuals**2).sum()) / (total - 1)
+    permutation_variance = residual_variance * sum(1 / m for m in slice_counts)
+    if not permutation_variance:
         return residuals, 0.0
-    of_sides = [
-        float((rest**2).sum()) / (m * (m - 1)) for rest, m in zip(own_residuals, many, strict=True)
+    side_variances = [
+        float((residual**2).sum()) / (m * (m - 1))
+        for residual, m in zip(own_residuals, slice_counts, strict=True)
     ]
     independent = [p * (1 - p) / side.requests.sum() for p, side in zip(shares, sides, strict=True)]
-    design = max(1.0, *(v / i for v, i in zip(of_sides, independent, strict=True) if i > 0), 1.0)
-    in_lumps = design * common * (1 - common) * sum(1 / side.requests.sum() for side in sides)
-    variance = max(of_deals, sum(of_sides), float(in_lumps)) * _inflation(own_residuals)
-    return residuals / of_deals**0.5, abs(shares[1] - shares[0]) / variance**0.5
+    ratios = [v / i for v, i in zip(side_variances, independent, strict=True) if i > 0]
+    design = max([1.0, *ratios])
+    burst_variance = design * common * (1 - common) * sum(1 / side.requests.sum() for side in sides)
+    variance = max(permutation_variance, sum(side_variances), float(burst_variance))
+    variance *= _inflation(own_residuals)
+    return residuals / permutation_variance**0.5, abs(shares[1] - shares[0]) / variance**0.5
 
 
 def _inflation(residuals_of_sides: Iterable[Floats]) -> float:
     """Return the factor of a variance for slices that are correlated with their neighbours."""
-    rests = list(residuals_of_sides)
-    total = sum(float((rest**2).sum()) for rest in rests)
+    sides = list(residuals_of_sides)
+    total = sum(float((side**2).sum()) for side in sides)
     if not total:
         return 1.0
-    correlation = sum(float((rest[1:] * rest[:-1]).sum()) for rest in rests) / total
-    correlation += (1 + 3 * max(correlation, 0)) * 2 / sum(map(len, rests))
+    correlation = sum(float((side[1:] * side[:-1]).sum()) for side in sides) / total
+    correlation += (1 + 3 * max(correlation, 0)) * 2 / sum(map(len, sides))
     correlation = min(max(correlation, 0.0), _MOST_CORRELATION)
     return (1 + correlation) / (1 - correlation)
 
@@ -205,17 +212,17 @@ class Resampled:
         """
         draw = np.random.default_rng(seed)
         self._times = [
-            draw.multinomial(many, np.full(many, 1 / many), RESAMPLES).astype(np.float64)
-            for many in (slices_a, slices_b)
+            draw.multinomial(size, np.full(size, 1 / size), RESAMPLES).astype(np.float64)
+            for size in (slices_a, slices_b)
         ]
 
     def difference(self, a: Counts, b: Counts) -> tuple[float, float] | None:
         """Return the interval of the other side's share minus this side's share."""
         shares = []
         for times, side in zip(self._times, (a, b), strict=True):
-            among = times @ side.requests
+            totals = times @ side.requests
             with np.errstate(invalid="ignore", divide="ignore"):
-                shares.append((times @ side.hits) / among)
+                shares.append((times @ side.hits) / totals)
         return _interval(shares[1] - shares[0])
 
     def log_ratio(self, a: Floats, b: Floats, part: float) -> tuple[float, float] | None:

@@ -202,12 +202,12 @@ def _measures(a: Side, b: Side) -> tuple[list[_Measure], list[LineKey]]:
     measures: list[_Measure] = []
     too_few: list[LineKey] = []
     for key in _shared(a, b):
-        before = len(measures)
+        count_before = len(measures)
         line_a, line_b = a.lines[key], b.lines[key]
         if _is_spread(line_a) and _is_spread(line_b):
             measures += _latency_measures(key, line_a, line_b, a.slices, b.slices)
             measures += _status_measures(key, line_a, line_b)
-        if len(measures) == before:
+        if len(measures) == count_before:
             too_few.append(key)
     return measures, too_few
 
@@ -289,12 +289,12 @@ class _Differences:
         self._measures = measures
         self._resampled: Resampled | None = None
         # In a canonical order, so that comparing B with A gives the same as A with B.
-        self._turned = _order(b) < _order(a)
+        self._is_swapped = _order(b) < _order(a)
         self._chances: list[Chance] | None = None
         if a.slices and b.slices:
             self._chances = chances([self._pair_of(measure) for measure in measures])
-            many = (b.slices, a.slices) if self._turned else (a.slices, b.slices)
-            self._resampled = Resampled(*many)
+            slice_counts = (b.slices, a.slices) if self._is_swapped else (a.slices, b.slices)
+            self._resampled = Resampled(*slice_counts)
 
     def changes(self, kind: str, *, is_worse: bool) -> list[dict[str, Any]]:
         """Return the lines that differ, sorted by the lower bound of the difference, descending."""
@@ -308,7 +308,9 @@ class _Differences:
             ):
                 by_line.setdefault(measure.key, []).append(self._difference(index))
         ranked = sorted(by_line.items(), key=_rank, reverse=True)
-        return _folded([self._change(key, found, is_worse=is_worse) for key, found in ranked])
+        return _folded(
+            [self._change(key, differences, is_worse=is_worse) for key, differences in ranked]
+        )
 
     def maybe(self) -> list[dict[str, Any]]:
         """Return differences that are large enough but may be chance."""
@@ -318,7 +320,9 @@ class _Differences:
                 by_line.setdefault(measure.key, []).append(self._difference(index, sure=False))
         # Lines of an API come before the lines of its clients, topics and brokers.
         ranked = sorted(by_line.items(), key=lambda item: _KINDS.index(item[0][0]) > 0)
-        return _folded([self._change(key, found, is_worse=False) for key, found in ranked])
+        return _folded(
+            [self._change(key, differences, is_worse=False) for key, differences in ranked]
+        )
 
     def alike(self) -> int:
         """Return the number of lines without a difference that is large enough."""
@@ -330,7 +334,7 @@ class _Differences:
 
     def _pair_of(self, measure: _Measure) -> Callable[[], tuple[Counts, Counts]]:
         assert measure.counts is not None
-        return partial(_turned, measure.counts) if self._turned else measure.counts
+        return partial(_swapped, measure.counts) if self._is_swapped else measure.counts
 
     def _difference(self, index: int, *, sure: bool = True) -> dict[str, Any]:
         """Return a figure of both sides, its chance and, if ``sure``, its interval."""
@@ -347,7 +351,9 @@ class _Differences:
             )
         else:
             difference["difference"] = round(measure.b - measure.a, 6)
-            low, high = (None, None) if interval is None else (round(each, 6) for each in interval)
+            low, high = (
+                (None, None) if interval is None else (round(bound, 6) for bound in interval)
+            )
         return {
             **difference,
             "low": low,
@@ -360,11 +366,11 @@ class _Differences:
         if self._resampled is None:
             return None
         if measure.is_latency:
-            one, other = self._histograms(measure.key)
-            interval = self._resampled.log_ratio(one, other, QUANTILES[measure.name])
+            first, second = self._histograms(measure.key)
+            interval = self._resampled.log_ratio(first, second, QUANTILES[measure.name])
         else:
             interval = self._resampled.difference(*self._pair_of(measure)())
-        if interval is None or not self._turned:
+        if interval is None or not self._is_swapped:
             return interval
         return -interval[1], -interval[0]
 
@@ -373,10 +379,10 @@ class _Differences:
         sides = [(side.slices, side.lines[key].latencies) for side in (self._a, self._b)]
         cells_of_sides = [(slices, cells) for slices, cells in sides if slices and cells]
         low = min(int(cells.bins.min()) for _, cells in cells_of_sides)
-        wide = max(int(cells.bins.max()) for _, cells in cells_of_sides) - low + 1
+        width = max(int(cells.bins.max()) for _, cells in cells_of_sides) - low + 1
         histograms = []
-        for slices, cells in reversed(cells_of_sides) if self._turned else cells_of_sides:
-            histogram = np.zeros((slices, wide))
+        for slices, cells in reversed(cells_of_sides) if self._is_swapped else cells_of_sides:
+            histogram = np.zeros((slices, width))
             np.add.at(histogram, (cells.slices, cells.bins - low), cells.counts)
             histograms.append(histogram)
         return histograms
@@ -399,9 +405,9 @@ def _order(side: Side) -> tuple[Any, ...]:
     return side.slices or 0, side.extent["requests"], side.extent.get("first_time_ns") or 0
 
 
-def _turned(counts: Callable[[], tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
-    one, other = counts()
-    return other, one
+def _swapped(counts: Callable[[], tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
+    first, second = counts()
+    return second, first
 
 
 def _identity(key: LineKey) -> dict[str, Any]:
@@ -437,25 +443,25 @@ def _folded(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     independent: list[dict[str, Any]] = []
     for change in changes:
-        for before in independent:
-            if _covers(before, change):
-                before["as_much_for"].append({"by": change["by"], "name": change["name"]})
+        for earlier in independent:
+            if _covers(earlier, change):
+                earlier["as_much_for"].append({"by": change["by"], "name": change["name"]})
                 break
         else:
             independent.append(change)
     return independent
 
 
-def _covers(before: dict[str, Any], change: dict[str, Any]) -> bool:
-    if before["api"] != change["api"]:
+def _covers(earlier: dict[str, Any], change: dict[str, Any]) -> bool:
+    if earlier["api"] != change["api"]:
         return False
-    measures_before = {difference["measure"]: difference for difference in before["measures"]}
-    is_same = before["requests"] == change["requests"]
-    if not is_same and before["by"] != "api":
+    earlier_measures = {difference["measure"]: difference for difference in earlier["measures"]}
+    is_same = earlier["requests"] == change["requests"]
+    if not is_same and earlier["by"] != "api":
         return False
     return all(
-        difference["measure"] in measures_before
-        and (is_same or _overlap(measures_before[difference["measure"]], difference))
+        difference["measure"] in earlier_measures
+        and (is_same or _overlap(earlier_measures[difference["measure"]], difference))
         for difference in change["measures"]
     )
 
@@ -473,25 +479,25 @@ def _options(key: LineKey, differences: Iterable[dict[str, Any]]) -> list[str]:
     words = [] if " " in api else ["--api", api]
     if kind in _OPTIONS and name is not None and not (kind == "topic" and name.startswith("id ")):
         words += [_OPTIONS[kind], name if kind == "broker" else _GLOB.sub(r"[\g<0>]", name)]
-    slow = [each["a"] for each in differences if "ratio" in each]
+    slow = [difference["a"] for difference in differences if "ratio" in difference]
     if slow:
         words += ["--slower-than", f"{max(slow) / 1e6:.3g}ms"]
-    elif any(each["measure"] == "errors" for each in differences):
+    elif any(difference["measure"] == "errors" for difference in differences):
         words.append("--errors")
     return words
 
 
-# -- what is new, gone, or asked more -------------------------------------------------------------
+# -- names that are new or gone, and the load -----------------------------------------------------
 
 
 def _only_on_one_side(a: Side, b: Side) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return names that are new and names that are gone, with the probability of chance."""
     new = _missing(b, a)
     gone = _missing(a, b)
-    many = 2 * (len(new) + len(gone))
+    test_count = 2 * (len(new) + len(gone))
     return (
-        [_presence(b, a, kind, name, presence, many) for kind, name, presence in new],
-        [_presence(a, b, kind, name, presence, many) for kind, name, presence in gone],
+        [_presence(b, a, kind, name, presence, test_count) for kind, name, presence in new],
+        [_presence(a, b, kind, name, presence, test_count) for kind, name, presence in gone],
     )
 
 
@@ -506,18 +512,18 @@ def _missing(present: Side, elsewhere: Side) -> list[tuple[str, str, Presence]]:
 
 
 def _presence(
-    present: Side, elsewhere: Side, kind: str, name: str, presence: Presence, many: int
+    present: Side, elsewhere: Side, kind: str, name: str, presence: Presence, test_count: int
 ) -> dict[str, Any]:
     """Return a name that only one side has.
 
     If it were equally frequent on both sides, each second in which it was seen would be on this
-    side with a probability equal to this side's share of all seconds. ``many`` is the number of
-    such tests (Bonferroni correction).
+    side with a probability equal to this side's share of all seconds. ``test_count`` is the number
+    of such tests (Bonferroni correction).
     """
     chance = None
     if presence.seconds is not None and present.seconds and elsewhere.seconds:
         share = present.seconds / (present.seconds + elsewhere.seconds)
-        chance = min(1.0, many * share**presence.seconds)
+        chance = min(1.0, test_count * share**presence.seconds)
     elif presence.seconds is not None:
         chance = 1.0
     return {

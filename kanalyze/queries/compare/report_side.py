@@ -200,9 +200,11 @@ def _span_ns(
 ) -> int | None:
     """Return the time from the first to the last request in ns, as exactly as known."""
     series = read.dict_of(report, "throughput")
-    many = len(read.typed_value(series, "requests", list) or [])
+    bucket_count = len(read.typed_value(series, "requests", list) or [])
     width_ns = read.number(series, "bucket_ns")
-    return many * width_ns if many and width_ns else read.number(capture, "duration_ns")
+    if bucket_count and width_ns:
+        return bucket_count * width_ns
+    return read.number(capture, "duration_ns")
 
 
 def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str, Presence]]:
@@ -227,8 +229,8 @@ def _names(read: _ReportReader, report: Mapping[str, Any]) -> dict[str, dict[str
 def _add(names: dict[str, dict[str, Presence]], kind: str, name: str | None, count: int) -> None:
     names_of_kind = names.setdefault(kind, {})
     if name is not None:
-        before = names_of_kind.get(name)
-        names_of_kind[name] = Presence(count + (before.requests if before else 0), None)
+        presence = names_of_kind.get(name)
+        names_of_kind[name] = Presence(count + (presence.requests if presence else 0), None)
 
 
 def _requests_of(read: _ReportReader, item: Mapping[str, Any]) -> int:

@@ -98,17 +98,17 @@ KINDS = ("API", "API version", "error", "client", "software", "user", "group", "
 def _by_line(
     database: Database, query: str, lines: int
 ) -> tuple[Iterator[dict[str, Numbers]], bool]:
-    """Return the columns of an answer for each line, and whether the answer was too large.
+    """Return the columns of a result for each line, and whether the result was too large.
 
-    In that case, lines that are incomplete are left out.
+    If it was too large, incomplete lines are left out.
     """
     sql = built_in("compare")[query].sql
     answer = database.ask(sql, {"most_cells": MOST_CELLS})
     columns = {name: answer[name].to_numpy() for name in answer.column_names}
     numbers = columns.pop("line")
     is_cut = len(numbers) >= MOST_CELLS
-    whole = min(lines, int(numbers[-1])) if is_cut else lines
-    starts = np.searchsorted(numbers, np.arange(whole + 1)).tolist()
+    complete_lines = min(lines, int(numbers[-1])) if is_cut else lines
+    starts = np.searchsorted(numbers, np.arange(complete_lines + 1)).tolist()
     return (
         {name: column[low:high] for name, column in columns.items()}
         for low, high in pairwise(starts)

@@ -52,7 +52,7 @@ _SIDE = struct(
 
 
 def _pair(meaning: str, item: Schema) -> Schema:
-    return listed(f"{meaning}, of A and of B", item, many=2)
+    return listed(f"{meaning}, of A and of B", item, length=2)
 
 
 _RATES = _pair(

@@ -39,12 +39,12 @@ def text(
     meaning: str, *, null: str | None = None, choices: Iterable[str] = (), form: str | None = None
 ) -> Schema:
     """Return the schema of a text: one of ``choices``, or in JSON Schema's format ``form``."""
-    more: Schema = {}
-    if named := list(choices):
-        more["enum"] = named if null is None else [*named, None]
+    constraints: Schema = {}
+    if values := list(choices):
+        constraints["enum"] = values if null is None else [*values, None]
     if form is not None:
-        more["format"] = form
-    return {**_value("string", meaning, null), **more}
+        constraints["format"] = form
+    return {**_value("string", meaning, null), **constraints}
 
 
 def integer(meaning: str, *, unit: str = "", null: str | None = None) -> Schema:
@@ -72,9 +72,9 @@ def truth(meaning: str, *, null: str | None = None) -> Schema:
     return _value("boolean", meaning, null)
 
 
-def listed(meaning: str, items: Schema, *, null: str | None = None, many: int = -1) -> Schema:
-    """Return the schema of a list, of exactly ``many`` items unless that is -1."""
-    size = {} if many < 0 else {"minItems": many, "maxItems": many}
+def listed(meaning: str, items: Schema, *, null: str | None = None, length: int = -1) -> Schema:
+    """Return the schema of a list, of exactly ``length`` items unless that is -1."""
+    size = {} if length < 0 else {"minItems": length, "maxItems": length}
     return {**_value("array", meaning, null), "items": items, **size}
 
 

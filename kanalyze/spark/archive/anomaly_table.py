@@ -2,7 +2,7 @@
 
 In: the segments of an archive, and its rebuilt connections. Out: rows of
 :data:`~kanalyze.tables.anomalies.ANOMALY_COLUMNS`, as a DataFrame; or files with those of packets,
-since tasks that rebuild connections write theirs. Must not know: where these go.
+since tasks that rebuild connections write those of connections. Must not know: where rows go.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ __all__ = ["anomaly_table", "frame_of_anomalies", "write_anomalies_of_packets"]
 def anomaly_table(
     spark: SparkSession,
     captured: ArchiveSegments,
-    found: RebuiltConnections,
+    rebuilt: RebuiltConnections,
     row_filter: RowFilter,
-    more: Sequence[AnomalyRow] = (),
+    more_rows: Sequence[AnomalyRow] = (),
 ) -> DataFrame:
     """Return all anomalies, in no order.
 
     Args:
         spark: the session.
         captured: the archive.
-        found: its connections, rebuilt with anomalies.
+        rebuilt: its connections, rebuilt with anomalies.
         row_filter: applied to the anomalies of packets.
-        more: further rows.
+        more_rows: further rows.
     """
     schema = spark_schema(ANOMALY_COLUMNS)
     of_packets = partial(_as_spark_rows, captured.read_summary.packets_before, row_filter)
     table = captured.anomaly_streams().mapInArrow(of_packets, schema)
-    table = table.unionAll(found.table("anomalies"))
-    rows = [*captured.read_summary.anomaly_rows, *more]
+    table = table.unionAll(rebuilt.table("anomalies"))
+    rows = [*captured.read_summary.anomaly_rows, *more_rows]
     return table.unionAll(frame_of_anomalies(spark, rows)) if rows else table
 
 
@@ -62,7 +62,7 @@ def frame_of_anomalies(spark: SparkSession, rows: Sequence[AnomalyRow]) -> DataF
 
 
 def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[WrittenFile]:
-    """Have tasks write the anomalies of packets to files, and return these."""
+    """Have tasks write the anomalies of packets to files, and return the files."""
     if not captured.read_summary.quality.anomalies:
         return []
     row_filter = captured.job.plan.row_filter
@@ -73,9 +73,9 @@ def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[
 
 
 def _as_spark_rows(
-    before: Mapping[tuple[str, int], int],
+    packets_before: Mapping[tuple[str, int], int],
     row_filter: RowFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    for rows in anomalies_of_packets(before, row_filter, batches):
+    for rows in anomalies_of_packets(packets_before, row_filter, batches):
         yield from as_spark(rows, ANOMALY_COLUMNS)

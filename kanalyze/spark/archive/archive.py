@@ -1,12 +1,12 @@
 """An archive of captures on Spark: read once, divided by connection, rebuilt.
 
-In: a session, and captures or a table of packets. Out: DataFrames, and what a report is made of.
+In: a session, and captures or a table of packets. Out: DataFrames, and summaries for the report.
 Must not know: what tasks do with packets (:mod:`kanalyze.spark.archive.tasks`), nor where rows go.
 
 Every capture (a large one in parts) is read by a task. In a job that shuffles, its segments go to
 the bucket of their connection, sorted by time, and each bucket is rebuilt as a stream. Otherwise
-the task of a bucket reads all captures once more (:mod:`kanalyze.spark.archive.tasks`). Between the
-two the driver does what no task can: it checks where the parts of a file meet, reassembles IP
+the task of a bucket reads all captures once more (:mod:`kanalyze.spark.archive.tasks`). In between,
+the driver does what no task can: it checks where the parts of a file meet, reassembles IP
 datagrams whose fragments are in several captures, and resolves names of topics that only another
 connection has. So this is not lazy: packets are read when an archive is opened, and connections are
 rebuilt when their rows are requested.
@@ -67,7 +67,7 @@ _Rebuild: TypeAlias = (
     "Callable[[Mapping[bytes, str], Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 )
 _ORDER: Final = ("bucket", "first_key_ns", "file_time_ns", "capture", "part", "first_packet")
-_STORED: Final = StorageLevel.MEMORY_AND_DISK
+_STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
 
 class ArchiveSegments:
@@ -78,14 +78,14 @@ class ArchiveSegments:
     ) -> None:
         """Combine the blocks and reports of the tasks that read captures."""
         self._spark = spark
-        self._stored = blocks
+        self._cached_blocks = blocks
         self.job = job
         self.read_summary = ReadSummary(reports, job.buckets)
         """The reports of all captures, combined."""
 
     def blocks(self) -> DataFrame:
         """Return all blocks, control rows too, in no order."""
-        parts = list(self._stored)
+        parts = list(self._cached_blocks)
         if self.read_summary.reassembled:
             table = pa.Table.from_batches([shuffle_batch(self.read_summary.reassembled)])
             parts.append(self._spark.createDataFrame(table, from_arrow_schema(SHUFFLE_SCHEMA)))
@@ -96,8 +96,8 @@ class ArchiveSegments:
 
     def anomaly_streams(self) -> DataFrame:
         """Return the anomalies of packets: columns ``capture``, ``part``, and Arrow streams."""
-        sent = self.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
-        return sent.select("capture", "part", "data")
+        blocks = self.blocks().where(F.col("bucket") == ANOMALY_BUCKET)
+        return blocks.select("capture", "part", "data")
 
     def rebuild(
         self,
@@ -129,9 +129,9 @@ class ArchiveSegments:
 
     def close(self) -> None:
         """Remove the segments from Spark's cache."""
-        for part in self._stored:
+        for part in self._cached_blocks:
             part.unpersist()
-        self._stored = []
+        self._cached_blocks = []
 
 
 class RebuiltConnections:
@@ -149,7 +149,7 @@ class RebuiltConnections:
         job: Job,
         names: Mapping[bytes, str],
     ) -> None:
-        """Rebuild them now.
+        """Rebuild all connections now.
 
         Args:
             buckets: all buckets, with their segments if they were shuffled.
@@ -162,10 +162,10 @@ class RebuiltConnections:
         while True:
             schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
             rows = buckets.mapInArrow(partial(run, self._names), from_arrow_schema(schema))
-            self._rows_and_reports = rows.persist(_STORED)
-            # In one query: what they report belongs to the same attempts of tasks.
-            told = self._rows_and_reports.where("_kind in ('report', 'files')")
-            collected = told.select("_kind", "_data").collect()
+            self._rows_and_reports = rows.persist(_STORAGE_LEVEL)
+            # In one query, so that reports and files are of the same attempts of tasks.
+            reports_and_files = self._rows_and_reports.where("_kind in ('report', 'files')")
+            collected = reports_and_files.select("_kind", "_data").collect()
             self.summary = RebuildSummary(
                 [load_report(data) for kind, data in collected if kind == "report"]
             )
@@ -173,7 +173,7 @@ class RebuiltConnections:
             self.files: list[WrittenFile] = sorted(
                 file for kind, data in collected if kind == "files" for file in load_report(data)
             )
-            """What tasks wrote, if the job has a staging folder."""
+            """The files that tasks wrote, if the job has a staging folder."""
             missing = self.summary.missing_names(self._names)
             if not missing:
                 break
@@ -191,14 +191,15 @@ class RebuiltConnections:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows; with their numbers, ``request_id``, where the job makes other tables too."""
+        """The rows; with their numbers, ``request_id``, if the job makes other tables too."""
         names = [column.name for column in self.job.columns]
         return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
 
     def table(self, name: str, kind: str | None = None) -> DataFrame:
-        """Return the rows of another table that the job makes, without a staging folder.
+        """Return the rows of another table that the job makes.
 
-        ``kind`` is the kind of its control rows; None if that is ``name``.
+        Only for a job without a staging folder. ``kind`` is the kind of the table's control rows;
+        None if that is ``name``.
         """
         columns = TABLES[name].columns
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
@@ -239,7 +240,7 @@ def _rebuild_shards(
 def _from_streams(
     columns: Sequence[Column], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows that are in Arrow streams, in the first column."""
+    """Yield the rows of Arrow streams, which are in the first column."""
     for batch in batches:
         for data in batch.column(0):
             for rows in from_arrow_stream(data.as_buffer()):
@@ -275,11 +276,11 @@ def read_captures(
     blocks = [_read(spark, job, groups)]
     reports = _reports(blocks[0])
     # A part that began within a packet is read once more, from the packet's beginning.
-    while again := splits_to_reread(reports):
-        groups = [[(len(parts) + index, split)] for index, split in enumerate(again)]
-        parts += again
+    while splits := splits_to_reread(reports):
+        groups = [[(len(parts) + index, split)] for index, split in enumerate(splits)]
+        parts += splits
         blocks.append(_read(spark, job, groups))
-        reports = [*without_splits(reports, again), *_reports(blocks[-1])]
+        reports = [*without_splits(reports, splits), *_reports(blocks[-1])]
     unreadable = [report.unreadable for report in reports if report.unreadable is not None]
     if unreadable and not job.plan.options.leave_out_unreadable:
         for part in blocks:
@@ -293,14 +294,14 @@ def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSe
     sorted_packets = packets.repartition("capture").sortWithinPartitions("capture", "packet")
     blocks = sorted_packets.mapInArrow(
         partial(partition_packets, job), from_arrow_schema(SHUFFLE_SCHEMA)
-    ).persist(_STORED)
+    ).persist(_STORAGE_LEVEL)
     return ArchiveSegments(spark, job, [blocks], _reports(blocks))
 
 
 def _read(
     spark: SparkSession, job: Job, groups: Sequence[Sequence[tuple[int, Split]]]
 ) -> DataFrame:
-    """Read groups of parts, a task each."""
+    """Read groups of parts, each in a task."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -309,7 +310,7 @@ def _read(
 
     count = len(groups)
     tasks = spark.range(0, count, 1, max(count, 1))
-    return tasks.mapInArrow(read, from_arrow_schema(SHUFFLE_SCHEMA)).persist(_STORED)
+    return tasks.mapInArrow(read, from_arrow_schema(SHUFFLE_SCHEMA)).persist(_STORAGE_LEVEL)
 
 
 def _reports(blocks: DataFrame) -> list[CaptureReport]:

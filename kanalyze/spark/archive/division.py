@@ -24,37 +24,37 @@ __all__ = ["TASKS_A_CORE", "buckets_for", "shuffles", "tasks_for"]
 TASKS_A_CORE: Final = 2
 """More than one, as tasks take different times."""
 _MOST_READINGS: Final = 16
-"""How many tasks may read all captures, if these are plain files: to read headers takes some 5 % of
-the time that the rows take, of large batches 30 %. To send segments takes two to eight times as
-much as the rows."""
+"""How many tasks may read all captures, if these are plain files. Compared with making rows,
+reading headers takes some 5 % of the time (30 % if batches are large), and sending segments takes
+two to eight times as long."""
 _MOST_SLOW_READINGS: Final = 2
-"""The same for captures that are compressed, or that come through a network."""
+"""The same if a capture is compressed, or is read through a network."""
 _LEAST_BUCKETS: Final = 8
 _MOST_BUCKETS: Final = 512
 _BYTES_A_BUCKET: Final = 64 << 20
 _LEAST_BYTES_A_TASK: Final = 1 << 20
 _MOST_BYTES_A_TASK: Final = 1 << 30
-"""Messages that began before a task's first packet are not pruned: the fewer tasks the better, as
-long as every core has some."""
+"""Messages that began before a task's first packet are not pruned. So few tasks are better, if
+every core has some."""
 
 
 def buckets_for(captures: Sequence[FoundCapture], cores: int) -> int:
     """Return the default number of buckets.
 
-    If the task of a bucket can read all captures, there are two for each core, or one. Otherwise
-    there is one for 64 MiB of captures, and at least two for each core, from 8 to 512.
+    Two for each core, or else one for each core, if so many tasks may read all captures. Otherwise
+    one for 64 MiB of captures, but at least two for each core; from 8 to 512.
     """
-    most = _most_readings(captures)
+    max_readings = _most_readings(captures)
     for buckets in (TASKS_A_CORE * cores, cores):
-        if buckets <= most:
+        if buckets <= max_readings:
             return buckets
-    total_bytes = sum(each.total_bytes or 0 for each in captures)
-    selected = max(total_bytes // _BYTES_A_BUCKET, TASKS_A_CORE * cores)
-    return min(max(selected, _LEAST_BUCKETS), _MOST_BUCKETS)
+    total_bytes = sum(capture.total_bytes or 0 for capture in captures)
+    count = max(total_bytes // _BYTES_A_BUCKET, TASKS_A_CORE * cores)
+    return min(max(count, _LEAST_BUCKETS), _MOST_BUCKETS)
 
 
 def shuffles(captures: Sequence[FoundCapture], buckets: int) -> bool:
-    """Return whether to send segments to the task of their bucket; else it reads all captures."""
+    """Return whether segments are sent to the task of their bucket; else it reads all captures."""
     return buckets > _most_readings(captures)
 
 
@@ -74,9 +74,9 @@ def tasks_for(
     A task has up to 1 GiB of consecutive captures, or less if cores would be idle. A capture that
     cannot be opened is one part; the task that reads it reports why.
     """
-    known_bytes = sum(each.total_bytes or 0 for each in captures)
-    wanted_bytes = known_bytes // (TASKS_A_CORE * cores)
-    task_bytes = min(max(wanted_bytes, _LEAST_BYTES_A_TASK), _MOST_BYTES_A_TASK)
+    known_bytes = sum(capture.total_bytes or 0 for capture in captures)
+    bytes_per_task = known_bytes // (TASKS_A_CORE * cores)
+    task_bytes = min(max(bytes_per_task, _LEAST_BYTES_A_TASK), _MOST_BYTES_A_TASK)
     tasks: list[list[Split]] = []
     room_bytes = 0
     for capture in captures:

@@ -6,10 +6,10 @@ segments from them again. Must not know: why payload is left out, nor how blocks
 Columns are delta-encoded for each direction of a connection: most differences from the expected
 value are zero, and zeros compress to nothing. A segment takes about 12 bytes besides its payload.
 
-Payload that was left out comes back as :data:`FILLER`, of its length and in its place, so readers
-need to know nothing of it. Segments of nothing but filler share its memory. A reader that touched
-it would fail: as a size, a length or a count the filler is negative, but not -1, which stands for
-null; as a varint it does not end.
+Payload that was left out is unpacked as :data:`FILLER` of the same length, so readers need not know
+about it. Segments that are filler only share its memory. A reader that decoded filler would fail:
+as a size, a length or a count it is negative, but not -1, which stands for null; as a varint it
+does not end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LARGEST_BYTES: Final = 1 << 31
 
 
 class BlockError(KanalyzeError):
-    """Bytes that are no block of segments."""
+    """The bytes are not a block of segments."""
 
 
 class Holes(NamedTuple):
@@ -78,16 +78,16 @@ class Holes(NamedTuple):
 
     def of(self, rows: NDArray[np.int64]) -> Holes:
         """Return the holes of the segments at sorted indices, with indices among these."""
-        at = np.searchsorted(rows, self.row)
-        found = at < len(rows)
-        found[found] = rows[at[found]] == self.row[found]
-        return Holes(at[found], self.start[found], self.length[found])
+        index = np.searchsorted(rows, self.row)
+        is_selected = index < len(rows)
+        is_selected[is_selected] = rows[index[is_selected]] == self.row[is_selected]
+        return Holes(index[is_selected], self.start[is_selected], self.length[is_selected])
 
 
 def no_holes() -> Holes:
     """Return no holes."""
-    none = np.zeros(0, np.int64)
-    return Holes(none, none, none)
+    empty = np.zeros(0, np.int64)
+    return Holes(empty, empty, empty)
 
 
 class UnpackedBlock(NamedTuple):
@@ -122,7 +122,7 @@ class PrunedSegments(NamedTuple):
 
 
 def as_arrays(segments: SegmentColumns) -> SegmentColumns:
-    """Return segments whose columns are NumPy arrays over the same memory, as is needed here."""
+    """Return segments whose columns are NumPy arrays over the same memory."""
     columns = {name: np.asarray(getattr(segments, name)) for name in _NAMES}
     return SegmentColumns(segments.buffer, **columns)
 
@@ -144,8 +144,8 @@ def prune(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> 
         begins = np.concatenate([begins, hole + holes.length])
         ends = np.concatenate([ends, hole])
         begins, ends = begins[np.lexsort((begins, row))], ends[np.lexsort((ends, row))]
-    left_out = np.bincount(holes.row, holes.length, len(segments)).astype(np.int64)
-    kept_bytes = segments.captured_bytes - left_out
+    hole_bytes = np.bincount(holes.row, holes.length, len(segments)).astype(np.int64)
+    kept_bytes = segments.captured_bytes - hole_bytes
     all_rows = select_rows(segments, np.arange(len(segments)))
     all_rows.buffer = memoryview(_gather(segments.buffer, begins, ends))
     all_rows.payload_start = np.cumsum(kept_bytes) - kept_bytes
@@ -159,8 +159,8 @@ def concat_pruned(parts: Sequence[PrunedSegments]) -> PrunedSegments:
     counts = [len(part.segments) for part in parts]
     rows_before = np.cumsum(counts) - counts
     holes = [
-        part.holes._replace(row=part.holes.row + before)
-        for part, before in zip(parts, rows_before.tolist(), strict=True)
+        part.holes._replace(row=part.holes.row + earlier_rows)
+        for part, earlier_rows in zip(parts, rows_before.tolist(), strict=True)
     ]
     return PrunedSegments(
         concat_segments([part.segments for part in parts]),
@@ -196,22 +196,24 @@ def _gather(buffer: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int6
 # -- packing --------------------------------------------------------------------------------------
 
 
-def pack(kept: PrunedSegments) -> bytes:
+def pack(pruned: PrunedSegments) -> bytes:
     """Pack segments, at least one."""
-    segments, holes = kept.segments, kept.holes
+    segments, holes = pruned.segments, pruned.holes
     groups = SegmentGroups(segments)
     order = np.asarray(groups.order)
     # A direction without segments begins where the next one does, or at the end.
     starts = np.unique(np.concatenate([groups.start, groups.middle]))[:-1]
-    columns = _delta_encoded(segments, kept.key_ns, order, starts)
+    columns = _delta_encoded(segments, pruned.key_ns, order, starts)
     # Transposed to byte planes: nearly all of the higher bytes are zero.
     planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
-    where = np.empty(len(order), np.int64)
-    where[order] = np.arange(len(order))
-    by_place = np.lexsort((holes.start, where[holes.row]))
-    holes = Holes(where[holes.row][by_place], holes.start[by_place], holes.length[by_place])
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    hole_order = np.lexsort((holes.start, position[holes.row]))
+    holes = Holes(
+        position[holes.row][hole_order], holes.start[hole_order], holes.length[hole_order]
+    )
     start = segments.payload_start[order]
-    payload = _gather(segments.buffer, start, start + kept.kept_bytes[order])
+    payload = _gather(segments.buffer, start, start + pruned.kept_bytes[order])
     body = b"".join(
         (
             planes.tobytes(),
@@ -309,7 +311,7 @@ def unpack(data: bytes | memoryview) -> UnpackedBlock:
         body = _codec().decompress(memoryview(data)[_HEADER.size :], sum(sizes))
     except (OSError, pa.ArrowInvalid) as error:
         raise BlockError(f"block of segments: damaged: {error}") from error
-    # Of unsigned bytes: those of a pyarrow buffer have a sign.
+    # As unsigned bytes: those of a pyarrow buffer are signed.
     planes, runs, holes, payload = _parts(memoryview(body).cast("B"), sizes)
     columns = (
         np.frombuffer(planes, np.uint8)
@@ -328,10 +330,10 @@ def unpack(data: bytes | memoryview) -> UnpackedBlock:
 
 
 def _parts(body: memoryview, sizes: tuple[int, ...]) -> list[memoryview]:
-    parts, at = [], 0
+    parts, offset = [], 0
     for size in sizes:
-        parts.append(body[at : at + size])
-        at += size
+        parts.append(body[offset : offset + size])
+        offset += size
     return parts
 
 
@@ -392,7 +394,7 @@ def _undo_deltas(
 def _with_filler(
     payload: memoryview, captured: NDArray[np.int64], holes: Holes
 ) -> tuple[memoryview, NDArray[np.int64]]:
-    """Return the payloads with filler for what was left out, and where each payload begins."""
+    """Return the payloads with filler in their holes, and where each payload begins."""
     total = int(captured.sum())
     if len(payload) + int(holes.length.sum()) != total or (holes.length <= 0).any():
         raise BlockError("block of segments: wrong size of payload")
@@ -400,10 +402,10 @@ def _with_filler(
         return payload, np.cumsum(captured) - captured
     if (holes.row < 0).any() or (holes.row >= len(captured)).any():
         raise BlockError("block of segments: hole outside of segments")
-    within = (np.cumsum(captured) - captured)[holes.row] + holes.start
-    if (np.diff(within) < 0).any() or within[0] < 0:
+    hole_start = (np.cumsum(captured) - captured)[holes.row] + holes.start
+    if (np.diff(hole_start) < 0).any() or hole_start[0] < 0:
         raise BlockError("block of segments: holes out of order")
-    # Most segments of large messages are nothing but a hole.
+    # Most segments of large messages are one hole.
     is_whole = holes.length == captured[holes.row]
     stored = captured.copy()
     stored[holes.row[is_whole]] = 0
@@ -421,12 +423,12 @@ def _filled(
 ) -> list[memoryview | bytes]:
     """Return pieces of payload, with filler between them from ``starts`` on."""
     # Bytes of kept payload before each hole.
-    before = starts - (np.cumsum(lengths) - lengths)
+    hole_at = starts - (np.cumsum(lengths) - lengths)
     filler = bytes((FILLER,)) * int(lengths.max(initial=0))
     pieces: list[memoryview | bytes] = []
-    done = 0
-    for end, length in zip(before.tolist(), lengths.tolist(), strict=True):
-        pieces += (payload[done:end], filler[:length])
-        done = end
-    pieces.append(payload[done:])
+    copied = 0
+    for end, length in zip(hole_at.tolist(), lengths.tolist(), strict=True):
+        pieces += (payload[copied:end], filler[:length])
+        copied = end
+    pieces.append(payload[copied:])
     return pieces

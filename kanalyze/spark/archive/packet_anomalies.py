@@ -26,29 +26,36 @@ __all__ = ["add_anomalies", "anomalies_of_packets", "write_anomalies"]
 
 
 def add_anomalies(
-    files: TableFiles, read: ReadSummary, more: Sequence[AnomalyRow], *, keeps_open: bool
+    files: TableFiles,
+    read_summary: ReadSummary,
+    more_rows: Sequence[AnomalyRow],
+    *,
+    keeps_open: bool,
 ) -> None:
-    """Write the anomalies that no task wrote: those of captures that are left out, and ``more``.
+    """Write anomalies that no task wrote: those of captures that are left out, and ``more_rows``.
 
-    With ``keeps_open``, captures that the next run tries to read again are in a file that it
-    replaces.
+    With ``keeps_open``, anomalies of captures that the next run tries to read again are in a file
+    of their own, which that run replaces.
     """
-    lasting = [*read.anomaly_rows, *more]
-    retried = OPEN_ANOMALIES if keeps_open else "anomalies"
-    for table, rows in (("anomalies", lasting), (retried, read.retryable_rows)):
+    final_rows = [*read_summary.anomaly_rows, *more_rows]
+    retried_table = OPEN_ANOMALIES if keeps_open else "anomalies"
+    for table, rows in (("anomalies", final_rows), (retried_table, read_summary.retryable_rows)):
         files.add(table, RowBlock(len(rows), columns_of_rows(rows, ANOMALY_COLUMNS)))
 
 
 def write_anomalies(
-    before: Mapping[tuple[str, int], int],
+    packets_before: Mapping[tuple[str, int], int],
     row_filter: RowFilter,
     staging: str,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Write the anomalies of packets, and yield a report of the files; see below."""
+    """Write the anomalies of packets to files below ``staging``; yield a report of the files.
+
+    For the other arguments see :func:`anomalies_of_packets`.
+    """
     files = TableFiles(staging)
     try:
-        for rows in anomalies_of_packets(before, row_filter, batches):
+        for rows in anomalies_of_packets(packets_before, row_filter, batches):
             block = RowBlock(len(rows), columns_of_rows(_as_rows(rows), ANOMALY_COLUMNS))
             files.add("anomalies", block)
         written = files.finish()
@@ -63,29 +70,29 @@ def _as_rows(batch: pa.RecordBatch) -> list[AnomalyRow]:
 
 
 def anomalies_of_packets(
-    before: Mapping[tuple[str, int], int],
+    packets_before: Mapping[tuple[str, int], int],
     row_filter: RowFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the anomalies of valid parts, with the packets' numbers in their captures.
 
     Args:
-        before: the number of packets in a capture before a part of it, by name and part.
+        packets_before: the number of packets in a capture before a part of it, by name and part.
         row_filter: applied to the anomalies.
         batches: columns ``capture``, ``part``, and Arrow streams of anomalies.
     """
     for batch in batches:
         for capture, part, data in zip(*batch.columns, strict=True):
-            first = before.get((capture.as_py(), part.as_py()))
-            if first is None:
+            earlier_packets = packets_before.get((capture.as_py(), part.as_py()))
+            if earlier_packets is None:
                 continue
             for rows in from_arrow_stream(data.as_buffer()):
-                yield _filtered(_shifted(rows, first), row_filter)
+                yield _filtered(_shifted(rows, earlier_packets), row_filter)
 
 
 def _shifted(rows: pa.RecordBatch, packets: int) -> pa.RecordBatch:
-    at = rows.schema.get_field_index("packet")
-    return rows.set_column(at, rows.schema.field(at), pc.add(rows.column(at), packets))
+    index = rows.schema.get_field_index("packet")
+    return rows.set_column(index, rows.schema.field(index), pc.add(rows.column(index), packets))
 
 
 def _filtered(rows: pa.RecordBatch, row_filter: RowFilter) -> pa.RecordBatch:

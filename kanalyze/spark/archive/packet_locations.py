@@ -15,7 +15,7 @@ from kanalyze.spark.archive.packed_segments import BlockError
 __all__ = ["dump_locations", "load_locations"]
 
 _MOST_RUNS: Final = 10_000
-"""Runs of the packet index that are saved; one a capture if captures do not overlap."""
+"""How many runs of the packet index are saved; each capture has one if captures do not overlap."""
 
 
 def dump_locations(index: PacketIndex, names: list[str]) -> str:
@@ -36,19 +36,19 @@ def load_locations(text: str | None) -> tuple[PacketIndex, list[str]]:
     """Return a packet index and the names of its captures; None: both are empty.
 
     Raises:
-        BlockError: the text is not of :func:`dump_locations`.
+        BlockError: the text was not written by :func:`dump_locations`.
     """
     index = PacketIndex()
     if text is None:
         return index, []
     try:
-        found = json.loads(text)
-        names = [str(name) for name in found["names"]]
-        runs = [(int(first), int(at), int(within)) for first, at, within in found["runs"]]
-        end = int(found["end"])
+        state = json.loads(text)
+        names = [str(name) for name in state["names"]]
+        runs = [(int(first), int(capture), int(within)) for first, capture, within in state["runs"]]
+        end = int(state["end"])
     except (ValueError, KeyError, TypeError) as error:
         raise BlockError(f"the state of a bucket is damaged: {error}") from error
-    if not all(0 <= at < len(names) for _, at, _ in runs):
+    if not all(0 <= capture < len(names) for _, capture, _ in runs):
         raise BlockError("the state of a bucket is damaged: packets of no capture")
     index.load_state(end, runs)
     return index, names

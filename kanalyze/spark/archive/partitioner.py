@@ -60,14 +60,14 @@ _MOST_FRAGMENT_BYTES: Final = 1 << 20
 most 64 KiB."""
 _SEGMENTS_A_BLOCK: Final = 256
 _MOST_SEGMENTS: Final = 1 << 17
-"""Segments buffered before they are packed into blocks, some 200 bytes each,"""
+"""Limit of segments buffered before they are packed into blocks, some 200 bytes each."""
 _MOST_BUFFERED_BYTES: Final = 16 << 20
-"""and bytes of their payload."""
+"""Limit of their payload in bytes."""
 _FRAGMENT_AGE_NS: Final = FragmentLimits().age_ns
 
 
 class SegmentBlock(NamedTuple):
-    """Packed segments of one bucket, and what blocks of a bucket are sorted by."""
+    """Packed segments of one bucket, and the sort key of blocks in a bucket."""
 
     bucket: int
     first_key_ns: int
@@ -112,17 +112,17 @@ class ConnectionPartitioner:
         Args:
             buckets: how many there are; None if no segments are needed.
             pruner: finds the payload that no row needs; None keeps all payload.
-            names: searches for names of topics; None if nobody needs them.
+            names: searches for names of topics; None if they are not needed.
         """
         self._buckets = buckets
         self._pruner = pruner
         self._names = names
-        self._notes = LayerStats(every_anomaly=True)
-        self._headers = HeaderReader(self._notes, return_incomplete=True)
+        self._stats = LayerStats(every_anomaly=True)
+        self._headers = HeaderReader(self._stats, return_incomplete=True)
         self._reached_ns: int | None = None
         self._reading: tuple[PacketBatch, NDArray[np.int64]] | None = None
         """The batch whose headers are being read, and the keys of its packets."""
-        self._began_ns = 0
+        self._start_ns = 0
         self._is_ending = False
         self._open: dict[int, UnmatchedFragment] = {}
         """Copies of packets with fragments of open datagrams, by number."""
@@ -134,7 +134,10 @@ class ConnectionPartitioner:
         """Statistics of packets and their headers; complete after :meth:`finish`."""
 
     def feed(self, batch: PacketBatch) -> Partitioned:
-        """Partition the next packets, at least one; blocks come when enough is buffered."""
+        """Partition the next packets, at least one.
+
+        There are blocks in the result only when enough segments are buffered.
+        """
         count_packets(self.quality, batch)
         key_ns = self._keys(batch)
         self._reading = batch, key_ns
@@ -144,12 +147,12 @@ class ConnectionPartitioner:
         self._copy_open()
         self._reading = None
         if not len(segments):
-            return Partitioned([], self._notes.drain_anomalies())
+            return Partitioned([], self._stats.drain_anomalies())
         if self._names is not None:
             self._names.feed(segments)
         if self._buckets is None:
-            return Partitioned([], self._notes.drain_anomalies())
-        return Partitioned(self._buffer(segments, batch, key_ns), self._notes.drain_anomalies())
+            return Partitioned([], self._stats.drain_anomalies())
+        return Partitioned(self._buffer(segments, batch, key_ns), self._stats.drain_anomalies())
 
     def _buffer(
         self, segments: SegmentColumns, batch: PacketBatch, key_ns: NDArray[np.int64]
@@ -159,19 +162,19 @@ class ConnectionPartitioner:
         holes = no_holes() if self._pruner is None else self._pruner.holes(segments)
         keys = key_ns[segments.number - batch.number[0]]
         self._buffered.append(prune(segments, keys, holes))
-        count = sum(len(each.segments) for each in self._buffered)
-        size = sum(len(each.segments.buffer) for each in self._buffered)
+        count = sum(len(part.segments) for part in self._buffered)
+        size = sum(len(part.segments.buffer) for part in self._buffered)
         # A block costs as much as some hundred segments in it.
         is_enough = count >= min(self._buckets * _SEGMENTS_A_BLOCK, _MOST_SEGMENTS)
         return self._flush() if is_enough or size >= _MOST_BUFFERED_BYTES else []
 
     def finish(self) -> Partitioned:
-        """Return the blocks of what is buffered, and the fragments of incomplete datagrams."""
+        """Return blocks of the buffered segments, and the fragments of incomplete datagrams."""
         self._is_ending = True
         self._keep_or_count(self._headers.finish())
-        self.quality.count_stages(self._notes.counters, ConnectionCounts())
+        self.quality.count_stages(self._stats.counters, ConnectionCounts())
         fragments = sorted(self._fragments, key=lambda fragment: fragment.packet)
-        return Partitioned(self._flush(), self._notes.drain_anomalies(), fragments)
+        return Partitioned(self._flush(), self._stats.drain_anomalies(), fragments)
 
     def _flush(self) -> list[SegmentBlock]:
         buffered, self._buffered = self._buffered, []
@@ -182,11 +185,12 @@ class ConnectionPartitioner:
     def _keys(self, batch: PacketBatch) -> NDArray[np.int64]:
         """Return the sort keys of packets: when they count as captured, which never decreases.
 
-        As :class:`kanalyze.capture.merge_cursor.OpenCapture`: the earliest time from a packet on.
+        As in :class:`kanalyze.capture.merge_cursor.OpenCapture`, the key of a packet is the
+        earliest time of this packet and those after it.
         """
         if self._reached_ns is None:
-            # A capture is opened when it is time for its first packet.
-            self._began_ns = self._reached_ns = batch.time_ns[0]
+            # A merge opens a capture at the time of its first packet.
+            self._start_ns = self._reached_ns = batch.time_ns[0]
         keys = np.frombuffer(earliest_from(batch.time_ns), np.int64)
         keys = np.maximum(keys, self._reached_ns)
         self._reached_ns = int(keys[-1])
@@ -201,14 +205,14 @@ class ConnectionPartitioner:
             self._open = {number: self._packet(number) for number in numbers}
 
     def _keep_or_count(self, incomplete: list[IncompleteDatagram]) -> None:
-        """Keep incomplete datagrams for other captures; count those that are not kept as lost."""
-        for each in incomplete:
-            if not self._keep_incomplete(each.datagram):
-                count_lost(each, self._notes)
+        """Keep incomplete datagrams for other captures; count the others as lost."""
+        for entry in incomplete:
+            if not self._keep_incomplete(entry.datagram):
+                count_lost(entry, self._stats)
 
     def _keep_incomplete(self, datagram: Datagram) -> bool:
         """Keep an incomplete datagram if the capture before or after this may have the rest."""
-        if not self._is_ending and datagram.time_ns - self._began_ns > _FRAGMENT_AGE_NS:
+        if not self._is_ending and datagram.time_ns - self._start_ns > _FRAGMENT_AGE_NS:
             return False
         packets = [self._packet(number) for number in datagram.packets]
         size = sum(len(packet.data) for packet in packets)
@@ -219,10 +223,10 @@ class ConnectionPartitioner:
         return True
 
     def _packet(self, number: int) -> UnmatchedFragment:
-        """Return a copy of a packet of the present batch, or the one made before."""
-        known = self._open.get(number)
-        if known is not None:
-            return known
+        """Return a copy of a packet: of the current batch, or copied from an earlier one."""
+        copy = self._open.get(number)
+        if copy is not None:
+            return copy
         assert self._reading is not None
         batch, key_ns = self._reading
         row = number - batch.number[0]
@@ -245,10 +249,10 @@ def blocks_of(pruned: PrunedSegments, buckets: int) -> list[SegmentBlock]:
     blocks, begin = [], 0
     for index, end in enumerate(ends):
         if end > begin:
-            own = pruned.select_rows(order[begin:end])
-            first = int(own.segments.number[0])
-            keys = own.key_ns
-            blocks.append(SegmentBlock(index, int(keys[0]), first, pack(own)))
+            of_bucket = pruned.select_rows(order[begin:end])
+            first = int(of_bucket.segments.number[0])
+            keys = of_bucket.key_ns
+            blocks.append(SegmentBlock(index, int(keys[0]), first, pack(of_bucket)))
         begin = end
     return blocks
 
@@ -260,49 +264,51 @@ class ReassembledFragments(NamedTuple):
     """Each block with the index of the capture whose packet completed the datagrams."""
     quality: CaptureQuality
     anomalies: list[tuple[int, Anomaly]]
-    """Each with the index of the capture that it is about; its packet number is that there."""
+    """Each with the index of its capture; the packet number is the number in that capture."""
 
 
 def reassemble_fragments(
     captures: Sequence[Sequence[UnmatchedFragment]], buckets: int
 ) -> ReassembledFragments:
-    """Reassemble datagrams whose fragments are in several captures, which are in order.
+    """Reassemble datagrams whose fragments are in several captures, which must be in order.
 
-    Those that stay incomplete are counted as lost.
+    Datagrams that stay incomplete are counted as lost.
     """
-    found = sorted(
+    sorted_fragments = sorted(
         (fragment.key_ns, index, fragment)
         for index, fragments in enumerate(captures)
         for fragment in fragments
     )
     quality = CaptureQuality()
-    if not found:
+    if not sorted_fragments:
         return ReassembledFragments([], quality, [])
-    notes = LayerStats(every_anomaly=True)
-    segments = _read_fragments([fragment for _, _, fragment in found], notes)
-    # As packets they are counted in their captures.
-    notes.counters.packets = notes.counters.ip_fragments = 0
-    quality.count_stages(notes.counters, ConnectionCounts())
-    owner = np.array([index for _, index, _ in found])
-    key_ns = np.array([key_ns for key_ns, _, _ in found], np.int64)
-    packet = np.array([loose.packet for _, _, loose in found], np.int64)
+    stats = LayerStats(every_anomaly=True)
+    # Their packets are numbered from 1, in this order.
+    segments = _read_fragments([fragment for _, _, fragment in sorted_fragments], stats)
+    # These packets were counted already when their captures were read.
+    stats.counters.packets = stats.counters.ip_fragments = 0
+    quality.count_stages(stats.counters, ConnectionCounts())
+    owner = np.array([index for _, index, _ in sorted_fragments])
+    key_ns = np.array([key_ns for key_ns, _, _ in sorted_fragments], np.int64)
+    packet = np.array([fragment.packet for _, _, fragment in sorted_fragments], np.int64)
     anomalies = [
-        (int(owner[at]), anomaly._replace(packet=int(packet[at])))
-        for anomaly in notes.drain_anomalies()
-        for at in ((anomaly.packet or 1) - 1,)
+        (int(owner[index]), anomaly._replace(packet=int(packet[index])))
+        for anomaly in stats.drain_anomalies()
+        for index in ((anomaly.packet or 1) - 1,)
     ]
     blocks: list[tuple[int, SegmentBlock]] = []
-    at = segments.number - 1
-    for index in np.unique(owner[at]).tolist():
-        rows = np.flatnonzero(owner[at] == index)
-        own = select_rows(segments, rows)
-        own.number = packet[at[rows]]
-        made = blocks_of(prune(own, key_ns[at[rows]], no_holes()), buckets)
-        blocks += [(index, block) for block in made]
+    fragment_index = segments.number - 1
+    for capture in np.unique(owner[fragment_index]).tolist():
+        rows = np.flatnonzero(owner[fragment_index] == capture)
+        selected = select_rows(segments, rows)
+        selected.number = packet[fragment_index[rows]]
+        keys = key_ns[fragment_index[rows]]
+        capture_blocks = blocks_of(prune(selected, keys, no_holes()), buckets)
+        blocks += [(capture, block) for block in capture_blocks]
     return ReassembledFragments(blocks, quality, anomalies)
 
 
-def _read_fragments(packets: Sequence[UnmatchedFragment], notes: LayerStats) -> SegmentColumns:
+def _read_fragments(packets: Sequence[UnmatchedFragment], stats: LayerStats) -> SegmentColumns:
     """Read packets as if they were a capture, numbered from 1."""
     sizes = array("q", [len(packet.data) for packet in packets])
     batch = PacketBatch(
@@ -314,4 +320,4 @@ def _read_fragments(packets: Sequence[UnmatchedFragment], notes: LayerStats) -> 
         wire_bytes=array("q", [packet.wire_bytes for packet in packets]),
         link_type=array("i", [packet.link_type for packet in packets]),
     )
-    return as_arrays(read_headers(batch, notes))
+    return as_arrays(read_headers(batch, stats))

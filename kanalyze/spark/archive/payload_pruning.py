@@ -49,9 +49,10 @@ _LEAST_FRAME_BYTES: Final = 2048
 _LEAST_HOLE_BYTES: Final = 64
 """Describing a hole takes some bytes itself."""
 _LEAST_BYTES: Final = 128 * 1024
-"""A bucket, or all together, is followed if a batch has this much of its payload"""
+"""A bucket (or all of them together) is followed if a batch has this much of its payload."""
 _LEAST_SEGMENT_BYTES: Final = 1024
-"""in segments of this average size: small messages have little record data."""
+"""The average size of these segments must be at least this: small messages have few record bytes.
+"""
 _BUCKETS: Final = 256
 _REASSEMBLY_BYTES: Final = 64 << 20
 _UNDECIDED_BYTES: Final = 16 << 20
@@ -76,8 +77,8 @@ class _SkippedBytesReader(MessageReader):
 
     def unread(self, kind: MessageKind) -> list[_UnreadRange]:
         """Return the ranges that decoders skip in messages of a kind since the last call."""
-        found, self._unread[kind] = self._unread[kind], []
-        return found
+        ranges, self._unread[kind] = self._unread[kind], []
+        return ranges
 
     def request_body(
         self,
@@ -112,17 +113,19 @@ class _SkippedBytesReader(MessageReader):
     def _note(self, kind: MessageKind, frame: Frame, ranges: Ranges | None, until: int) -> None:
         if ranges is None or frame.missing_bytes:
             return
-        at = 0
+        read_until = 0
         for begin, end in [*ranges, (until, until)]:
-            if min(begin, until) - at >= _LEAST_HOLE_BYTES:
+            if min(begin, until) - read_until >= _LEAST_HOLE_BYTES:
                 offset = frame.stream_offset
-                self._unread[kind].append(_UnreadRange(offset + at, offset + min(begin, until)))
-            at = end
+                self._unread[kind].append(
+                    _UnreadRange(offset + read_until, offset + min(begin, until))
+                )
+            read_until = end
 
 
-def _is_worthwhile(carried: Any, count: Any) -> Any:
-    """Return whether payload is large enough, and in segments that are large enough."""
-    return (carried >= _LEAST_BYTES) & (carried >= count * _LEAST_SEGMENT_BYTES)
+def _is_worthwhile(payload_bytes: Any, segments: Any) -> Any:
+    """Return whether there is enough payload, and its segments are large enough on average."""
+    return (payload_bytes >= _LEAST_BYTES) & (payload_bytes >= segments * _LEAST_SEGMENT_BYTES)
 
 
 class PayloadPruner:
@@ -135,11 +138,11 @@ class PayloadPruner:
         needed_fields: FieldSelection,
         is_broker: BrokerSide | None = None,
     ) -> None:
-        """Make one.
+        """Follow no connection yet.
 
         Args:
             catalog: the known APIs.
-            decoders: makes what reads messages.
+            decoders: makes the decoders of messages.
             needed_fields: the fields that rows need.
             is_broker: as in :class:`~kanalyze.kafka.session.tracker.ConnectionTracker`.
         """
@@ -153,7 +156,7 @@ class PayloadPruner:
             most_kafka_bytes=_KAFKA_BYTES,
         )
         self._followed = np.zeros(_BUCKETS, np.bool_)
-        self._before = self._last = 0
+        self._packets_before = self._last_packet = 0
         """Numbers of the last packet of earlier captures, and of the last packet processed."""
 
     def next_capture(self) -> None:
@@ -161,7 +164,7 @@ class PayloadPruner:
 
         The state of connections is kept from the capture before.
         """
-        self._before = self._last
+        self._packets_before = self._last_packet
 
     def holes(self, segments: SegmentColumns) -> Holes:
         """Return the payload of the next segments, at least one, that no row needs."""
@@ -169,38 +172,38 @@ class PayloadPruner:
         if not len(rows):
             return no_holes()
         followed = select_rows(segments, rows)
-        followed.number = followed.number + self._before
-        self._last = int(followed.number[-1])
+        followed.number = followed.number + self._packets_before
+        self._last_packet = int(followed.number[-1])
         updates = self._reassembler.feed_segments(followed).updates
-        found: list[NDArray[np.int64]] = []
+        ranges: list[NDArray[np.int64]] = []
         for update in updates:
             self._tracker.feed([update])
-            self._add_unread(update, segments.buffer, found)
-        return _in_segments(found, segments)
+            self._add_unread(update, segments.buffer, ranges)
+        return _in_segments(ranges, segments)
 
     def _worthwhile(self, segments: SegmentColumns) -> NDArray[np.int64]:
-        """Return the segments of followed buckets; a bucket once followed stays so."""
+        """Return the segments of followed buckets; once followed, a bucket always is."""
         bucket = np.asarray(shards_of(segments, _BUCKETS))
         has_payload = segments.payload_bytes > 0
-        carried = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
+        payload_bytes = np.bincount(bucket, segments.payload_bytes, _BUCKETS)
         count = np.bincount(bucket[has_payload], minlength=_BUCKETS)
-        if _is_worthwhile(carried.sum(), count.sum()):
+        if _is_worthwhile(payload_bytes.sum(), count.sum()):
             self._followed[:] = True
         else:
-            self._followed |= _is_worthwhile(carried, count)
+            self._followed |= _is_worthwhile(payload_bytes, count)
         return np.flatnonzero(self._followed[bucket])
 
     def _add_unread(
-        self, update: StreamUpdate, buffer: memoryview, found: list[NDArray[np.int64]]
+        self, update: StreamUpdate, buffer: memoryview, ranges: list[NDArray[np.int64]]
     ) -> None:
-        """Add the ranges of the buffer that no decoder reads of a connection."""
+        """Add the ranges of the buffer that belong to a connection and that no decoder reads."""
         requests, responses = self._reader.unread("request"), self._reader.unread("response")
         client_index = self._tracker.client_index(update.connection)
         if client_index is None:
             return
         for side, unread in ((client_index, requests), (1 - client_index, responses)):
             if unread:
-                _add_ranges(_merged(unread), update.items[side], buffer, found)
+                _add_ranges(_merged(unread), update.items[side], buffer, ranges)
 
 
 def _merged(unread: Iterable[_UnreadRange]) -> list[_UnreadRange]:
@@ -222,7 +225,7 @@ def _add_ranges(
     unread: list[_UnreadRange],
     items: list[StreamItem],
     buffer: memoryview,
-    found: list[NDArray[np.int64]],
+    ranges: list[NDArray[np.int64]],
 ) -> None:
     """Add the ranges of the buffer that hold the unread ranges of a stream."""
     first = 0
@@ -234,34 +237,34 @@ def _add_ranges(
         ends = item.stream_offset + np.cumsum(length)
         while first < len(unread) and unread[first].end <= item.stream_offset:
             first += 1
-        for one in unread[first:]:
-            if one.begin >= ends[-1]:
+        for unread_range in unread[first:]:
+            if unread_range.begin >= ends[-1]:
                 break
-            # The segments that hold a part of the range; of those between, all of it.
+            # The first and the last of these segments may be only partly in the range.
             rows = slice(
-                int(np.searchsorted(ends, one.begin, "right")),
-                int(np.searchsorted(ends, one.end, "left")) + 1,
+                int(np.searchsorted(ends, unread_range.begin, "right")),
+                int(np.searchsorted(ends, unread_range.end, "left")) + 1,
             )
             offset = (ends - length)[rows]
-            begin = np.maximum(one.begin - offset, 0)
+            begin = np.maximum(unread_range.begin - offset, 0)
             stop = np.minimum(
-                one.end - offset, np.asarray(segments.captured)[item.first : last][rows]
+                unread_range.end - offset, np.asarray(segments.captured)[item.first : last][rows]
             )
             is_worth_it = stop - begin >= _LEAST_HOLE_BYTES
             start = np.asarray(segments.start)[item.first : last][rows] + begin
-            found.append(np.stack((start, stop - begin))[:, is_worth_it])
+            ranges.append(np.stack((start, stop - begin))[:, is_worth_it])
 
 
-def _in_segments(found: list[NDArray[np.int64]], segments: SegmentColumns) -> Holes:
+def _in_segments(ranges: list[NDArray[np.int64]], segments: SegmentColumns) -> Holes:
     """Return ranges of the buffer as holes of the segments that they are in."""
-    if not found:
+    if not ranges:
         return no_holes()
-    place, length = np.concatenate(found, axis=1)
-    by_start = np.argsort(segments.payload_start, kind="stable")
-    # Segments without payload may begin where the next one does: the last of them has it.
-    index = np.searchsorted(segments.payload_start[by_start], place, "right") - 1
-    row = by_start[index]
-    return Holes(*_by_row(row, place - segments.payload_start[row], length))
+    start, length = np.concatenate(ranges, axis=1)
+    start_order = np.argsort(segments.payload_start, kind="stable")
+    # Segments without payload may begin at the same byte as the next one, which has payload.
+    index = np.searchsorted(segments.payload_start[start_order], start, "right") - 1
+    row = start_order[index]
+    return Holes(*_by_row(row, start - segments.payload_start[row], length))
 
 
 def _by_row(*columns: NDArray[np.int64]) -> list[NDArray[np.int64]]:

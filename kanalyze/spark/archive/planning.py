@@ -2,7 +2,7 @@
 
 In: reports of captures, of parts of captures, and of buckets. Out: which captures are valid, which
 parts must be read again, the segments of IP datagrams whose fragments are in several captures; and
-what is known of all buckets together. Must not know: who runs tasks, nor Spark.
+the combined reports of all buckets. Must not know: which engine runs tasks, nor Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["ReadSummary", "RebuildSummary", "splits_to_reread", "without_splits"
 
 
 class ReadSummary:
-    """The combined reports of all captures, of which no part has to be read again."""
+    """The combined reports of all captures, after :func:`splits_to_reread` returns no part."""
 
     def __init__(self, reports: Sequence[CaptureReport], buckets: int) -> None:
         """Combine reports; ``buckets`` is how many buckets there are."""
@@ -42,17 +42,17 @@ class ReadSummary:
             for report in reports
             if report.unreadable is not None and not report.is_foreign
         }
-        """Those of them that a later job may be able to read."""
+        """The unreadable captures that a later job may be able to read."""
         valid, self.packets_before = _valid(reports)
         valid.sort(key=_by_time)
         self.captures = _captures(valid)
-        """The captures that are valid, by time; none of a table of packets."""
+        """The valid captures, by time; empty for a table of packets."""
         fragments = reassemble_fragments([report.fragments for report in valid], buckets)
         self.quality = CaptureQuality()
         """Statistics of packets; those of connections are in the reports of buckets."""
         self.retryable_quality = CaptureQuality()
         """The same of captures that a later job may be able to read."""
-        for report in [*valid, *(one for one in reports if one.unreadable is not None)]:
+        for report in [*valid, *(report for report in reports if report.unreadable is not None)]:
             is_retryable = report.capture in self.retryable
             (self.retryable_quality if is_retryable else self.quality).merge(report.quality)
         self.quality.merge(fragments.quality)
@@ -67,20 +67,20 @@ class ReadSummary:
             for index, block in fragments.blocks
         ]
         """Blocks of segments that were reassembled from fragments in several captures."""
-        left_out = [_left_out(name, reason) for name, reason in self.unreadable.items()]
+        left_out_rows = [_left_out(name, reason) for name, reason in self.unreadable.items()]
         self.anomaly_rows = [
-            *(row for row in left_out if row.capture not in self.retryable),
+            *(row for row in left_out_rows if row.capture not in self.retryable),
             *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
         ]
         """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
-        self.retryable_rows = [row for row in left_out if row.capture in self.retryable]
+        self.retryable_rows = [row for row in left_out_rows if row.capture in self.retryable]
         """Anomalies of captures that a later job may be able to read."""
 
     def _row(self, report: CaptureReport, anomaly: Anomaly) -> AnomalyRow:
-        before = self.packets_before[report.capture, report.part]
+        packets_before = self.packets_before[report.capture, report.part]
 
         def locate(number: int) -> tuple[str, int | None]:
-            return report.capture, number + before
+            return report.capture, number + packets_before
 
         return anomaly_row(anomaly, locate=locate)
 
@@ -103,12 +103,12 @@ class RebuildSummary:
             self.topic_names.update(report.topic_names)
             self._unresolved |= report.unresolved_ids
 
-    def missing_names(self, known: Container[bytes]) -> dict[bytes, str]:
+    def missing_names(self, known_names: Container[bytes]) -> dict[bytes, str]:
         """Return names that rows of a bucket lack, although another bucket has them."""
         return {
             topic_id: self.topic_names[topic_id]
             for topic_id in self._unresolved
-            if topic_id in self.topic_names and topic_id not in known
+            if topic_id in self.topic_names and topic_id not in known_names
         }
 
 
@@ -134,19 +134,21 @@ def _ends(reports: Iterable[CaptureReport]) -> list[SplitEnds]:
 
 def splits_to_reread(reports: Sequence[CaptureReport]) -> list[Split]:
     """Return the parts of files that have to be read again."""
-    again = []
+    splits = []
     for file in _by_file(reports).values():
         ends = _ends(file)
         if len(ends) > 1 and len(ends) == len(file):
             split = check_splits(ends).again
             if split is not None:
-                again.append(split)
-    return again
+                splits.append(split)
+    return splits
 
 
-def without_splits(reports: Sequence[CaptureReport], again: Sequence[Split]) -> list[CaptureReport]:
-    """Return the reports without those of parts that are read again."""
-    replaced = {(split.path, split.split_index) for split in again}
+def without_splits(
+    reports: Sequence[CaptureReport], splits: Sequence[Split]
+) -> list[CaptureReport]:
+    """Return the reports, except of parts that are read again."""
+    replaced = {(split.path, split.split_index) for split in splits}
     return [
         report
         for report in reports
@@ -160,21 +162,21 @@ def _valid(
 ) -> tuple[list[CaptureReport], dict[tuple[str, int], int]]:
     """Return the valid reports, and the number of packets in its capture before each part."""
     valid: list[CaptureReport] = []
-    before: dict[tuple[str, int], int] = {}
+    packets_before: dict[tuple[str, int], int] = {}
     for capture, file in _by_file(reports).items():
         if any(report.unreadable is not None for report in file):
             continue
         ends = _ends(file)
-        kept = check_splits(ends).kept if ends else []
-        valid_parts = {end.split.split_index: index for index, end in enumerate(kept)}
+        valid_ends = check_splits(ends).kept if ends else []
+        valid_parts = {end.split.split_index: index for index, end in enumerate(valid_ends)}
         packets = 0
         for report in sorted(file, key=_split_index):
             if report.ends is not None and report.ends.split.split_index not in valid_parts:
                 continue
             valid.append(report)
-            before[capture, report.part] = packets
+            packets_before[capture, report.part] = packets
             packets += report.quality.packets
-    return valid, before
+    return valid, packets_before
 
 
 def _captures(valid: Iterable[CaptureReport]) -> list[FoundCapture]:
@@ -184,9 +186,9 @@ def _captures(valid: Iterable[CaptureReport]) -> list[FoundCapture]:
         if report.ends is None:
             continue
         path, packets = report.ends.split.path, report.quality.packets
-        known = captures.get(path)
-        if known is not None:
-            captures[path] = known._replace(most_packets=(known.most_packets or 0) + packets)
+        capture = captures.get(path)
+        if capture is not None:
+            captures[path] = capture._replace(most_packets=(capture.most_packets or 0) + packets)
             continue
         first_ns = report.file_time_ns if packets else None
         captures[path] = FoundCapture(path, True, first_ns, most_packets=packets)

@@ -1,4 +1,4 @@
-"""Where the rows of a bucket go: the interface of what takes them, and what writes them to files.
+"""Where the rows of a bucket go: the interface of a sink, and the sink that writes files.
 
 In: rows of all tables, as they are made. Out: control rows: reports, states. Must not know: how
 rows are made, nor Spark.
@@ -28,7 +28,7 @@ __all__ = ["OPEN_CONNECTIONS", "BucketSink", "FileRows", "numbered"]
 
 
 class BucketSink(Protocol):
-    """What takes the rows of one bucket; every method yields what Spark is to get."""
+    """Takes the rows of one bucket; ``add`` and ``open_connections`` yield batches for Spark."""
 
     def control(self, kind: str, data: bytes) -> pa.RecordBatch:
         """Return a control row."""
@@ -44,7 +44,7 @@ class FileRows:
     """Writes all rows to files; requests have their numbers."""
 
     def __init__(self, files: TableFiles, bucket: int) -> None:
-        """``files`` takes the rows of one bucket after the other."""
+        """Write to ``files``, which takes the rows of one bucket after another."""
         self._files = files
         self._bucket = bucket
 

@@ -1,12 +1,12 @@
 """Reads all captures of an archive, and keeps the segments of one bucket.
 
-In: captures that were read before, so that it is known what they have. Out: segments by time,
-numbered over all captures, and the capture and number of each packet. Must not know: other buckets,
-nor what segments are for.
+In: captures that were read before, so that their numbers of packets are known. Out: segments by
+time, numbered over all captures, and the capture and number of each packet. Must not know: other
+buckets, nor what segments are for.
 
-Reading headers takes a small part of the time that the rows of all connections take. So where few
-tasks rebuild connections, each reads all captures: this takes less time than sending segments from
-the task that read them to the one that needs them.
+Reading headers takes much less time than making rows. So if few tasks rebuild connections, each
+reads all captures: this takes less time than sending segments from the task that read them to the
+one that needs them.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class ShardReader:
         """Make a reader.
 
         Args:
-            captures: in the order of their first packets; each with the number of packets that it
-                had when it was read before.
+            captures: in the order of their first packets; each with the number of packets that
+                were read of it before.
             shard: the connections of the bucket.
             stores: file systems connected to before.
             state: what :meth:`save_state` returned for the captures before these.
@@ -68,14 +68,17 @@ class ShardReader:
             BlockError: the state is damaged.
         """
         self._index, names = load_locations(state)
-        self._last_packet = self._index.packets + sum(each.most_packets or 0 for each in captures)
+        counts = [capture.most_packets or 0 for capture in captures]
+        self._last_packet = self._index.packets + sum(counts)
         self._shard = shard
-        absolute = [each._replace(path=absolute_path(each.path, folder)) for each in captures]
-        self._given = {
-            capture_name(opened.path): utf8(capture_name(each.path)).decode()
-            for opened, each in zip(absolute, captures, strict=True)
+        absolute = [
+            capture._replace(path=absolute_path(capture.path, folder)) for capture in captures
+        ]
+        self._names_in_rows = {
+            capture_name(opened.path): utf8(capture_name(capture.path)).decode()
+            for opened, capture in zip(absolute, captures, strict=True)
         }
-        """The names of captures in rows, by those that they are opened with."""
+        """The names of captures in rows, by the names under which they are opened."""
         self._captures = MergedCaptures(
             absolute, stores=stores, packet_index=self._index, names=names
         )
@@ -85,12 +88,12 @@ class ShardReader:
     @property
     def names(self) -> list[str]:
         """Captures opened so far, as they were given."""
-        return [self._given.get(name, name) for name in self._captures.names]
+        return [self._names_in_rows.get(name, name) for name in self._captures.names]
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the capture of a packet and its number there; see ``MergedCaptures.locate``."""
         name, within = self._captures.locate(number)
-        return self._given.get(name, name), within
+        return self._names_in_rows.get(name, name), within
 
     def batches(self) -> Iterator[SegmentColumns]:
         """Yield all segments in batches, none of which is empty; their numbers rise.

@@ -1,7 +1,7 @@
 """Merges the blocks of one bucket: many captures become one stream of segments.
 
 In: sorted blocks of segments. Out: segments by time, numbered over all captures, and the capture
-and number of each packet. Must not know: how blocks came here, nor what segments are for.
+and number of each packet. Must not know: how blocks were sent, nor what segments are for.
 
 It takes the place of :class:`~kanalyze.capture.merge.MergedCaptures`, and has the same order: by
 time, with the order of each capture kept.
@@ -31,8 +31,8 @@ __all__ = ["ShuffleReader", "ShuffledBlock"]
 _LEAST_SEGMENTS: Final = 16_384
 """Segments in a batch, if there are enough: then the work per batch costs little."""
 _MOST_BYTES: Final = 8 << 20
-"""Bytes in a batch: as many as are read of a capture at once, because some decisions depend on
-it."""
+"""Bytes in a batch: as many as a capture's reader has in a batch, because some decisions depend on
+the size of batches."""
 
 
 class ShuffledBlock(NamedTuple):
@@ -79,7 +79,7 @@ class ShuffleReader:
         index, names = load_locations(state)
         self._packet_index = index
         self.names = names
-        """Captures met so far."""
+        """Names of the captures whose blocks were read so far."""
         self.anomalies: list[Anomaly] = []
         """Empty: anomalies of captures are reported by the tasks that read them."""
         self.dropped_packets: int | None = None
@@ -103,23 +103,25 @@ class ShuffleReader:
             BlockError: a block is damaged.
         """
         pending: list[_PendingSegments] = []
-        count = size = 0
-        reached = _NEVER
+        count = payload_bytes = 0
+        latest_ns = _NEVER
         for block in self._blocks:
             # No later block has a segment before the first one of this block.
-            is_apart = reached < block.first_key_ns
-            if pending and ((is_apart and count >= _LEAST_SEGMENTS) or size >= _MOST_BYTES):
+            is_apart = latest_ns < block.first_key_ns
+            if pending and (
+                (is_apart and count >= _LEAST_SEGMENTS) or payload_bytes >= _MOST_BYTES
+            ):
                 limit_ns = None if is_apart else block.first_key_ns
                 ready, pending = _split_at(pending, limit_ns)
                 if ready:
                     yield from self._merged(ready)
                 count = sum(len(part.key_ns) for part in pending)
-                size = sum(_bytes(part) for part in pending)
+                payload_bytes = sum(_bytes(part) for part in pending)
             part = self._unpacked(block)
             pending.append(part)
             count += len(part.key_ns)
-            size += _bytes(part)
-            reached = max(reached, int(part.key_ns[-1]))
+            payload_bytes += _bytes(part)
+            latest_ns = max(latest_ns, int(part.key_ns[-1]))
         if pending:
             yield from self._merged(pending)
 
@@ -143,7 +145,7 @@ class ShuffleReader:
         key_ns = np.concatenate([part.key_ns for part in parts])
         capture = np.repeat([part.capture for part in parts], [len(part.key_ns) for part in parts])
         within = np.concatenate([part.within for part in parts])
-        # A stable sort keeps the order of the captures, and that of each, where times are equal.
+        # If times are equal, a stable sort keeps the order of captures, and of their segments.
         order = np.argsort(key_ns, kind="stable")
         joined = concat_segments([part.segments for part in parts])
         for rows in _rows_at_once(joined, order):
@@ -154,7 +156,7 @@ class ShuffleReader:
     def _number(self, capture: NDArray[np.int64], within: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number segments over all captures, and add them to the packet index.
 
-        Numbers of segments that follow one another in a capture differ as they do there.
+        The numbers of consecutive segments of a capture differ as much as in the capture.
         """
         last_capture, last_within, last_number = self._last
         steps = np.diff(within, prepend=last_within)
@@ -166,12 +168,12 @@ class ShuffleReader:
         is_start = is_other | (np.diff(number - within, prepend=0) != 0)
         is_start[0] = True
         start = np.flatnonzero(is_start)
-        at = number[start] - last_number - 1
+        run_start = number[start] - last_number - 1
         first_within = within[start]
-        first_within[0] -= at[0]
-        at[0] = 0
+        first_within[0] -= run_start[0]
+        run_start[0] = 0
         count = int(number[-1]) - last_number
-        runs = to_column(at), to_column(capture[start]), to_column(first_within)
+        runs = to_column(run_start), to_column(capture[start]), to_column(first_within)
         self._packet_index.add_runs(*runs, count)
         return number
 
@@ -181,7 +183,7 @@ _NEVER: Final = -(1 << 62)
 
 
 def _bytes(part: _PendingSegments) -> int:
-    """Return the payload of segments, with what was left out of it."""
+    """Return the payload of segments in bytes, including holes."""
     return int(part.segments.captured_bytes.sum())
 
 
@@ -196,21 +198,21 @@ def _split_at(
         return parts, []
     earlier, later = [], []
     for part in parts:
-        at = int(np.searchsorted(part.key_ns, limit_ns, "left"))
-        if at:
-            earlier.append(_slice(part, slice(0, at)))
-        if at < len(part.key_ns):
-            later.append(_slice(part, slice(at, None)))
+        index = int(np.searchsorted(part.key_ns, limit_ns, "left"))
+        if index:
+            earlier.append(_slice(part, slice(0, index)))
+        if index < len(part.key_ns):
+            later.append(_slice(part, slice(index, None)))
     return earlier, later
 
 
-def _slice(part: _PendingSegments, here: slice) -> _PendingSegments:
+def _slice(part: _PendingSegments, span: slice) -> _PendingSegments:
     """Return some consecutive segments, with a copy of their own payload.
 
     The payload of a block is ordered by direction: without a copy a few segments may keep most of
     the block's bytes alive.
     """
-    rows = np.arange(len(part.key_ns))[here]
+    rows = np.arange(len(part.key_ns))[span]
     segments = select_rows(part.segments, rows)
     if len(rows) < len(part.key_ns):
         start, captured = segments.payload_start, segments.captured_bytes
@@ -219,7 +221,7 @@ def _slice(part: _PendingSegments, here: slice) -> _PendingSegments:
         segments.buffer = memoryview(b"".join([buffer[begin:end] for begin, end in spans]))
         segments.payload_start = np.cumsum(captured) - captured
     return _PendingSegments(
-        part.source, part.capture, segments, part.key_ns[here], part.within[here]
+        part.source, part.capture, segments, part.key_ns[span], part.within[span]
     )
 
 
@@ -227,11 +229,11 @@ def _rows_at_once(
     segments: SegmentColumns, order: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
     """Divide rows, in order, into batches of bounded payload."""
-    reached = np.cumsum(segments.captured_bytes[order])
+    bytes_until = np.cumsum(segments.captured_bytes[order])
     first = 0
     while first < len(order):
-        before = int(reached[first - 1]) if first else 0
-        last = int(np.searchsorted(reached, before + _MOST_BYTES, "right"))
+        earlier_bytes = int(bytes_until[first - 1]) if first else 0
+        last = int(np.searchsorted(bytes_until, earlier_bytes + _MOST_BYTES, "right"))
         last = max(last, first + 1)
         yield order[first:last]
         first = last

@@ -1,7 +1,7 @@
-"""The schemas of what tasks exchange: rows of the shuffle, and rows with control rows among them.
+"""The schemas of data between tasks: rows of the shuffle, and table rows mixed with control rows.
 
-In: blocks, reports and rows. Out: Arrow batches of two schemas, and back. Must not know: who makes
-or reads them, nor Spark.
+In: blocks, reports and rows. Out: Arrow batches of two schemas, and back. Must not know: which task
+writes or reads them, nor Spark.
 """
 
 from __future__ import annotations
@@ -63,16 +63,17 @@ SHUFFLE_SCHEMA: Final = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
-"""Blocks of segments on their way to their bucket. Sorted by all columns but the last they are in
-order. ``part`` is the number of one reading of a part of a capture."""
+"""Blocks of segments on their way to their bucket. All columns but ``data`` are the sort key.
+``part`` numbers the parts of captures, in the order in which they are read; a part that is read
+again has a new number."""
 
 CONTROL_FIELDS: Final = (
     pa.field("_kind", pa.string()),
     pa.field("_bucket", pa.int32()),
     pa.field("_data", pa.binary()),
 )
-"""Columns after those of a table. In a row of the table they are null; in a control row the others
-are, and these say what it is."""
+"""Columns after those of a table. In a row of the table they are null. In a control row the table's
+columns are null, and these have the kind of row, its bucket and its data."""
 
 
 class ShuffleRow(NamedTuple):
@@ -88,7 +89,7 @@ class ShuffleRow(NamedTuple):
 
 
 class CaptureReport(NamedTuple):
-    """What a task found in a capture, or in a part of one, besides segments."""
+    """The result of reading a capture, or a part of one, besides segments."""
 
     part: int
     """See :data:`SHUFFLE_SCHEMA`."""
@@ -104,13 +105,14 @@ class CaptureReport(NamedTuple):
     is_foreign: bool = False
     """True if it is not a capture; false if reading failed, which may succeed later."""
     keyed: KeyedCapture | None = None
-    """Where it has secrets of TLS, if it has any; the secrets are not in it."""
+    """Where it has secrets of TLS, but not the secrets; None if it has none."""
     topic_names: Mapping[bytes, str] | None = None
-    """Names of topics, by id, that its task had found at its end; None if it was not read."""
+    """Names of topics, by id, that the task had found up to the end of this part; None if the part
+    was not read."""
 
 
 class BucketReport(NamedTuple):
-    """What a task found in a bucket besides rows."""
+    """The result of rebuilding a bucket, besides rows."""
 
     bucket: int
     quality: CaptureQuality
@@ -124,13 +126,13 @@ class BucketReport(NamedTuple):
 
 def block_row(block: SegmentBlock, file_time_ns: int, capture: str, part: int) -> ShuffleRow:
     """Return a block of a capture as a row of the shuffle."""
-    place = (block.bucket, block.first_key_ns, file_time_ns, capture, part, block.first_packet)
-    return ShuffleRow(*place, block.data)
+    sort_key = (block.bucket, block.first_key_ns, file_time_ns, capture, part, block.first_packet)
+    return ShuffleRow(*sort_key, block.data)
 
 
-def shuffle_batch(sent: Sequence[ShuffleRow]) -> pa.RecordBatch:
+def shuffle_batch(rows: Sequence[ShuffleRow]) -> pa.RecordBatch:
     """Return a batch of :data:`SHUFFLE_SCHEMA`."""
-    columns = list(zip(*sent, strict=True)) or [()] * len(SHUFFLE_SCHEMA)
+    columns = list(zip(*rows, strict=True)) or [()] * len(SHUFFLE_SCHEMA)
     arrays = [
         pa.array(column, field.type) for column, field in zip(columns, SHUFFLE_SCHEMA, strict=True)
     ]
@@ -138,7 +140,7 @@ def shuffle_batch(sent: Sequence[ShuffleRow]) -> pa.RecordBatch:
 
 
 def read_shuffle_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleRow]:
-    """Give the rows of batches, without copying their data."""
+    """Yield the rows of batches, without copying their data."""
     for batch in batches:
         data = batch.column("data")
         others = [batch.column(name).to_pylist() for name in SHUFFLE_SCHEMA.names[:-1]]
@@ -181,19 +183,19 @@ def to_arrow_stream(batches: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def from_arrow_stream(data: bytes | memoryview) -> Iterator[pa.RecordBatch]:
-    """Give the batches of an Arrow stream."""
+    """Yield the batches of an Arrow stream."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         yield from reader
 
 
 def pack_state(packet_index: str, connections: bytes) -> bytes:
-    """Return the saved state of a bucket: of its packet index, and of its open connections."""
+    """Return the saved state of a bucket: its packet index, and its open connections."""
     text = packet_index.encode()
     return len(text).to_bytes(4) + text + connections
 
 
 def unpack_state(data: bytes) -> tuple[str, bytes]:
-    """Undo :func:`pack_state`. Raises BlockError for anything else."""
+    """Undo :func:`pack_state`. Raises BlockError for other bytes."""
     length = int.from_bytes(data[:4])
     try:
         return data[4 : 4 + length].decode(), data[4 + length :]

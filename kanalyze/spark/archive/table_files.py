@@ -1,11 +1,11 @@
 """Writes the rows of tables to Parquet files in a shared folder, from within a task.
 
-In: blocks of rows. Out: files, and what they are. Must not know: which task runs here, nor which
-files count in the end.
+In: blocks of rows. Out: files, and their names and sizes. Must not know: which task runs here, nor
+which files are committed.
 
-Spark may run a task twice, also at the same time. So no two attempts write the same name, and only
-the files that the report of a successful task names are committed; the others are removed with the
-staging folder. Requests are written by the hour, in UTC, that they began in.
+Spark may run a task twice, also at the same time. So two attempts never write a file of the same
+name, and only the files that the report of a successful task names are committed; the others are
+removed with the staging folder. Each hour (UTC) has a folder, with the requests that began in it.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ __all__ = [
 ]
 
 OPEN_CONNECTIONS: Final = "open_connections"
-"""Connections that continue in later captures, as known now."""
+"""Connections that continue in later captures, with the values known so far."""
 OPEN_ANOMALIES: Final = "open_anomalies"
 """Captures that could not be read, and that the next run tries again."""
 OPEN_TABLES: Final = {OPEN_CONNECTIONS: "connections", OPEN_ANOMALIES: "anomalies"}
-"""What the next run replaces, and the tables whose columns it has."""
+"""Tables whose files the next run replaces, and the tables whose columns they have."""
 _REQUESTS: Final = "requests"
 _HOUR_NS: Final = 3_600_000_000_000
 _NS_PER_S: Final = 1_000_000_000
@@ -59,7 +59,7 @@ _MOST_OPEN: Final = 8
 
 
 _MOST_SMALL_FILES: Final = 8
-"""Files of one folder that may stay small: to merge them, rows are read and written once more."""
+"""How many small files a folder may have. Others are merged: rows are read and written again."""
 _SMALL_BYTES: Final = 16 << 20
 _MERGED_BYTES: Final = 128 << 20
 
@@ -83,8 +83,8 @@ def columns_of(table: str) -> Sequence[Column]:
 
 def hour_folder(hour: int) -> str:
     """Return the folder of an hour, counted from the beginning of 1970 in UTC."""
-    begins = datetime.fromtimestamp(hour * (_HOUR_NS // _NS_PER_S), UTC)
-    return f"day={begins:%Y-%m-%d}/hour={begins:%H}"
+    start = datetime.fromtimestamp(hour * (_HOUR_NS // _NS_PER_S), UTC)
+    return f"day={start:%Y-%m-%d}/hour={start:%H}"
 
 
 class TableFiles:
@@ -98,7 +98,7 @@ class TableFiles:
         self._written: list[WrittenFile] = []
 
     def add(self, table: str, block: RowBlock) -> None:
-        """Write rows of a table, by its columns; raises UsageError if that is impossible."""
+        """Write rows of a table; raises UsageError if that fails."""
         if not len(block):
             return
         if table != _REQUESTS:
@@ -108,27 +108,30 @@ class TableFiles:
             self._file(table, hour_folder(hour)).write(rows)
 
     def finish(self) -> list[WrittenFile]:
-        """Complete all files, and return them; raises UsageError, after which to :meth:`abort`."""
+        """Complete all files, and return them.
+
+        Raises UsageError if that fails; then call :meth:`abort`.
+        """
         for key in list(self._open):
             self._close(key)
         return self._written
 
     def abort(self) -> None:
-        """Give up after a failure: nobody will name these files."""
+        """Close all files after a failure; they are not to be committed."""
         self._written.clear()
         for file in self._open.values():
             file.abort()
         self._open.clear()
 
     def _file(self, table: str, folder: str) -> _OpenFile:
-        """Return the open file of a folder; the one that was used first is closed for it."""
+        """Return the open file of a folder; for a new file, the least recently used is closed."""
         key = (table, folder)
         file = self._open.pop(key, None)
         if file is None:
             if len(self._open) >= _MOST_OPEN:
                 self._close(next(iter(self._open)))
-            own = f"{self._attempt}-{len(self._written) + len(self._open):05}.parquet"
-            name = "/".join(filter(None, (table, folder, own)))
+            base_name = f"{self._attempt}-{len(self._written) + len(self._open):05}.parquet"
+            name = "/".join(filter(None, (table, folder, base_name)))
             file = _OpenFile(self._folder, name, columns_of(table))
         self._open[key] = file
         return file
@@ -141,7 +144,7 @@ class TableFiles:
 
 
 def small_files(files: Iterable[WrittenFile]) -> list[list[WrittenFile]]:
-    """Return groups of files to merge: those of a folder with many small ones.
+    """Return groups of files to merge: the small files of each folder that has many of them.
 
     Each task writes a file for each hour, so an archive of many tasks and hours has many.
     """
@@ -164,7 +167,7 @@ def small_files(files: Iterable[WrittenFile]) -> list[list[WrittenFile]]:
 
 
 def merge_files(location: str, group: Sequence[WrittenFile]) -> WrittenFile:
-    """Write the rows of files of one table and folder to a new file; the others stay.
+    """Write the rows of files of one table and folder to a new file; the old files stay.
 
     Raises UsageError if a file cannot be read or written.
     """
@@ -216,7 +219,7 @@ class _OpenFile:
 
 
 def _by_hour(block: RowBlock) -> Iterator[tuple[int, RowBlock]]:
-    """Divide requests by the hour that they began in; of an orphan response its own counts."""
+    """Divide requests by the hour that they began in, orphan responses by their own time."""
     hours = _times_ns(block) // _HOUR_NS
     first = int(hours[0])
     if (hours == first).all():

@@ -127,7 +127,7 @@ class Job(NamedTuple):
         return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
 
     def pruner(self) -> PayloadPruner | None:
-        """Return what finds the payload that need not be shuffled; None if all of it, or none."""
+        """Return a pruner of payload that need not be shuffled; None if nothing is to be pruned."""
         if not self.prunes_payload or not self.shuffles:
             return None
         plan = self.plan
@@ -135,18 +135,18 @@ class Job(NamedTuple):
         return PayloadPruner(
             plan.catalog,
             Decoders(plan.catalog),
-            # Which tables are made of what was shuffled may be known later.
+            # Keep the fields of all tables: which ones are made is only known later.
             Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).needed_fields,
-            # What is to be decrypted must not be taken for Kafka, whatever its port is.
+            # TLS must not be taken for Kafka because of its port, if it is to be decrypted.
             None if plan.keys is not None else broker_side(plan.options.ports, brokers),
         )
 
     def topic_names(self) -> TopicNameScan:
-        """Return what searches captures for names of topics."""
+        """Return a scan of captures for names of topics."""
         return TopicNameScan(self.plan.catalog, Decoders(self.plan.catalog))
 
     def sink(self, bucket: int, files: TableFiles | None) -> BucketSink:
-        """Return what takes the rows of a bucket: files, or who runs the task."""
+        """Return the sink for the rows of a bucket: ``files``, or None to yield them to Spark."""
         if files is not None:
             return FileRows(files, bucket)
         from kanalyze.spark.archive.yielded_rows import YieldedRows  # imported late: needs pyspark
@@ -154,7 +154,7 @@ class Job(NamedTuple):
         return YieldedRows(self.columns, self.others, bucket, has_numbers=bool(self.others))
 
     def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
-        """Return the plan with more names of topics; those given by the user win."""
+        """Return the plan with more names of topics; names that the user gave have priority."""
         return replace(self.plan, topic_ids={**topic_ids, **(self.plan.topic_ids or {})})
 
 
@@ -169,28 +169,30 @@ def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
 def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
     """Partition captures, or parts of them, one after another; yield their blocks and reports.
 
-    Parts should be in the order of time: then a message that begins in one and ends in the next can
-    be pruned too.
+    Parts should be sorted by time: then a message that begins in one and ends in the next can be
+    pruned too.
 
     A capture that cannot be opened or read does not end the job: its report says why, and its
     blocks are ignored.
     """
-    followed = _Followed(job.pruner(), job.topic_names())
+    task_state = _TaskState(job.pruner(), job.topic_names())
     for part, split in parts:
-        yield from _read_split(job, followed, part, split)
+        yield from _read_split(job, task_state, part, split)
 
 
-class _Followed(NamedTuple):
-    """What goes on from one capture of a task to the next."""
+class _TaskState(NamedTuple):
+    """State that a task carries from one capture to the next."""
 
     pruner: PayloadPruner | None
     names: TopicNameScan
 
 
-def _read_split(job: Job, followed: _Followed, part: int, split: Split) -> Iterator[pa.RecordBatch]:
-    # As rows have it: Arrow takes no name that is not Unicode.
+def _read_split(
+    job: Job, task_state: _TaskState, part: int, split: Split
+) -> Iterator[pa.RecordBatch]:
+    # The name that rows have: Arrow accepts only Unicode.
     name = utf8(capture_name(split.path)).decode()
-    capture = _CapturePartitioning(job, followed, part, name)
+    capture = _CapturePartitioning(job, task_state, part, name)
     absolute = split._replace(path=absolute_path(split.path, job.folder))
     try:
         with open_split(absolute, stores=Stores()) as reader:
@@ -214,7 +216,7 @@ def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     Columns as in :data:`kanalyze.spark.source.packets.PACKET_COLUMNS`.
     """
     capture: _CapturePartitioning | None = None
-    followed = _Followed(job.pruner(), job.topic_names())
+    task_state = _TaskState(job.pruner(), job.topic_names())
     for batch in batches:
         names = batch.column("capture")
         first = 0
@@ -224,7 +226,7 @@ def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             if capture is None or capture.name != name:
                 if capture is not None:
                     yield from capture.end(None, ())
-                capture = _CapturePartitioning(job, followed, 0, name)
+                capture = _CapturePartitioning(job, task_state, 0, name)
             yield from capture.feed(_packets(batch.slice(first, last - first)))
             first = last
     if capture is not None:
@@ -232,40 +234,42 @@ def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 class _CapturePartitioning:
-    """A capture that is being partitioned, and the rows of the shuffle that it becomes."""
+    """Partitions one capture; yields rows of the shuffle."""
 
-    def __init__(self, job: Job, followed: _Followed, part: int, name: str) -> None:
+    def __init__(self, job: Job, task_state: _TaskState, part: int, name: str) -> None:
         self.name = name
         self.part = part
-        if followed.pruner is not None:
-            followed.pruner.next_capture()
-        self.partitioner = ConnectionPartitioner(job.buckets if job.shuffles else None, *followed)
-        self._topic_names = followed.names.names
+        if task_state.pruner is not None:
+            task_state.pruner.next_capture()
+        self.partitioner = ConnectionPartitioner(job.buckets if job.shuffles else None, *task_state)
+        self._topic_names = task_state.names.names
         self.keyed: KeyedCapture | None = None
-        """Where it has secrets of TLS, if it has any."""
-        self._began_ns: int | None = None
+        """Where the capture has secrets of TLS; None if it has none."""
+        self._start_ns: int | None = None
 
     def feed(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
         """Yield the blocks and anomalies of some packets."""
-        if self._began_ns is None:
-            self._began_ns = int(batch.time_ns[0])
-        done = self.partitioner.feed(batch)
-        yield from self._blocks(done.blocks)
-        yield from self._anomalies(done.anomalies)
+        if self._start_ns is None:
+            self._start_ns = int(batch.time_ns[0])
+        partitioned = self.partitioner.feed(batch)
+        yield from self._blocks(partitioned.blocks)
+        yield from self._anomalies(partitioned.anomalies)
 
     def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
         """Yield the last blocks and anomalies, and the report."""
-        done = self.partitioner.finish()
-        yield from self._blocks(done.blocks)
+        partitioned = self.partitioner.finish()
+        yield from self._blocks(partitioned.blocks)
         quality = self.partitioner.quality
         quality.captures.append(self.name)
-        own = [anomaly._replace(detail=f"{self.name}: {anomaly.detail}") for anomaly in anomalies]
-        for anomaly in own:
+        capture_anomalies = [
+            anomaly._replace(detail=f"{self.name}: {anomaly.detail}") for anomaly in anomalies
+        ]
+        for anomaly in capture_anomalies:
             quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-        yield from self._anomalies([*done.anomalies, *own])
-        began_ns = self._began_ns or 0
+        yield from self._anomalies([*partitioned.anomalies, *capture_anomalies])
+        start_ns = self._start_ns or 0
         report = CaptureReport(
-            *(self.part, self.name, began_ns, quality, done.fragments, ends, None),
+            *(self.part, self.name, start_ns, quality, partitioned.fragments, ends, None),
             keyed=self.keyed,
             topic_names=dict(self._topic_names),
         )
@@ -280,7 +284,7 @@ class _CapturePartitioning:
 
     def _blocks(self, blocks: list[SegmentBlock]) -> Iterator[pa.RecordBatch]:
         if blocks:
-            source = (self._began_ns or 0, self.name, self.part)
+            source = (self._start_ns or 0, self.name, self.part)
             yield shuffle_batch([block_row(block, *source) for block in blocks])
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[pa.RecordBatch]:
@@ -293,7 +297,7 @@ class _CapturePartitioning:
 
     def _control(self, bucket: int, data: bytes) -> pa.RecordBatch:
         return shuffle_batch(
-            [ShuffleRow(bucket, 0, self._began_ns or 0, self.name, self.part, 0, data)]
+            [ShuffleRow(bucket, 0, self._start_ns or 0, self.name, self.part, 0, data)]
         )
 
 
@@ -302,7 +306,7 @@ def _anomaly_stream(rows: list[AnomalyRow]) -> bytes:
 
 
 def _end_of_run(names: pa.Array, first: int) -> int:
-    """Return the index where another capture begins; names are sorted."""
+    """Return the index after ``first`` where the next capture begins; names are sorted."""
     name = names[first]
     if names[len(names) - 1] == name:
         return len(names)
@@ -331,7 +335,7 @@ def _packets(batch: pa.RecordBatch) -> PacketBatch:
 
 def rebuild(
     job: Job,
-    before: Mapping[tuple[str, int], int],
+    packets_before: Mapping[tuple[str, int], int],
     topic_ids: Mapping[bytes, str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -339,8 +343,8 @@ def rebuild(
 
     Args:
         job: which rows.
-        before: the number of packets in a capture before a part of it, by name and part; blocks of
-            other parts are ignored.
+        packets_before: the number of packets in a capture before a part of it, by name and part;
+            blocks of other parts are ignored.
         topic_ids: names of topics that other buckets have.
         batches: all blocks of each bucket, sorted, after the saved state of the bucket if any.
 
@@ -348,8 +352,8 @@ def rebuild(
         StateError, BlockError: a saved state cannot be loaded.
     """
     sources = (
-        _BucketSource(bucket, *_source_of(sent, before))
-        for bucket, sent in groupby(read_shuffle_rows(batches), key=attrgetter("bucket"))
+        _BucketSource(bucket, *_read_bucket(rows, packets_before))
+        for bucket, rows in groupby(read_shuffle_rows(batches), key=attrgetter("bucket"))
     )
     yield from _rebuild(job, topic_ids, sources)
 
@@ -377,10 +381,10 @@ def rebuild_shards(
     stores = Stores()
 
     def source(bucket: int, state: bytes | memoryview | None) -> _BucketSource:
-        locations, carried = (None, None) if state is None else unpack_state(bytes(state))
+        locations, saved_state = (None, None) if state is None else unpack_state(bytes(state))
         shard = Shard(bucket, job.buckets)
         segments = ShardReader(captures, shard, stores, locations, job.folder)
-        return _BucketSource(bucket, segments, carried)
+        return _BucketSource(bucket, segments, saved_state)
 
     yield from _rebuild(job, topic_ids, starmap(source, states))
 
@@ -399,10 +403,10 @@ def _rebuild(
     """Rebuild the connections of buckets, one after the other."""
     files = None if job.staging is None else TableFiles(job.staging)
     try:
-        for bucket, source, carried in sources:
+        for bucket, source, saved_state in sources:
             if job.plan.options.table == "requests":
                 sink = job.sink(bucket, files)
-                yield from _requests(job, bucket, source, carried, topic_ids, sink)
+                yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
             else:
                 yield from _other_rows(job, source, topic_ids)
     except BaseException:
@@ -413,40 +417,40 @@ def _rebuild(
         yield control_row(pa.schema([]), "files", -1, dump_report(files.finish()))
 
 
-def _source_of(
-    sent: Iterator[ShuffleRow], before: Mapping[tuple[str, int], int]
+def _read_bucket(
+    rows: Iterator[ShuffleRow], packets_before: Mapping[tuple[str, int], int]
 ) -> tuple[ShuffleReader, bytes | None]:
     """Return the segments of a bucket, and the state of its connections if there is one."""
-    first = next(sent)
+    first = next(rows)
     is_state = first.first_key_ns == FIRST_KEY_NS
-    packet_index, carried = unpack_state(bytes(first.data)) if is_state else (None, None)
+    packet_index, saved_state = unpack_state(bytes(first.data)) if is_state else (None, None)
     blocks = (
         ShuffledBlock(
-            one.first_key_ns,
-            one.file_time_ns,
-            one.capture,
-            one.first_packet,
-            before[one.capture, one.part],
-            one.data,
+            row.first_key_ns,
+            row.file_time_ns,
+            row.capture,
+            row.first_packet,
+            packets_before[row.capture, row.part],
+            row.data,
         )
-        for one in (sent if is_state else chain((first,), sent))
-        if (one.capture, one.part) in before
+        for row in (rows if is_state else chain((first,), rows))
+        if (row.capture, row.part) in packets_before
     )
-    return ShuffleReader(blocks, packet_index), carried
+    return ShuffleReader(blocks, packet_index), saved_state
 
 
 def _requests(
     job: Job,
     bucket: int,
     source: ShuffleReader | ShardReader,
-    carried: bytes | None,
+    saved_state: bytes | None,
     topic_ids: Mapping[bytes, str],
     sink: BucketSink,
 ) -> Iterator[pa.RecordBatch]:
     """Make the rows of a bucket, and yield its control rows."""
     analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
     run = analysis.resumable(
-        carried,
+        saved_state,
         keeps_open=job.keeps_open,
         more=job.others & CLUSTER_TABLES,
         others=bool(job.others),

@@ -1,13 +1,14 @@
 """Searches segments for Metadata responses, for the names of topics by their ids.
 
-In: the segments of a capture, in batches. Out: names. Must not know: other captures, nor who needs
-the names.
+In: the segments of a capture, in batches. Out: names. Must not know: other captures, nor what names
+are for.
 
-A topic's name is valid in the whole archive, and messages since KIP-516 have ids alone. The task
-that rebuilds a connection must know names from other connections; if they were found only then, all
-connections would be rebuilt a second time. Here a request counts if it is the first of its segment,
-and its response if its segments follow one another. What is overlooked takes that second time; what
-is found was decoded to the end of the response.
+A topic's name is valid in the whole archive, and messages since KIP-516 have only ids. The task
+that rebuilds a connection needs names from other connections. If they are found only then, all
+connections are rebuilt a second time. The scan is fast but incomplete: it finds a request only at
+the beginning of a segment, and its response only if the response's segments follow one another. A
+name that it overlooks costs the second rebuild. A name that it finds is right, because the response
+was decoded to its end.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class TopicNameScan:
         requests = self._requests(segments)
         if not len(requests) and not self._awaited:
             return
-        rows = np.union1d(requests, self._answers(segments, requests))
+        rows = np.union1d(requests, self._responses(segments, requests))
         is_request = np.isin(rows, requests)
         for row, starts_request in zip(rows.tolist(), is_request.tolist(), strict=True):
             direction = _direction_of(segments, row)
@@ -102,22 +103,24 @@ class TopicNameScan:
         """Return the segments that begin with what looks like a Metadata request."""
         data = np.frombuffer(segments.buffer, np.uint8)
         rows = np.flatnonzero(segments.captured_bytes >= _HEADER.size)
-        for offset, least, most in (
+        for offset, lowest, highest in (
             (0, 0, 0),
             (4, 0, 0),
             (5, _METADATA, _METADATA),
             (6, 0, 0),
             (7, _FIRST_WITH_IDS, self._last_version),
         ):
-            found = data[segments.payload_start[rows] + offset]
-            rows = rows[(found >= least) & (found <= most)]
+            values = data[segments.payload_start[rows] + offset]
+            rows = rows[(values >= lowest) & (values <= highest)]
         return rows
 
-    def _answers(self, segments: SegmentColumns, requests: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _responses(
+        self, segments: SegmentColumns, requests: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Return the segments with payload that may be part of an awaited response."""
         directions = {*self._awaited, *(_direction_of(segments, row) for row in requests.tolist())}
-        # The sum of the ports tells nearly all connections apart; who adds bytes compares them.
-        sums = {each.source[2] + each.destination[2] for each in directions}
+        # The sum of ports tells nearly all connections apart; feed() compares the directions.
+        sums = {direction.source[2] + direction.destination[2] for direction in directions}
         rows = np.flatnonzero(segments.captured_bytes)
         ports = segments.source_port[rows] + segments.destination_port[rows]
         return rows[np.isin(ports, list(sums))]
@@ -127,16 +130,16 @@ class TopicNameScan:
             self._forget(direction)
         if len(self._awaited) >= _MOST_AWAITED:
             return
-        begin = int(segments.payload_start[row])
-        _, _, version, correlation_id = _HEADER.unpack_from(segments.buffer, begin)
+        start = int(segments.payload_start[row])
+        _, _, version, correlation_id = _HEADER.unpack_from(segments.buffer, start)
         self._awaited[direction] = _AwaitedResponse(version, correlation_id)
 
     def _add(
         self, direction: _Direction, awaited: _AwaitedResponse, segments: SegmentColumns, row: int
     ) -> None:
         """Add the payload of a segment to a response; forget one that has a hole."""
-        begin, length = int(segments.payload_start[row]), int(segments.captured_bytes[row])
-        payload = segments.buffer[begin : begin + length]
+        start, length = int(segments.payload_start[row]), int(segments.captured_bytes[row])
+        payload = segments.buffer[start : start + length]
         sequence = int(segments.sequence[row])
         if not awaited.data:
             # The responses to requests before this one come first.
@@ -166,7 +169,7 @@ class TopicNameScan:
     def _read(self, awaited: _AwaitedResponse) -> None:
         data = bytes(awaited.data[: awaited.total_bytes])
         decoded = self._reader.message(data, _METADATA, awaited.api_version, "response")
-        # As for rows, bytes after a message do not spoil it: some brokers write a field too much.
+        # As for rows, bytes after a message are accepted: some brokers write a field too many.
         is_whole = decoded.problem is None or decoded.problem.kind is AnomalyKind.TRAILING_BYTES
         values = decoded.values if is_whole else None
         for topic in () if values is None else values["topics"] or ():

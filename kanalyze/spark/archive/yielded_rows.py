@@ -1,4 +1,4 @@
-"""The rows of a bucket, yielded to Spark: where a user wants a DataFrame.
+"""The sink that yields the rows of a bucket to Spark, for DataFrames.
 
 In: rows of all tables, as they are made. Out: Arrow batches for Spark. Must not know: how rows are
 made. A batch has rows of requests, or a control row: a report, a state, rows of other tables.
@@ -35,7 +35,7 @@ _PENDING_BYTES: Final = 1 << 20
 
 
 class YieldedRows:
-    """Yields all rows."""
+    """A :class:`~kanalyze.spark.archive.row_sink.BucketSink` that yields all rows."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class YieldedRows:
         *,
         has_numbers: bool,
     ) -> None:
-        """Make it.
+        """Buffer nothing yet.
 
         Args:
-            columns: those of requests.
+            columns: the columns of requests.
             others: the other tables to yield.
             bucket: the bucket's number.
             has_numbers: whether requests have their numbers.
@@ -66,7 +66,7 @@ class YieldedRows:
         return control_row(self._schema, kind, self._bucket, data)
 
     def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
-        """Yield requests, and what there is enough of in other tables."""
+        """Yield requests, and rows of each other table when enough of them are pending."""
         for block in rows.requests:
             selected = numbered(block, rows.first_id) if self._has_numbers else block
             for batch in as_spark(self._maker.of_block(selected), self._columns):
@@ -75,13 +75,13 @@ class YieldedRows:
             if name in self._makers:
                 self._pending[name] += self._batches(name, block)
                 if sum(batch.nbytes for batch in self._pending[name]) >= _PENDING_BYTES:
-                    yield self._sent(name)
+                    yield self._flush(name)
 
     def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Yield the rest of other tables, then these."""
+        """Yield the pending rows of other tables, then these."""
         for name, batches in self._pending.items():
             if batches:
-                yield self._sent(name)
+                yield self._flush(name)
         if rows and "connections" in self._makers:
             columns = columns_of_rows(rows, TABLES["connections"].columns)
             batches = list(self._batches("connections", RowBlock(len(rows), columns)))
@@ -90,6 +90,6 @@ class YieldedRows:
     def _batches(self, name: str, block: RowBlock) -> Iterator[pa.RecordBatch]:
         return as_spark(self._makers[name].of_block(block), TABLES[name].columns)
 
-    def _sent(self, name: str) -> pa.RecordBatch:
+    def _flush(self, name: str) -> pa.RecordBatch:
         batches, self._pending[name] = self._pending[name], []
         return self.control(name, to_arrow_stream(batches))

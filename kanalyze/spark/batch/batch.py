@@ -1,20 +1,21 @@
 """Turns an archive of captures into tables and a report, in atomic runs.
 
-In: an engine, which rows, and where from and to. Out: files, and the report. Must not know:
-arguments, terminals, which engine it is.
+In: an engine, a plan of the rows, paths of captures and folders. Out: files, and the report. Must
+not know: arguments, terminals, which engine it is.
 
 Below the folder of the archive::
 
     requests/day=2026-01-31/hour=09/run-000001-00000.zstd.parquet   by the hour a request began
     connections/run-000001-00000.zstd.parquet        likewise anomalies/, groups/, metadata/
     report.json                                      as ``kanalyze report --json`` writes it
-    .kanalyze/                                       of this program: the record of the last run
+    .kanalyze/                                       for this program: the record of the last run
 
 Without a checkpoint each run reads all captures, and its rows replace those of the run before. With
 a checkpoint the archive grows: a run reads new captures, and continues the connections that the
-last run left open. New captures should be later than those of earlier runs. What is known of the
-connections that are still open is in ``connections/open-000001-00000.zstd.parquet``, which the next
-run replaces; so are captures in ``anomalies/`` that it tries to read again.
+last run left open. New captures should be later than those of earlier runs. The rows of connections
+that are still open are in ``connections/open-000001-00000.zstd.parquet``, which the next run
+replaces. In ``anomalies/`` a file of this kind has the captures that the next run tries to read
+again.
 """
 
 from __future__ import annotations
@@ -76,13 +77,14 @@ def run_batch(
     Args:
         engine: runs the tasks.
         plan: which rows; its captures are those of the settings.
-        settings: where from and to.
+        settings: the captures, the folders, and how the work is divided.
         warn: is called with warnings of one line.
         report_phase: is called with a few words when a phase begins.
         options: which findings the report searches for, and what else is made of it.
 
     Raises:
-        KanalyzeError: nothing has changed, or the next run completes this one.
+        KanalyzeError: the run failed. Either no file of the archive has changed, or the run was
+            committed, and the next run completes it.
     """
     out = engine.folder(settings.out)
     with only_run(out):
@@ -92,15 +94,15 @@ def run_batch(
         run = plan_run(engine.folder, plan, settings, out, commits, warn)
         if not run.is_needed:
             warn("no new captures")
-        wanted = ReportOptions() if options is None else options
-        batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, wanted)
+        report_options = ReportOptions() if options is None else options
+        batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)
         if not run.is_needed:
             return batch.last_report()
-        before = commits.last
+        last_commit = commits.last
         try:
             return batch.execute(commits)
         except (KanalyzeError, OSError, MemoryError, KeyboardInterrupt):
-            if commits.last == before:
+            if commits.last == last_commit:
                 commits.discard()
             raise
 
@@ -119,14 +121,14 @@ class _BatchRun:
     options: ReportOptions
 
     def last_report(self) -> dict[str, Any]:
-        """Return the report of the run before if that is enough, else a new one."""
-        before = self.run.before
-        is_enough = before is not None and self.options == ReportOptions()
-        written = self.out.read(REPORT) if is_enough else None
-        found = None if written is None else _report_in(written)
-        if found is not None:
-            return found
-        return self._report(CaptureQuality() if before is None else before.whole_quality, [])
+        """Return the report that the last run wrote; with options of a report, make a new one."""
+        previous = self.run.previous
+        is_enough = previous is not None and self.options == ReportOptions()
+        data = self.out.read(REPORT) if is_enough else None
+        report = None if data is None else _report_in(data)
+        if report is not None:
+            return report
+        return self._report(CaptureQuality() if previous is None else previous.whole_quality, [])
 
     def execute(self, commits: Commits) -> dict[str, Any]:
         """Read, rebuild, write and commit; return the report."""
@@ -145,13 +147,13 @@ class _BatchRun:
                 return self._write_and_commit(captured, rows, job, commits)
 
     def _job(self) -> Job:
-        before = self.run.before
-        is_last = self.settings.finish or (before is not None and before.is_finished)
+        previous = self.run.previous
+        is_last = self.settings.finish or (previous is not None and previous.is_finished)
         captures = [file.capture for file in self.run.files]
-        if before is None:
+        if previous is None:
             buckets = self.settings.buckets or buckets_for(captures, self.engine.cores)
         else:
-            buckets = before.buckets
+            buckets = previous.buckets
         return Job(
             self.plan,
             buckets,
@@ -165,17 +167,18 @@ class _BatchRun:
         )
 
     def _saved(self, captured: OpenedCaptures) -> SavedConnections | None:
-        """Return the connections that the run before left open, if there was one."""
-        before, folder = self.run.before, self.run.checkpoint_folder
-        if before is None or folder is None or before.is_finished:
+        """Return the connections that the last run left open, if there was one."""
+        previous, folder = self.run.previous, self.run.checkpoint_folder
+        if previous is None or folder is None or previous.is_finished:
             return None
-        first_ns, last_ns = captured.read_summary.quality.first_time_ns, before.quality.last_time_ns
+        first_ns = captured.read_summary.quality.first_time_ns
+        last_ns = previous.quality.last_time_ns
         if first_ns is not None and last_ns is not None and first_ns < last_ns:
             self.warn(
                 "new captures begin before the end of those read before: their packets may be "
                 "reported as lost or as captured twice"
             )
-        return SavedConnections(folder.states_url(before.run), before.names)
+        return SavedConnections(folder.states_url(previous.run), previous.names)
 
     def _warn_unreadable(self, summary: ReadSummary) -> None:
         unreadable = list(summary.unreadable.values())
@@ -186,8 +189,8 @@ class _BatchRun:
         self, captured: OpenedCaptures, rows: ArchiveRows, job: Job, commits: Commits
     ) -> dict[str, Any]:
         self.report_phase("writing rows")
-        changed = [_changed_row(file, self.run) for file in self.run.changed]
-        moved = self._moved(rows.stage(self.out, changed))
+        changed_rows = [_changed_row(file, self.run) for file in self.run.changed]
+        moved = self._moved(rows.stage(self.out, changed_rows))
         checkpoint = self._checkpoint(captured.read_summary, rows.summary, job)
         self.report_phase("summing up")
         summary = self._report(checkpoint.whole_quality, moved)
@@ -203,16 +206,16 @@ class _BatchRun:
 
     def _checkpoint(self, read: ReadSummary, rebuilt: RebuildSummary, job: Job) -> Checkpoint:
         """Return the state of the archive after this run."""
-        before = self.run.before
+        previous = self.run.previous
         names, quality = dict(rebuilt.topic_names), CaptureQuality()
-        if before is not None:
-            names = {**before.names, **names}
-            quality.merge(before.quality)
+        if previous is not None:
+            names = {**previous.names, **names}
+            quality.merge(previous.quality)
         quality.merge(read.quality)
         quality.merge(rebuilt.quality)
         open_quality = CaptureQuality()
         open_quality.merge(rebuilt.open_quality)
-        # The next run tries them again, and counts them then.
+        # The next run reads these captures again, and counts them if that fails.
         (open_quality if job.keeps_open else quality).merge(read.retryable_quality)
         if self.run.changed:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
@@ -233,19 +236,19 @@ class _BatchRun:
         )
 
     def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """Return the report on all rows: those of the runs before, and those of this one."""
+        """Return the report on all rows: of earlier runs, and of this one."""
         conditions = self.plan.row_filter.conditions
         files = {table: self._files(table, moved) for table in TABLES}
         return self.engine.report(TableFolders(self.out, files), quality, conditions, self.options)
 
     def _files(self, table: str, moved: Sequence[tuple[str, str]]) -> list[str]:
         """Return the files of a table as they will be when this run is committed."""
-        there = (entry.name for entry in self.out.files(table))
-        names = {name for name in there if name.endswith(".parquet")} - {*self.run.removed}
+        existing = (entry.name for entry in self.out.files(table))
+        names = {name for name in existing if name.endswith(".parquet")} - {*self.run.removed}
         return sorted(names.union(old for old, new in moved if new.startswith(f"{table}/")))
 
     def _moved(self, staged: Sequence[StagedFile]) -> list[tuple[str, str]]:
-        """Return the files with rows that this run wrote, and the name that each is to have."""
+        """Return the staged file and the final name of each file with rows of this run."""
         moved = []
         counts = dict.fromkeys((file.table for file in staged), 0)
         for file in sorted(staged):
@@ -270,16 +273,16 @@ class _BatchRun:
 def _report_in(data: bytes) -> dict[str, Any] | None:
     """Return the report that a run wrote; None if the file is damaged."""
     try:
-        found = json.loads(data)
+        report = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return report if isinstance(report, dict) else None
 
 
 def _changed_row(file: InputFile, run: RunPlan) -> AnomalyRow:
-    assert run.before is not None, "it was read before"
+    assert run.previous is not None, "it was read before"
     name = capture_name(file.path)
-    old = run.before.read[file.identity]
+    old = run.previous.read[file.identity]
     detail = f"{name}: has changed since it was read ({old} B then, {file.total_bytes} B now)"
     anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=f"{detail}: left out")
     return anomaly_row(anomaly)._replace(capture=name)

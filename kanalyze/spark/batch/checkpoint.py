@@ -29,7 +29,7 @@ __all__ = ["Checkpoint", "CheckpointFolder"]
 
 _FORMAT: Final = 2
 """Must be raised with every change of the file's contents."""
-_MAGIC: Final = b"kanalyze-checkpoint"
+_MAGIC_WORD: Final = b"kanalyze-checkpoint"
 _OWNER: Final = "archive.json"
 _RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
 
@@ -69,12 +69,12 @@ class CheckpointFolder:
     """The folder with the checkpoints of one archive. Methods raise UsageError."""
 
     def __init__(self, files: Folder) -> None:
-        """The folder need not exist yet."""
+        """Use a folder, which need not exist yet."""
         self._files = files
         self.shown = files.shown
 
     def owner(self) -> tuple[str, str] | None:
-        """Return the id of the folder's archive, and where its rows go; None if there is none."""
+        """Return the id of the folder's archive, and the URL of its rows; None if it has none."""
         data = self._files.read(_OWNER)
         if data is None:
             return None
@@ -96,11 +96,11 @@ class CheckpointFolder:
         name = f"{_folder(run)}/checkpoint"
         data = self._files.read(name)
         if data is None:
-            raise UsageError(f"{self.shown}: {name} is missing; --replace begins anew")
-        line, _, text = data.partition(b"\n")
-        if line.split(b" ")[:2] != [_MAGIC, b"%d" % _FORMAT]:
+            raise UsageError(f"{self.shown}: {name} is missing; --replace starts over")
+        header, _, text = data.partition(b"\n")
+        if header.split(b" ")[:2] != [_MAGIC_WORD, b"%d" % _FORMAT]:
             raise self._damaged(name)
-        if line != _first_line(text):
+        if header != _first_line(text):
             raise self._damaged(name)
         try:
             checkpoint, states = _from_json(json.loads(text))
@@ -115,8 +115,8 @@ class CheckpointFolder:
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)
-        there = [list(entry) for entry in self._state_files(run)]
-        if states != there:
+        existing = [list(entry) for entry in self._state_files(run)]
+        if states != existing:
             raise self._damaged(f"{_folder(run)}/states")
         return checkpoint
 
@@ -153,7 +153,7 @@ class CheckpointFolder:
         ]
 
     def _damaged(self, name: str) -> UsageError:
-        return UsageError(f"{self.shown}: {name} is damaged; --replace begins anew")
+        return UsageError(f"{self.shown}: {name} is damaged; --replace starts over")
 
 
 def _folder(run: int) -> str:
@@ -162,7 +162,7 @@ def _folder(run: int) -> str:
 
 def _first_line(text: bytes) -> bytes:
     digest = hashlib.blake2b(text, digest_size=16).hexdigest().encode()
-    return b"%s %d %s" % (_MAGIC, _FORMAT, digest)
+    return b"%s %d %s" % (_MAGIC_WORD, _FORMAT, digest)
 
 
 def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:

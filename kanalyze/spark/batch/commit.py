@@ -32,7 +32,7 @@ _FORMAT: Final = 1
 
 
 class Listed(Protocol):
-    """A file that is there."""
+    """A file in a folder."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Folder(Protocol):
 
     @property
     def url(self) -> str:
-        """The folder's URL, for those who read and write tables there."""
+        """The folder's URL, for engines that read and write tables there."""
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
@@ -85,14 +85,14 @@ class Commit:
 
 
 class Commits:
-    """The commits to a folder; the last one is known."""
+    """The commits to a folder. Only the record of the last one is kept."""
 
     def __init__(self, files: Folder) -> None:
         """Complete the last run if it was interrupted, and empty the staging folder.
 
         Raises:
-            UsageError: the folder cannot be read or written, the record is damaged, or a file that
-                it speaks of is gone.
+            UsageError: the folder cannot be read or written, the record is damaged, or a file of
+                the interrupted run is missing.
         """
         self._files = files
         self.completed = False
@@ -111,28 +111,28 @@ class Commits:
         Raises:
             UsageError: see the constructor; or another run committed meanwhile.
         """
-        staged = {listed.name for listed in self._files.files(STAGING)}
-        is_whole = all(old in staged for old, _ in commit.moved)
-        if self._read()[0] != self.last or not is_whole:
+        staged = {file.name for file in self._files.files(STAGING)}
+        is_complete = all(old in staged for old, _ in commit.moved)
+        if self._read()[0] != self.last or not is_complete:
             raise UsageError(f"{self._files.shown}: another run has written to it meanwhile")
         self._write(commit, is_done=False)
         self.last = commit
         self._complete(commit)
 
     def discard(self) -> None:
-        """Remove what is staged, after a failure before :meth:`commit`."""
+        """Remove the staged files, after a failure before :meth:`commit`."""
         self._files.remove(STAGING)
 
     def _complete(self, commit: Commit) -> None:
-        staged = {listed.name for listed in self._files.files(STAGING)}
-        placed: set[str] | None = None
+        staged = {file.name for file in self._files.files(STAGING)}
+        existing: set[str] | None = None
         for old, new in commit.moved:
             if old in staged:
                 self._files.move(old, new)
                 continue
-            if placed is None:
-                placed = {listed.name for listed in self._files.files("")}
-            if new not in placed:
+            if existing is None:
+                existing = {file.name for file in self._files.files("")}
+            if new not in existing:
                 raise UsageError(f"{self._files.shown}: {old} of an interrupted run is gone")
         for name in commit.removed:
             self._files.remove(name)

@@ -1,4 +1,4 @@
-"""What a batch asks of the engine that runs its tasks: Spark, or processes on this machine.
+"""The interface of the engine that runs the tasks of a batch: Spark, or processes on this machine.
 
 In: a job, captures, folders. Out: rows in staged files, what tasks reported, a report. Must not
 know: any engine, nor which run this is.
@@ -41,7 +41,7 @@ class StagedFile(NamedTuple):
 
 
 class SavedConnections(NamedTuple):
-    """What the run before left open."""
+    """The connections that the last run left open."""
 
     states_url: str
     """See :meth:`kanalyze.spark.batch.checkpoint.CheckpointFolder.states_url`."""
@@ -64,10 +64,10 @@ class ArchiveRows(Protocol):
     def summary(self) -> RebuildSummary:
         """The reports of all buckets, combined."""
 
-    def stage(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:
-        """Write all rows to the staging folder below ``out``, with more anomalies.
+    def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
+        """Write all rows, and more anomalies, to the staging folder below ``out``.
 
-        Only these count: other files there are of tasks that failed.
+        Returns the files with these rows; other files in the folder are of tasks that failed.
         """
 
     def write_states(self, url: str) -> None:
@@ -82,7 +82,7 @@ class OpenedCaptures(Protocol):
         """The reports of all captures, combined."""
 
     def rebuilt(
-        self, job: Job, before: SavedConnections | None
+        self, job: Job, saved: SavedConnections | None
     ) -> AbstractContextManager[ArchiveRows]:
         """Rebuild all connections; their rows exist inside a ``with`` block."""
 
@@ -95,7 +95,7 @@ class Engine(Protocol):
         """The number of tasks that run at a time."""
 
     def advice(self, total_bytes: int) -> str | None:
-        """Return what to say of captures for which another engine is better; None if none is."""
+        """Return a warning if another engine takes less time for captures of this size, or None."""
 
     def folder(self, location: str) -> Folder:
         """Open a folder by its path or URL; raises UsageError."""

@@ -29,7 +29,7 @@ _MISSING: Final = "java.io.FileNotFoundException"
 
 
 class HadoopFolder:
-    """A folder, which need not be there yet. Names are relative to it; methods raise UsageError."""
+    """A folder, which need not exist yet. Names are relative to it; methods raise UsageError."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         """``location`` is a path or a URL; raises UsageError if no file system opens it."""
@@ -42,7 +42,7 @@ class HadoopFolder:
         self.shown = shown_url(location) if is_url(location) else location
         """The location for messages, without credentials."""
         self.url = location.rstrip("/") if is_url(location) else f"file:{Path(location).resolve()}"
-        """For Spark to write to."""
+        """The location for readers and writers of Spark."""
         try:
             path = self._fs.Path(self.url)
             settings = context.hadoopConfiguration()
@@ -66,15 +66,15 @@ class HadoopFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file; an existing one is replaced."""
-        folder, _, own = name.rpartition("/")
-        partial = f"{folder}/.{own}.{uuid.uuid4().hex}".lstrip("/")
+        folder, _, base_name = name.rpartition("/")
+        partial = f"{folder}/.{base_name}.{uuid.uuid4().hex}".lstrip("/")
         flags = self._fs.CreateFlag
-        how = self._jvm.java.util.EnumSet.of(flags.CREATE)
-        kind = getattr(self._fs, "Options$CreateOpts")
-        options = self._new_array(kind, 1)
-        options[0] = kind.createParent()
+        create_flags = self._jvm.java.util.EnumSet.of(flags.CREATE)
+        option_type = getattr(self._fs, "Options$CreateOpts")
+        options = self._new_array(option_type, 1)
+        options[0] = option_type.createParent()
         try:
-            stream = self._files.create(self._path(partial), how, options)
+            stream = self._files.create(self._path(partial), create_flags, options)
             try:
                 stream.write(data)
             finally:
@@ -85,25 +85,25 @@ class HadoopFolder:
 
     def files(self, folder: str) -> list[FileEntry]:
         """Return the files below a folder, sorted; nothing if it does not exist."""
-        found = []
+        entries = []
         try:
-            listed = self._files.util().listFiles(self._path(folder), True)
-            while listed.hasNext():
-                status = listed.next()
+            statuses = self._files.util().listFiles(self._path(folder), True)
+            while statuses.hasNext():
+                status = statuses.next()
                 name = status.getPath().toString().removeprefix(f"{self._root}/")
-                found.append(FileEntry(name, status.getLen()))
+                entries.append(FileEntry(name, status.getLen()))
         except Py4JJavaError as error:
             if _is_missing(error):
                 return []
             raise self._error(error) from None
-        return sorted(found)
+        return sorted(entries)
 
     def move(self, old: str, new: str) -> None:
         """Rename a file; an existing file with the new name is replaced."""
         target = self._path(new)
-        kind = getattr(self._fs, "Options$Rename")
-        options = self._new_array(kind, 1)
-        options[0] = kind.OVERWRITE
+        option_type = getattr(self._fs, "Options$Rename")
+        options = self._new_array(option_type, 1)
+        options[0] = option_type.OVERWRITE
         mode = self._fs.permission.FsPermission.getDirDefault()
         try:
             self._files.mkdir(target.getParent(), mode, True)
@@ -123,8 +123,8 @@ class HadoopFolder:
         return self._fs.Path(f"{self._root}/{name}" if name else self._root)
 
     def _error(self, error: Py4JJavaError) -> UsageError:
-        thrown = error.java_exception
-        text = thrown.getMessage() or thrown.getClass().getSimpleName()
+        java_error = error.java_exception
+        text = java_error.getMessage() or java_error.getClass().getSimpleName()
         line = str(text).splitlines()[0]
         return UsageError(f"{self.shown}: {scrubbed(line, self._location)}")
 

@@ -3,8 +3,8 @@
 In: paths, folders, globs, URLs, and what was read before. Out: files with their sizes and times.
 Must not know: what is in captures, nor who reads them.
 
-A folder may contain anything. A file with the name of a capture is not opened here, as there may be
-many: the task that reads it reports if it is none. Other files are opened.
+A folder may contain any files. A file with the name of a capture is not opened here, as there may
+be many: the task that reads it reports a file that is no capture. Other files are opened.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["InputFile", "Selection", "find_files", "select"]
 
 
 class Selection(NamedTuple):
-    """The files that exist, by what to do with them."""
+    """The files that exist, divided by what a run does with them."""
 
     new: list[InputFile]
     """Files to read."""
@@ -52,32 +52,33 @@ def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile
         may_be_none: a folder or a glob may have no capture (yet).
 
     Raises:
-        CaptureError: a file is missing, an argument names nothing, or something that tasks cannot
-            read: standard input, a pipe.
+        CaptureError: a file is missing, an argument names no file, or it names something that tasks
+            cannot read: standard input or a pipe.
     """
     stores = Stores()
-    found: dict[str, InputFile] = {}
+    by_identity: dict[str, InputFile] = {}
     for argument in arguments:
         named = named_files(argument, stores)
         files = list(_files(named, stores))
         if not files and not may_be_none:
             raise nothing_named(argument, named)
         for file in files:
-            found.setdefault(file.identity, file)
-    return sorted(found.values(), key=_in_order)
+            by_identity.setdefault(file.identity, file)
+    return sorted(by_identity.values(), key=_sort_key)
 
 
-def _in_order(file: InputFile) -> tuple[list[tuple[int, str]], str]:
-    """Sort by name, numbers in it by their values: those that follow one another are neighbours."""
+def _sort_key(file: InputFile) -> tuple[list[tuple[int, str]], str]:
+    """Return a sort key by name, with the numbers in names sorted by value (2 before 10)."""
     parts = re.split(r"([0-9]+)", file.path)
-    # Every other one is a number.
-    return [(int(p), "") if at % 2 else (-1, p) for at, p in enumerate(parts)], file.path
+    # Every second part is a number.
+    key = [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)]
+    return key, file.path
 
 
 def select(
     files: Iterable[InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
 ) -> Selection:
-    """Divide files by what to do with them.
+    """Divide files by what a run does with them.
 
     Args:
         files: the files that exist.
@@ -101,13 +102,13 @@ def _files(named: NamedFiles, stores: Stores) -> Iterator[InputFile]:
     for path in named.paths:
         if not named.is_folder:
             yield file_of(path, stores)
-        # Tasks report those that cannot be read.
+        # Tasks report files that cannot be read.
         elif has_capture_name(path) or look_in_folder(path, stores) is not None:
-            yield _in_folder(path, stores)
+            yield _file_in_folder(path, stores)
 
 
-def _in_folder(path: str, stores: Stores) -> InputFile:
-    """Return a file of a folder; if it does not exist, as behind a link, tasks report it."""
+def _file_in_folder(path: str, stores: Stores) -> InputFile:
+    """Return a file in a folder; if a link has no target, tasks report that."""
     try:
         return file_of(path, stores)
     except MissingFileError:

@@ -3,9 +3,8 @@
 In: a number of processes. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run
 this is, nor what a task does.
 
-What Spark shuffles, if a job does, lies in files of a temporary folder here: a task that reads
-captures writes its blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks
-from all of them.
+Data that Spark would shuffle is in files of a temporary folder: a task that reads captures writes
+its blocks to a file, and the task that rebuilds a bucket reads the bucket's blocks from all files.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ _BLOBS: Final[dict[str, Any]] = {
 
 
 class _Block(NamedTuple):
-    """A block in a file; sorted as tuples, blocks of a bucket are in order."""
+    """A block in a file. Sorted as tuples, the blocks of a bucket are in order."""
 
     bucket: int
     first_key_ns: int
@@ -98,26 +97,26 @@ class _Block(NamedTuple):
         return ShuffleRow(*self[:6], data)
 
 
-class _Read(NamedTuple):
-    """What a task that read captures leaves."""
+class _ReadResult(NamedTuple):
+    """The result of a task that reads captures."""
 
     blocks: list[_Block]
     reports: list[CaptureReport]
 
 
-class _Rebuilt(NamedTuple):
-    """What a task that rebuilt buckets leaves."""
+class _RebuildResult(NamedTuple):
+    """The result of a task that rebuilds buckets."""
 
     reports: list[Any]
     files: list[WrittenFile]
     states: list[_Block]
 
 
-_RebuildAll: TypeAlias = "Callable[[Mapping[bytes, str]], list[_Rebuilt]]"
+_RebuildAll: TypeAlias = "Callable[[Mapping[bytes, str]], list[_RebuildResult]]"
 
 
 class ProcessEngine:
-    """An :class:`~kanalyze.spark.batch.engine.Engine` of processes; with one core, of none."""
+    """An :class:`~kanalyze.spark.batch.engine.Engine` of processes; with one core, of this one."""
 
     def __init__(self, cores: int) -> None:
         """Use ``cores`` processes at a time, at least one."""
@@ -125,11 +124,14 @@ class ProcessEngine:
         self._done = self._tasks = 0
 
     def tasks_done(self) -> tuple[int, int] | None:
-        """Return how many tasks of the present phase are done, and how many there are."""
+        """Return how many tasks of the present phase are done, and how many there are in all.
+
+        None if no phase has begun.
+        """
         return (self._done, self._tasks) if self._tasks else None
 
     def advice(self, total_bytes: int) -> None:
-        """Return nothing: no other engine takes less time on one machine."""
+        """Return None: no other engine takes less time on one machine."""
 
     def folder(self, location: str) -> SharedFolder:
         """Open a folder with pyarrow; raises UsageError."""
@@ -141,7 +143,7 @@ class ProcessEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_ScratchCaptures]:
-        """Read captures; what tasks found is in temporary files while the block runs."""
+        """Read captures; their segments are in temporary files while the block runs."""
         scratch = ScratchFolder()
         try:
             yield _ScratchCaptures(self, scratch.path, job, tasks)
@@ -171,27 +173,27 @@ class ProcessEngine:
         """
         self._done, self._tasks = 0, len(arguments)
         if min(self.cores, len(arguments)) <= 1:
-            return list(map(self._counted, itertools.starmap(task, arguments)))
+            return list(map(self._count_done, itertools.starmap(task, arguments)))
         context = get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)
-        others = set(active_children())
-        count = min(self.cores, len(arguments))
-        with ProcessPoolExecutor(count, context, _end_with_parent) as pool:
-            futures = [pool.submit(task, *each) for each in arguments]
+        other_children = set(active_children())
+        process_count = min(self.cores, len(arguments))
+        with ProcessPoolExecutor(process_count, context, _end_with_parent) as pool:
+            futures = [pool.submit(task, *task_arguments) for task_arguments in arguments]
             try:
                 for future in as_completed(futures):
-                    self._counted(future.result())
+                    self._count_done(future.result())
             except BrokenProcessPool:
                 raise KanalyzeError("a process of the batch died") from None
             except BaseException:
-                # Nobody wants what tasks that run are making, which may take minutes.
-                for process in set(active_children()) - others:
+                # The results of running tasks are not needed, and may take minutes.
+                for process in set(active_children()) - other_children:
                     process.terminate()
                 pool.shutdown(cancel_futures=True)
                 raise
             return [future.result() for future in futures]
 
-    def _counted(self, result: _Result) -> _Result:
+    def _count_done(self, result: _Result) -> _Result:
         self._done += 1
         return result
 
@@ -210,10 +212,10 @@ class _ScratchCaptures:
         groups = [[(next(parts), split) for split in task] for task in tasks]
         reports, blocks = self._read(groups)
         # A part that began within a packet is read once more, from the packet's beginning.
-        while again := splits_to_reread(reports):
-            more, more_blocks = self._read([[(next(parts), split)] for split in again])
-            reports = [*without_splits(reports, again), *more]
-            blocks += more_blocks
+        while splits := splits_to_reread(reports):
+            new_reports, new_blocks = self._read([[(next(parts), split)] for split in splits])
+            reports = [*without_splits(reports, splits), *new_reports]
+            blocks += new_blocks
         unreadable = [report.unreadable for report in reports if report.unreadable is not None]
         if unreadable and not job.plan.options.leave_out_unreadable:
             raise CaptureError(unreadable[0])
@@ -223,25 +225,25 @@ class _ScratchCaptures:
     def _read(
         self, groups: Sequence[Sequence[tuple[int, Split]]]
     ) -> tuple[list[CaptureReport], list[_Block]]:
-        found = self._engine.run(
+        results = self._engine.run(
             _read_task,
             [(self._job, group, str(self._folder / f"blocks-{group[0][0]}")) for group in groups],
         )
         return (
-            [report for read in found for report in read.reports],
-            [block for read in found for block in read.blocks],
+            [report for result in results for report in result.reports],
+            [block for result in results for block in result.blocks],
         )
 
     @contextmanager
-    def rebuilt(self, job: Job, before: SavedConnections | None) -> Iterator[_ScratchRows]:
+    def rebuilt(self, job: Job, saved: SavedConnections | None) -> Iterator[_ScratchRows]:
         """Rebuild all connections; their rows are in staged files."""
-        names = {**self.read_summary.topic_names, **(before.names if before else {})}
-        states = [] if before is None else self._states(before.states_url)
+        names = {**self.read_summary.topic_names, **(saved.names if saved else {})}
+        states = [] if saved is None else self._states(saved.states_url)
         job = with_keys(job, self.read_summary.keyed)
         rebuild_all = self._from_blocks(job, states) if job.shuffles else self._shards(job, states)
         while True:
             rebuilt = rebuild_all(names)
-            summary = RebuildSummary([report for each in rebuilt for report in each.reports])
+            summary = RebuildSummary([report for result in rebuilt for report in result.reports])
             missing = summary.missing_names(names)
             if not missing:
                 break
@@ -250,7 +252,10 @@ class _ScratchCaptures:
         yield _ScratchRows(self._engine, job, self.read_summary, summary, rebuilt, anomalies)
 
     def _from_blocks(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
-        """Return what rebuilds all buckets from the blocks of captures, with names of topics."""
+        """Return a function that rebuilds all buckets from the blocks of captures.
+
+        It takes names of topics by id.
+        """
         by_bucket: dict[int, list[_Block | ShuffleRow]] = {}
         blocks_and_rows: list[_Block | ShuffleRow] = [*states, *self._blocks]
         for block in [*blocks_and_rows, *self.read_summary.reassembled]:
@@ -258,25 +263,25 @@ class _ScratchCaptures:
                 by_bucket.setdefault(block.bucket, []).append(block)
         for blocks in by_bucket.values():
             blocks.sort(key=attrgetter(*ShuffleRow._fields[:6]))
-        # Few tasks make few files; more than processes, as buckets are of different sizes.
+        # Few tasks make few files. There are more tasks than cores, as buckets differ in size.
         count = TASKS_A_CORE * self._engine.cores
         groups = [sorted(by_bucket)[first::count] for first in range(count)]
         tasks = [[by_bucket[bucket] for bucket in group] for group in groups if group]
-        before = self.read_summary.packets_before
+        packets_before = self.read_summary.packets_before
 
-        def rebuild_all(names: Mapping[bytes, str]) -> list[_Rebuilt]:
-            arguments = [(job, before, names, task, str(self._folder)) for task in tasks]
+        def rebuild_all(names: Mapping[bytes, str]) -> list[_RebuildResult]:
+            arguments = [(job, packets_before, names, task, str(self._folder)) for task in tasks]
             return self._engine.run(_rebuild_blocks_task, arguments)
 
         return rebuild_all
 
     def _shards(self, job: Job, states: Sequence[_Block]) -> _RebuildAll:
-        """Return what rebuilds all buckets from the captures, with names of topics."""
+        """Return a function that rebuilds all buckets from captures; see :meth:`_from_blocks`."""
         captures = self.read_summary.captures
         state_of = {state.bucket: state for state in states}
         tasks = [(bucket, state_of.get(bucket)) for bucket in range(job.buckets)]
 
-        def rebuild_all(names: Mapping[bytes, str]) -> list[_Rebuilt]:
+        def rebuild_all(names: Mapping[bytes, str]) -> list[_RebuildResult]:
             arguments = [(job, captures, names, *task, str(self._folder)) for task in tasks]
             return self._engine.run(_rebuild_shard_task, arguments)
 
@@ -308,31 +313,31 @@ class _ScratchRows:
         self,
         engine: ProcessEngine,
         job: Job,
-        read: ReadSummary,
+        read_summary: ReadSummary,
         summary: RebuildSummary,
-        rebuilt: Sequence[_Rebuilt],
+        rebuilt: Sequence[_RebuildResult],
         anomalies: Sequence[_Block],
     ) -> None:
         self.summary = summary
         self._engine = engine
         self._job = job
-        self._read = read
+        self._read = read_summary
         self._rebuilt = rebuilt
         self._anomalies = anomalies
 
-    def stage(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:  # noqa: ARG002 - as in Engine
+    def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:  # noqa: ARG002 - as in Engine
         assert self._job.staging is not None, "tasks write rows"
         files = TableFiles(self._job.staging)
-        add_anomalies(files, self._read, more, keeps_open=self._job.keeps_open)
+        add_anomalies(files, self._read, more_anomalies, keeps_open=self._job.keeps_open)
         batches = (
             shuffle_batch([block.row()]).select(["capture", "part", "data"])
             for block in self._anomalies
         )
-        row_filter, before = self._job.plan.row_filter, self._read.packets_before
+        row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
         written = files.finish()
-        for control in write_anomalies(before, row_filter, self._job.staging, batches):
+        for control in write_anomalies(packets_before, row_filter, self._job.staging, batches):
             written += load_report(control.column("_data")[0].as_py())
-        written += [file for each in self._rebuilt for file in each.files]
+        written += [file for result in self._rebuilt for file in result.files]
         groups = small_files(written)
         merged = self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
         small = {file for group in groups for file in group}
@@ -345,14 +350,14 @@ class _ScratchRows:
             folder.new_file("part-00000.parquet") as file,
             pq.ParquetWriter(file, _STATES_SCHEMA, **_BLOBS) as writer,
         ):
-            for each in self._rebuilt:
-                for state in each.states:
+            for result in self._rebuilt:
+                for state in result.states:
                     columns = [pa.array([state.bucket], pa.int32()), pa.array([state.row().data])]
                     writer.write_batch(pa.record_batch(columns, schema=_STATES_SCHEMA))
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that runs the batch has ended, however that was."""
+    """End this process when the one that runs the batch has ended, even if that was killed."""
     parent = parent_process()
     assert parent is not None, "it was started by the engine"
 
@@ -365,7 +370,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _scratch_errors() -> Iterator[None]:
-    """Raise KanalyzeError for what the system refuses of temporary files."""
+    """Raise KanalyzeError for an OSError of temporary files."""
     try:
         yield
     except OSError as error:
@@ -377,30 +382,30 @@ def _scratch_errors() -> Iterator[None]:
 # -- tasks, each in a process ---------------------------------------------------------------------
 
 
-def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _Read:
+def _read_task(job: Job, parts: Sequence[tuple[int, Split]], path: str) -> _ReadResult:
     """Read captures; write blocks to a new file."""
-    found = _Read([], [])
+    result = _ReadResult([], [])
     with _scratch_errors(), Path(path).open("xb") as file:
         for row in read_shuffle_rows(read_splits(job, parts)):
             if row.bucket == REPORT_BUCKET:
-                found.reports.append(load_report(bytes(row.data)))
+                result.reports.append(load_report(bytes(row.data)))
             else:
-                place = (path, file.tell(), len(row.data))
-                found.blocks.append(_Block(*row[:6], *place))
+                location = (path, file.tell(), len(row.data))
+                result.blocks.append(_Block(*row[:6], *location))
                 file.write(row.data)
-    return found
+    return result
 
 
 def _rebuild_blocks_task(
     job: Job,
-    before: Mapping[tuple[str, int], int],
+    packets_before: Mapping[tuple[str, int], int],
     names: Mapping[bytes, str],
     buckets: Sequence[Sequence[_Block | ShuffleRow]],
     folder: str,
-) -> _Rebuilt:
+) -> _RebuildResult:
     """Rebuild buckets from blocks."""
     path = Path(folder) / f"states-{buckets[0][0].bucket}-{os.getpid()}"
-    return _kept(rebuild(job, before, names, _batches(buckets)), path)
+    return _collect(rebuild(job, packets_before, names, _batches(buckets)), path)
 
 
 def _rebuild_shard_task(
@@ -410,19 +415,19 @@ def _rebuild_shard_task(
     bucket: int,
     state: _Block | None,
     folder: str,
-) -> _Rebuilt:
+) -> _RebuildResult:
     """Rebuild a bucket from captures."""
     path = Path(folder) / f"states-{bucket}-{os.getpid()}"
     saved = None if state is None else state.row().data
-    return _kept(rebuild_shards(job, captures, names, [(bucket, saved)]), path)
+    return _collect(rebuild_shards(job, captures, names, [(bucket, saved)]), path)
 
 
-def _kept(batches: Iterable[pa.RecordBatch], path: Path) -> _Rebuilt:
-    """Collect what a task that rebuilds buckets yields; write states to a new file.
+def _collect(batches: Iterable[pa.RecordBatch], path: Path) -> _RebuildResult:
+    """Collect the batches of a task that rebuilds buckets; write states to a new file.
 
     Rows are in staged files already.
     """
-    rebuilt = _Rebuilt([], [], [])
+    rebuilt = _RebuildResult([], [], [])
     with _scratch_errors(), path.open("wb") as states:
         for batch in batches:
             kind, bucket, data = (batch.column(name)[0].as_py() for name in batch.schema.names)
@@ -431,8 +436,8 @@ def _kept(batches: Iterable[pa.RecordBatch], path: Path) -> _Rebuilt:
             elif kind == "files":
                 rebuilt.files.extend(load_report(data))
             else:
-                place = (str(path), states.tell(), len(data))
-                rebuilt.states.append(_Block(bucket, FIRST_KEY_NS, 0, "", -1, 0, *place))
+                location = (str(path), states.tell(), len(data))
+                rebuilt.states.append(_Block(bucket, FIRST_KEY_NS, 0, "", -1, 0, *location))
                 states.write(data)
     return rebuilt
 

@@ -31,10 +31,10 @@ class _Codec(NamedTuple):
 
     save: Callable[[Any], Any]
     load: Callable[[Any], Any]
-    """Raises one of :data:`_BAD` for JSON values of another type."""
+    """Raises one of :data:`_BAD` for invalid JSON values."""
 
 
-_BAD: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+_LOAD_ERRORS: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def save_quality(quality: CaptureQuality) -> Any:
@@ -46,7 +46,7 @@ def load_quality(json_value: Any) -> CaptureQuality:
     """Undo :func:`save_quality`; raises QualityStateError."""
     try:
         quality: CaptureQuality = _QUALITY.load(json_value)
-    except _BAD as error:
+    except _LOAD_ERRORS as error:
         raise QualityStateError("the quality of the captures is damaged") from error
     return quality
 
@@ -67,7 +67,7 @@ _INT: Final = _of_type(int)
 _TEXT: Final = _of_type(str)
 
 
-def _maybe(codec: _Codec) -> _Codec:
+def _optional(codec: _Codec) -> _Codec:
     return _Codec(
         lambda value: None if value is None else codec.save(value),
         lambda json_value: None if json_value is None else codec.load(json_value),
@@ -76,23 +76,23 @@ def _maybe(codec: _Codec) -> _Codec:
 
 def _list(codec: _Codec) -> _Codec:
     return _Codec(
-        lambda value: [codec.save(each) for each in value],
-        lambda json_value: [codec.load(each) for each in json_value],
+        lambda value: [codec.save(item) for item in value],
+        lambda json_value: [codec.load(item) for item in json_value],
     )
 
 
 def _tuple(*codecs: _Codec) -> _Codec:
     def save(value: Any) -> Any:
-        return [codec.save(each) for codec, each in zip(codecs, value, strict=True)]
+        return [codec.save(item) for codec, item in zip(codecs, value, strict=True)]
 
     def load(json_value: Any) -> Any:
-        return tuple(codec.load(each) for codec, each in zip(codecs, json_value, strict=True))
+        return tuple(codec.load(item) for codec, item in zip(codecs, json_value, strict=True))
 
     return _Codec(save, load)
 
 
 def _dict(key: _Codec, item: _Codec) -> _Codec:
-    """A list of pairs, as keys need not be texts."""
+    """Save a dict as a list of pairs, because its keys need not be texts."""
     pairs = _list(_tuple(key, item))
     return _Codec(
         lambda value: pairs.save(value.items()),
@@ -108,10 +108,10 @@ def _object(make: Callable[[], Any], **attributes: _Codec) -> _Codec:
         return [codec.save(getattr(value, name)) for name, codec in attributes.items()]
 
     def load(json_value: Any) -> Any:
-        made = make()
-        for (name, codec), each in zip(attributes.items(), json_value, strict=True):
-            setattr(made, name, codec.load(each))
-        return made
+        instance = make()
+        for (name, codec), item in zip(attributes.items(), json_value, strict=True):
+            setattr(instance, name, codec.load(item))
+        return instance
 
     return _Codec(save, load)
 
@@ -121,9 +121,9 @@ _KINDS_BY_NAME: Final = {kind.value: kind for kind in AnomalyKind}
 _KIND: Final = _Codec(lambda kind: kind.value, lambda json_value: _KINDS_BY_NAME[json_value])
 _OTHER_CODECS: Final = {
     "captures": _list(_TEXT),
-    "first_time_ns": _maybe(_INT),
-    "last_time_ns": _maybe(_INT),
-    "dropped_packets": _maybe(_INT),
+    "first_time_ns": _optional(_INT),
+    "last_time_ns": _optional(_INT),
+    "dropped_packets": _optional(_INT),
     "other_packets": _COUNTS,
     "tunnels": _COUNTS,
     "other_protocols": _COUNTS,

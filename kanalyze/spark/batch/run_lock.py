@@ -1,10 +1,10 @@
-"""Keeps a second run away from an archive on this machine.
+"""Prevents two runs over the same archive on this machine.
 
 In: the folder of an archive. Out: nothing, or an error. Must not know: what a run does.
 
 Runs share one staging folder, so a second one would remove the files of the first. A folder on this
-machine is locked by the system, which frees the lock when the process ends, however that is. A
-store behind a URL has no locks: there, whoever starts runs must see that there is only one.
+machine is locked by the operating system, which releases the lock when the process ends, even if it
+is killed. A store behind a URL has no locks: users must not start two runs at the same time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ _LOCAL: Final = "file:"
 
 @contextmanager
 def only_run(out: Folder) -> Iterator[None]:
-    """Lock a folder as long as the ``with`` block runs; an empty folder is left as it was.
+    """Lock a folder while the ``with`` block runs.
+
+    Folders that were created for the lock are removed afterwards if they are empty.
 
     Raises:
-        UsageError: another run has it, or it cannot be written.
+        UsageError: another run has locked it, or it cannot be written.
     """
     if not out.url.startswith(f"{_LOCAL}/") or out.url.startswith(f"{_LOCAL}//"):
         yield
         return
     path = Path(out.url.removeprefix(_LOCAL)) / _LOCK
-    made = [folder for folder in (path.parent, *path.parents[1:]) if not folder.exists()]
+    created = [folder for folder in (path.parent, *path.parents[1:]) if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
@@ -53,18 +55,18 @@ def only_run(out: Folder) -> Iterator[None]:
             path.unlink(missing_ok=True)
     finally:
         os.close(lock)
-        for folder in made:
+        for folder in created:
             _remove_if_empty(folder)
 
 
 def _lock(lock: int, path: Path, shown: str) -> None:
-    """Lock an open file; raise UsageError if another run has it, or has just removed it."""
+    """Lock an open file; raise UsageError if another run has locked it, or just removed it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_there = os.fstat(lock).st_ino == path.stat().st_ino
+        is_same_file = os.fstat(lock).st_ino == path.stat().st_ino
     except (BlockingIOError, FileNotFoundError):
-        is_there = False
-    if not is_there:
+        is_same_file = False
+    if not is_same_file:
         raise UsageError(f"{shown}: another run is writing to it")
 
 

@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     finish: bool = False
     """With a checkpoint: read all files, and close all connections."""
     replace: bool = False
-    """Begin again, and replace all rows."""
+    """Start over, and replace all rows."""
     settle_s: float = 60
     """With a checkpoint: a file is read if it was not written to for this time in s."""
     buckets: int | None = None
@@ -67,7 +67,7 @@ class RunPlan(NamedTuple):
     removed: list[str]
     """Files with rows that are replaced."""
     checkpoint_folder: CheckpointFolder | None
-    before: Checkpoint | None
+    previous: Checkpoint | None
     """The checkpoint that the run continues."""
     is_needed: bool = True
     """False if the run would change nothing."""
@@ -75,9 +75,9 @@ class RunPlan(NamedTuple):
     @property
     def read(self) -> dict[str, int | None]:
         """The sizes of all files read so far, by identity; a changed file is reported once."""
-        known = {} if self.before is None else self.before.read
-        seen = [*self.files, *self.changed]
-        return {**known, **{file.identity: file.total_bytes for file in seen}}
+        read_before = {} if self.previous is None else self.previous.read
+        files = [*self.files, *self.changed]
+        return {**read_before, **{file.identity: file.total_bytes for file in files}}
 
 
 def plan_run(
@@ -88,12 +88,12 @@ def plan_run(
     commits: Commits,
     warn: Callable[[str], None],
 ) -> RunPlan:
-    """Return what a run is to do.
+    """Plan a run.
 
     ``open_folder`` opens a path or a URL; ``warn`` is called with warnings of one line.
 
     Raises:
-        CaptureError: an argument names nothing.
+        CaptureError: see :func:`find_files`.
         UsageError: the contents of the folders contradict the settings.
     """
     rows = [
@@ -106,15 +106,15 @@ def plan_run(
     if last is None and rows:
         raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
     if settings.checkpoint is None:
-        return _alone(settings, out, last, rows, warn)
+        return _plan_without_checkpoint(settings, out, last, rows, warn)
     checkpoint = open_folder(settings.checkpoint)
     if any(f"{checkpoint.url}/".startswith(f"{out.url}/{table}/") for table in TABLES):
         raise UsageError(f"{checkpoint.shown}: is a folder of rows, and no place for a checkpoint")
     folder = CheckpointFolder(checkpoint)
-    return _growing(plan, settings, out, last, rows, folder, warn)
+    return _plan_with_checkpoint(plan, settings, out, last, rows, folder, warn)
 
 
-def _alone(
+def _plan_without_checkpoint(
     settings: Settings,
     out: Folder,
     last: Commit | None,
@@ -126,7 +126,7 @@ def _alone(
     if last is not None and not settings.replace:
         if last.about.get("has_checkpoint"):
             raise UsageError(
-                f"{out.shown}: is written with --checkpoint; --replace begins anew without"
+                f"{out.shown}: is written with --checkpoint; --replace starts over without"
             )
         missing = set(last.about.get("captures", ())) - {file.identity for file in files}
         if missing:
@@ -139,7 +139,7 @@ def _alone(
     return RunPlan(_number(last) + 1, uuid.uuid4().hex, files, [], rows, None, None)
 
 
-def _growing(
+def _plan_with_checkpoint(
     plan: ReadPlan,
     settings: Settings,
     out: Folder,
@@ -149,83 +149,83 @@ def _growing(
     warn: Callable[[str], None],
 ) -> RunPlan:
     """Plan a run that continues the last one."""
-    before, archive = None, uuid.uuid4().hex
+    previous, archive = None, uuid.uuid4().hex
     _check_owner(out, last, folder)
     if settings.replace:
         if rows:
             warn(f"{out.shown}: the rows of {_number(last)} runs are replaced")
     elif last is not None:
         archive = _archive_of(last, out)
-        before = folder.read(last.run, archive)
-        _check_options(plan, settings, before, folder)
+        previous = folder.read(last.run, archive)
+        _check_options(plan, settings, previous, folder)
     files = find_files(settings.paths, may_be_none=True)
     selection = select(
         files,
-        {} if before is None else before.read,
+        {} if previous is None else previous.read,
         now_ns=time.time_ns(),
         settle_ns=0 if settings.finish else int(settings.settle_s * _NS_PER_S),
     )
     if selection.unsettled:
-        waiting = captures_text(len(selection.unsettled))
+        unsettled_text = captures_text(len(selection.unsettled))
         name = selection.unsettled[0].path
-        warn(f"left for the next run, may still be written: {waiting}, such as {name}")
+        warn(f"left for the next run, may still be written: {unsettled_text}, such as {name}")
     for file in selection.changed:
         warn(f"{file.path}: has changed since it was read: left out")
-    is_finished = before is not None and before.is_finished
+    is_finished = previous is not None and previous.is_finished
     if is_finished and selection.new:
         raise UsageError(
             f"{folder.shown}: the archive was finished before "
-            f"{captures_text(len(selection.new))} came; --replace begins anew"
+            f"{captures_text(len(selection.new))} came; --replace starts over"
         )
-    to_finish = settings.finish and not is_finished and (before is not None or selection.new)
+    to_finish = settings.finish and not is_finished and (previous is not None or selection.new)
     is_needed = bool(selection.new or selection.changed or to_finish)
     if settings.replace and rows and not is_needed:
         raise UsageError(f"{out.shown}: --replace: there are no captures to read yet")
     run = _number(last) + 1
     replaced = tuple(OPEN_PREFIXES.values())
-    removed = [name for name in rows if before is None or name.startswith(replaced)]
+    removed = [name for name in rows if previous is None or name.startswith(replaced)]
     return RunPlan(
-        run, archive, selection.new, selection.changed, removed, folder, before, is_needed
+        run, archive, selection.new, selection.changed, removed, folder, previous, is_needed
     )
 
 
 def _check_owner(out: Folder, last: Commit | None, folder: CheckpointFolder) -> None:
-    """Raise UsageError where the checkpoint is another archive's, which nothing here replaces."""
+    """Raise UsageError if the checkpoint belongs to another archive, even with ``--replace``."""
     owner = folder.owner()
     if owner is None:
         return
-    archive, where = owner
-    # Compare the place: a run that began the archive may not have finished. Compare the name too:
-    # all rows may have been moved.
-    is_own = where == out.url or (last is not None and archive == last.about.get("archive"))
+    archive, owner_out = owner
+    # Compare the folder: the first run of the archive may not be committed, so its id is not known.
+    # Compare the id too: the folder may have been moved.
+    is_own = owner_out == out.url or (last is not None and archive == last.about.get("archive"))
     if not is_own:
-        raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {where}")
+        raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {owner_out}")
 
 
 def _archive_of(last: Commit, out: Folder) -> str:
     """Return the archive that the rows belong to; raises UsageError if it does not grow."""
     if not last.about.get("has_checkpoint"):
-        raise UsageError(f"{out.shown}: is written without --checkpoint; --replace begins anew")
+        raise UsageError(f"{out.shown}: is written without --checkpoint; --replace starts over")
     return str(last.about.get("archive"))
 
 
 def _check_options(
-    plan: ReadPlan, settings: Settings, before: Checkpoint, folder: CheckpointFolder
+    plan: ReadPlan, settings: Settings, previous: Checkpoint, folder: CheckpointFolder
 ) -> None:
-    """Raise UsageError where rows would not be of the kind of those that are there."""
-    if options_of(plan) != before.options:
+    """Raise UsageError if new rows would not fit the rows of earlier runs."""
+    if options_of(plan) != previous.options:
         raise UsageError(
             f"{folder.shown}: the archive was begun with other filters, ports, definitions or "
-            "limits; --replace begins anew"
+            "limits; --replace starts over"
         )
-    if settings.buckets not in (None, before.buckets):
-        raise UsageError(f"{folder.shown}: the archive was begun with --buckets {before.buckets}")
+    if settings.buckets not in (None, previous.buckets):
+        raise UsageError(f"{folder.shown}: the archive was begun with --buckets {previous.buckets}")
 
 
 def options_of(plan: ReadPlan) -> dict[str, Any]:
     """Return what rows depend on in addition to captures and topic names, as JSON values."""
     options = plan.options
-    filters = {name: _plain(value) for name, value in options.filters.items() if value}
+    filters = {name: _json_value(value) for name, value in options.filters.items() if value}
     return {
         "filters": filters,
         "ports": list(options.ports),
@@ -234,7 +234,7 @@ def options_of(plan: ReadPlan) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return list(value) if isinstance(value, list | tuple) else value
 
 

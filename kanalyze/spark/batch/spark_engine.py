@@ -2,8 +2,8 @@
 
 In: a session. Out: see :mod:`kanalyze.spark.batch.engine`. Must not know: which run this is.
 
-Tasks write rows themselves, with pyarrow: then no row passes through the JVM, which takes several
-times as long as making it. Where pyarrow cannot write, Spark does.
+Tasks write rows themselves, with pyarrow. To send a row through the JVM takes several times as long
+as to make it. Where pyarrow cannot write, Spark does.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ __all__ = ["SparkEngine"]
 _DAY_NS: Final = 86_400_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 _SMALL_BYTES: Final = 4_000_000_000
-"""A machine reads so much in the time that Spark takes to start and to plan (docs/spark.md)."""
+"""One machine reads this much in the time that Spark takes to start and to plan (docs/spark.md)."""
 _SMALL_LOCAL_BYTES: Final = 100_000_000_000
-"""On one machine processes are faster at any size; for archives like these it is said."""
+"""On one machine processes are faster at any size; up to this size users are advised so."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
 _MOST_STATE_FILES: Final = 16
 
@@ -92,7 +92,7 @@ class SparkEngine:
         self.cores: int = spark.sparkContext.defaultParallelism
 
     def advice(self, total_bytes: int) -> str | None:
-        """Return what to say of captures that Spark does not pay for; None if it does."""
+        """Return a warning if processes take less time for captures of this size, or None."""
         return advice_for(self._master, total_bytes)
 
     def folder(self, location: str) -> HadoopFolder:
@@ -102,7 +102,8 @@ class SparkEngine:
     def task_location(self, out: Folder, name: str) -> str | None:
         """Return where tasks write files for a folder; None if pyarrow cannot write there.
 
-        Of a store it is tried, once: pyarrow's credentials may be others than Spark's.
+        For a store, a file is written once to find out: pyarrow may have other credentials than
+        Spark.
         """
         if out.url not in self._locations:
             self._locations[out.url] = self._writable(out)
@@ -126,7 +127,7 @@ class SparkEngine:
 
     @contextmanager
     def read(self, job: Job, tasks: Sequence[Sequence[Split]]) -> Iterator[_SparkCaptures]:
-        """Read captures; Spark caches what tasks found while the block runs."""
+        """Read captures; Spark caches their segments while the block runs."""
         with failures_in_one_line():
             captured = read_captures(self._spark, job, tasks)
             try:
@@ -146,9 +147,9 @@ class SparkEngine:
         location = self.task_location(tables.out, "")
         if location is not None:
             folder = SharedFolder(location)
-            most = self._most_rows_here
-            if most is None or _row_count(folder, tables.files) <= most:
-                threads = self.cores if most is None else 1
+            max_rows = self._most_rows_here
+            if max_rows is None or _row_count(folder, tables.files) <= max_rows:
+                threads = self.cores if max_rows is None else 1
                 return report_on_files(
                     folder, tables.files, quality, conditions, options, threads=threads
                 )
@@ -177,17 +178,17 @@ class _SparkCaptures:
         return self._captured.read_summary
 
     @contextmanager
-    def rebuilt(self, job: Job, before: SavedConnections | None) -> Iterator[_SparkRows]:
-        """Rebuild all connections; Spark caches what they gave while the block runs."""
-        if before is None:
-            found = self._captured.rebuild(job)
+    def rebuilt(self, job: Job, saved: SavedConnections | None) -> Iterator[_SparkRows]:
+        """Rebuild all connections; Spark caches their rows and reports while the block runs."""
+        if saved is None:
+            rebuilt = self._captured.rebuild(job)
         else:
-            states = self._spark.read.schema(_STATES_SCHEMA).parquet(before.states_url)
-            found = self._captured.rebuild(job, states, before.names)
+            states = self._spark.read.schema(_STATES_SCHEMA).parquet(saved.states_url)
+            rebuilt = self._captured.rebuild(job, states, saved.names)
         try:
-            yield _SparkRows(self._spark, self._captured, found, job)
+            yield _SparkRows(self._spark, self._captured, rebuilt, job)
         finally:
-            found.close()
+            rebuilt.close()
 
 
 class _SparkRows:
@@ -197,32 +198,32 @@ class _SparkRows:
         self,
         spark: SparkSession,
         captured: ArchiveSegments,
-        found: RebuiltConnections,
+        rebuilt: RebuiltConnections,
         job: Job,
     ) -> None:
         self._spark = spark
         self._captured = captured
-        self._found = found
+        self._rebuilt = rebuilt
         self._job = job
 
     @property
     def summary(self) -> RebuildSummary:
-        return self._found.summary
+        return self._rebuilt.summary
 
     def write_states(self, url: str) -> None:
-        few = self._found.states.coalesce(_MOST_STATE_FILES)
-        few.write.mode("overwrite").parquet(url)
+        states = self._rebuilt.states.coalesce(_MOST_STATE_FILES)
+        states.write.mode("overwrite").parquet(url)
 
-    def stage(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:
+    def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
         if self._job.staging is None:
-            return self._staged_by_spark(out, more)
+            return self._staged_by_spark(out, more_anomalies)
         files = TableFiles(self._job.staging)
         keeps_open = self._job.keeps_open
-        add_anomalies(files, self._captured.read_summary, more, keeps_open=keeps_open)
+        add_anomalies(files, self._captured.read_summary, more_anomalies, keeps_open=keeps_open)
         written = [
             *files.finish(),
             *write_anomalies_of_packets(self._captured, self._job.staging),
-            *self._found.files,
+            *self._rebuilt.files,
         ]
         groups = small_files(written)
         small = {file for group in groups for file in group}
@@ -232,23 +233,24 @@ class _SparkRows:
         ]
         return [StagedFile(file.table, file.name) for file in written]
 
-    def _staged_by_spark(self, out: Folder, more: Sequence[AnomalyRow]) -> list[StagedFile]:
-        """Have Spark write all rows; all files that it leaves count."""
-        found = self._found
+    def _staged_by_spark(
+        self, out: Folder, more_anomalies: Sequence[AnomalyRow]
+    ) -> list[StagedFile]:
+        """Have Spark write all rows; it leaves only files of successful tasks."""
+        rebuilt = self._rebuilt
         row_filter = self._job.plan.row_filter
-        retried = self._captured.read_summary.retryable_rows
-        if not self._job.keeps_open:
-            more, retried = [*more, *retried], []
+        retryable = self._captured.read_summary.retryable_rows
+        final = more_anomalies if self._job.keeps_open else [*more_anomalies, *retryable]
         tables = {
-            "anomalies": anomaly_table(self._spark, self._captured, found, row_filter, more),
-            **{name: found.table(name) for name in ("connections", "groups", "metadata")},
+            "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, final),
+            **{name: rebuilt.table(name) for name in ("connections", "groups", "metadata")},
         }
         if self._job.keeps_open:
-            tables[OPEN_CONNECTIONS] = found.table("connections", OPEN_CONNECTIONS)
-        if retried:
-            tables[OPEN_ANOMALIES] = frame_of_anomalies(self._spark, retried)
+            tables[OPEN_CONNECTIONS] = rebuilt.table("connections", OPEN_CONNECTIONS)
+            if retryable:
+                tables[OPEN_ANOMALIES] = frame_of_anomalies(self._spark, retryable)
         staging = HadoopFolder(self._spark, f"{out.url}/{STAGING}")
-        _write_by_hour(found.rows, f"{staging.url}/requests")
+        _write_by_hour(rebuilt.rows, f"{staging.url}/requests")
         for name, table in tables.items():
             _write(table.hint("rebalance"), f"{staging.url}/{name}")
         return [
@@ -260,13 +262,14 @@ class _SparkRows:
 
 
 def advice_for(master: str, total_bytes: int) -> str | None:
-    """Return what to say of captures that Spark does not pay for on a master; None if it does."""
+    """Return a warning if Spark on this master takes more time than processes, or None."""
     is_local = master.startswith("local")
     if total_bytes >= (_SMALL_LOCAL_BYTES if is_local else _SMALL_BYTES):
         return None
-    where = " on one machine" if is_local else ""
+    machine = " on one machine" if is_local else ""
     return (
-        f"{bytes_text(total_bytes)} of captures{where}: --engine process does the same in less time"
+        f"{bytes_text(total_bytes)} of captures{machine}: --engine process does the same in less "
+        "time"
     )
 
 
@@ -290,7 +293,7 @@ def _merged(
 
 
 def most_rows_here(master: str) -> int | None:
-    """Return on how many rows the driver reports by itself; None if on any number.
+    """Return up to how many rows the driver makes the report with DuckDB; None for no limit.
 
     On one machine DuckDB always takes less time than Spark.
     """
@@ -308,9 +311,9 @@ def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
 
 
 def _write_by_hour(rows: DataFrame, url: str) -> None:
-    """Write requests to a folder for each day and hour, in UTC, of their beginning.
+    """Write requests to a folder for each day and hour (UTC) that they began in.
 
-    Of an orphan response its own beginning counts. Rows of a file are sorted by time.
+    For an orphan response, the response's time decides. Rows of a file are sorted by time.
     """
     time_ns = F.coalesce(F.col("request_start_ns"), F.col("response_start_ns"))
     # In integers: a float has no nanoseconds, and the session may be in any time zone.

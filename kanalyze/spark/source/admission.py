@@ -73,7 +73,8 @@ class _Candidate(NamedTuple):
     capture: FoundCapture | None
     """The capture; None if it cannot be opened as a capture (yet)."""
     reason: str | None
-    """Why not; None for a file in a folder that is not a capture, which is not noted."""
+    """Why it cannot be opened; None for a file in a folder that is no capture, which is not noted.
+    """
 
     @property
     def order(self) -> tuple[bool, int, str]:
@@ -85,7 +86,7 @@ class AdmittedCaptures:
     """The captures admitted so far, saved in a folder; one process may admit at a time."""
 
     def __init__(self, paths: Sequence[str], folder: SharedFolder, *, settle_s: float) -> None:
-        """Read what was admitted before.
+        """Load the list of captures that were admitted before.
 
         Args:
             paths: files, folders, globs, URLs of any of these.
@@ -103,119 +104,127 @@ class AdmittedCaptures:
         self.notes = _load_list(folder, _NOTES, Note)
         """What was wrong, in the order in which it was found."""
         self._known: set[str] = set()
-        """Paths of files that are not looked at any more, as they were named and without links."""
-        for path in [*(each.path for each in self._captures), *(each.path for each in self.notes)]:
-            self._add_known(path)
+        """Paths of files that need no second look: as they were named, and with links resolved."""
+        for capture in self._captures:
+            self._add_known(capture.path)
+        for note in self.notes:
+            self._add_known(note.path)
 
     def __len__(self) -> int:
         return len(self._captures)
 
     def between(self, start: int, end: int) -> list[FoundCapture]:
-        """Return the captures from index ``start`` to ``end``, without those that are gone.
+        """Return the captures from index ``start`` to ``end`` that can still be opened.
 
-        Those are noted. Raises UsageError if the note cannot be written.
+        The others are noted. Raises UsageError if the note cannot be written.
         """
-        found, notes = [], []
-        for each in self._captures[start:end]:
+        readable, notes = [], []
+        for capture in self._captures[start:end]:
             try:
                 # It was opened before; it may have been removed since.
-                found.append(look_at(FoundCapture(each.path), self._stores))
+                readable.append(look_at(FoundCapture(capture.path), self._stores))
             except CaptureError as error:
-                notes.append(Note(each.path, AnomalyKind.CAPTURE_UNREADABLE, str(error)))
+                notes.append(Note(capture.path, AnomalyKind.CAPTURE_UNREADABLE, str(error)))
         self._note(notes)
-        return found
+        return readable
 
     def admit(self, now_ns: int) -> None:
-        """Admit what is complete at a time. Raises UsageError if the list cannot be written."""
-        candidates = self._fresh()
-        candidates.sort(key=lambda each: each.order)
-        complete = [each for each in candidates if self._is_complete(each, candidates, now_ns)]
-        latest_ns = max((each.first_time_ns or 0 for each in self._captures), default=0)
+        """Admit the captures that are complete at Unix time ``now_ns``.
+
+        Raises UsageError if the list cannot be written.
+        """
+        candidates = self._find_candidates()
+        candidates.sort(key=lambda candidate: candidate.order)
+        complete = [
+            candidate
+            for candidate in candidates
+            if self._is_complete(candidate, candidates, now_ns)
+        ]
+        latest_ns = max((capture.first_time_ns or 0 for capture in self._captures), default=0)
         admitted, notes = [], []
-        for each in complete:
-            if each.capture is None:
-                if each.reason is not None:
-                    notes.append(Note(each.file.path, AnomalyKind.CAPTURE_UNREADABLE, each.reason))
+        for file, capture, reason in complete:
+            if capture is None:
+                if reason is not None:
+                    notes.append(Note(file.path, AnomalyKind.CAPTURE_UNREADABLE, reason))
                 continue
-            admitted.append(each.capture)
-            if each.capture.first_time_ns is not None and each.capture.first_time_ns < latest_ns:
-                name = capture_name(each.file.path)
+            admitted.append(capture)
+            if capture.first_time_ns is not None and capture.first_time_ns < latest_ns:
+                name = capture_name(file.path)
                 detail = f"{name}: begins before captures that were read already: it is late"
-                notes.append(Note(each.file.path, AnomalyKind.REORDER_LIMIT, detail))
-        self._note([*self._grown(), *notes])
+                notes.append(Note(file.path, AnomalyKind.REORDER_LIMIT, detail))
+        self._note([*self._notes_of_grown(), *notes])
         if admitted:
-            _append(
-                self._folder, _FILES, len(self._captures), [each._asdict() for each in admitted]
-            )
+            items = [capture._asdict() for capture in admitted]
+            _append(self._folder, _FILES, len(self._captures), items)
             self._captures += admitted
-        for each in complete:
-            self._add_known(each.file.path)
+        for candidate in complete:
+            self._add_known(candidate.file.path)
 
     def _add_known(self, path: str) -> None:
         self._known |= {path, same_file(path)}
 
-    def _grown(self) -> list[Note]:
+    def _notes_of_grown(self) -> list[Note]:
         """Return notes of the latest captures that were written to after they were admitted."""
         notes = []
-        for each in self._captures[-_WATCHED:]:
-            # Those in stores do not grow.
-            size = None if is_url(each.path) else paths.regular_bytes(each.path)
-            if size is not None and each.total_bytes is not None and size > each.total_bytes:
-                detail = f"{capture_name(each.path)}: was written to after it seemed complete"
-                notes.append(Note(each.path, AnomalyKind.CAPTURE_TRUNCATED, detail))
+        for capture in self._captures[-_WATCHED:]:
+            # Objects in stores do not grow.
+            size = None if is_url(capture.path) else paths.regular_bytes(capture.path)
+            if size is not None and capture.total_bytes is not None and size > capture.total_bytes:
+                detail = f"{capture_name(capture.path)}: was written to after it seemed complete"
+                notes.append(Note(capture.path, AnomalyKind.CAPTURE_TRUNCATED, detail))
         return notes
 
     def _note(self, notes: Iterable[Note]) -> None:
-        fresh = [note for note in notes if note not in self.notes]
-        if fresh:
-            _append(self._folder, _NOTES, len(self.notes), [note._asdict() for note in fresh])
-            self.notes += fresh
+        new = [note for note in notes if note not in self.notes]
+        if new:
+            _append(self._folder, _NOTES, len(self.notes), [note._asdict() for note in new])
+            self.notes += new
 
-    def _fresh(self) -> list[_Candidate]:
-        """Look at the files that are there and were neither admitted nor noted, each once.
+    def _find_candidates(self) -> list[_Candidate]:
+        """Return a candidate for each file that was neither admitted nor noted.
 
         Raises CaptureError for a file that can be read only once.
         """
-        found: dict[str, tuple[str, bool]] = {}
+        by_file: dict[str, tuple[str, bool]] = {}
         for argument in self._paths:
-            listed, is_folder = self._listed(argument)
-            for path in listed:
-                real = same_file(path)
-                if not self._known.isdisjoint((path, real)):
+            listed_paths, is_folder = self._named_files(argument)
+            for path in listed_paths:
+                file_path = same_file(path)
+                if not self._known.isdisjoint((path, file_path)):
                     continue
-                known = found.get(real)
-                if known is None:
-                    found[real] = path, is_folder
+                other = by_file.get(file_path)
+                if other is None:
+                    by_file[file_path] = path, is_folder
                     continue
                 # A link may change: the file's own name is preferred.
-                best = path if Path(known[0]).is_symlink() else known[0]
-                found[real] = best, is_folder and known[1]
-        files = ((self._there(path), is_folder) for path, is_folder in found.values())
-        return [self._look(file, is_folder) for file, is_folder in files if file is not None]
+                best = path if Path(other[0]).is_symlink() else other[0]
+                by_file[file_path] = best, is_folder and other[1]
+        files = ((self._existing(path), is_folder) for path, is_folder in by_file.values())
+        return [self._inspect(file, is_folder) for file, is_folder in files if file is not None]
 
-    def _listed(self, argument: str) -> NamedFiles:
+    def _named_files(self, argument: str) -> NamedFiles:
         """Return the files that an argument names now; it is no error if there are none yet."""
         try:
             return named_files(argument, self._stores)
         except CaptureError:
             return NamedFiles([], is_folder=False)
 
-    def _there(self, path: str) -> InputFile | None:
+    def _existing(self, path: str) -> InputFile | None:
         try:
             return file_of(path, self._stores)
         except MissingFileError:
-            return None  # it may come
+            return None  # it may be written later
 
-    def _look(self, file: InputFile, is_folder: bool) -> _Candidate:
+    def _inspect(self, file: InputFile, is_folder: bool) -> _Candidate:
         try:
             if not is_folder:
                 return _Candidate(file, look_at(FoundCapture(file.path), self._stores), None)
-            seen = look_in_folder(file.path, self._stores)
+            capture = look_in_folder(file.path, self._stores)
         except CaptureError as error:
-            seen = error
-        if isinstance(seen, CaptureError):
-            return _Candidate(file, None, str(seen))
-        return _Candidate(file, seen, None)
+            capture = error
+        if isinstance(capture, CaptureError):
+            return _Candidate(file, None, str(capture))
+        return _Candidate(file, capture, None)
 
     def _is_complete(
         self, candidate: _Candidate, others: Iterable[_Candidate], now_ns: int
@@ -229,10 +238,10 @@ class AdmittedCaptures:
         )
 
 
-def _was_written_later(one: InputFile, other: InputFile) -> bool:
-    if one.modified_ns is None or other.modified_ns is None:
+def _was_written_later(first: InputFile, second: InputFile) -> bool:
+    if first.modified_ns is None or second.modified_ns is None:
         return True
-    return one.modified_ns >= other.modified_ns
+    return first.modified_ns >= second.modified_ns
 
 
 # -- lists that only grow -------------------------------------------------------------------------
@@ -245,15 +254,15 @@ def _append(folder: SharedFolder, name: str, first: int, items: Iterable[dict[st
 
 
 def _load_list(folder: SharedFolder, name: str, kind: Callable[..., _Item]) -> list[_Item]:
-    found: list[_Item] = []
+    items: list[_Item] = []
     for part in folder.names(name):
         data = folder.read(f"{name}/{part}") or b""
-        if part != f"{len(found):0{_DIGITS}}.jsonl":
+        if part != f"{len(items):0{_DIGITS}}.jsonl":
             raise UsageError(f"option stateLocation: {folder.shown}: {name}/{part} is out of place")
         try:
-            found += [kind(**json.loads(line)) for line in data.splitlines()]
+            items += [kind(**json.loads(line)) for line in data.splitlines()]
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"option stateLocation: {folder.shown}: {name}/{part} is damaged"
             ) from error
-    return found
+    return items

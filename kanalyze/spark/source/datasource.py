@@ -64,7 +64,7 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-        # Spark asks the session that was active last, which is this one from here on.
+        # Spark uses the session that was active last: creating a DataFrame activates this one.
         spark.createDataFrame([], "nothing int")
         spark.dataSource.register(FilteringDataSource)
 
@@ -88,7 +88,7 @@ class KanalyzeDataSource(DataSource):
     - ``mode``: ``failfast`` (the default), or ``quarantine`` to leave out what is no capture; the
       table ``anomalies`` lists it.
     - ``numPartitions``: how many tasks read; by default one for each 256 MB, up to four. Each reads
-      all packets; of the table ``packets`` each reads its own captures.
+      all packets; for the table ``packets`` each reads captures of its own.
 
     A wrong option raises a KanalyzeError, whose text Spark shows.
     """
@@ -105,7 +105,7 @@ class KanalyzeDataSource(DataSource):
 
     @without_stack_trace()
     def reader(self, schema: StructType) -> CaptureSourceReader:
-        """Return what reads these columns, which are the table's or some of them.
+        """Return a reader of these columns, which are the table's or some of them.
 
         Raises KanalyzeError.
         """
@@ -113,15 +113,18 @@ class KanalyzeDataSource(DataSource):
 
     @without_stack_trace()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Return what reads captures as they come. Raises KanalyzeError."""
-        from kanalyze.spark.source.stream import CaptureStream  # not for those who read once
+        """Return a reader of captures as they are completed. Raises KanalyzeError."""
+        from kanalyze.spark.source.stream import CaptureStream  # only streams need it
 
         plan = _plan(table_options(self.options), schema)
         return CaptureStream(plan.options.paths, self.options, schema)
 
 
 class FilteringDataSource(KanalyzeDataSource):
-    """The same, and filters are applied before rows go to Spark; see :func:`register`."""
+    """A :class:`KanalyzeDataSource` that applies filters before rows go to Spark.
+
+    See :func:`register`.
+    """
 
     @without_stack_trace()
     def reader(self, schema: StructType) -> CaptureSourceReader:
@@ -130,12 +133,14 @@ class FilteringDataSource(KanalyzeDataSource):
 
 
 def _plan(options: Mapping[str, str], schema: StructType) -> ReadPlan:
-    """Return the plan of reading columns, whose types a user may have written down."""
+    """Return the plan for a schema. Raises UsageError if a user gave a column another type."""
     plan = make_plan(options, schema.fieldNames())
-    for ours, given in zip(spark_schema(plan.columns), schema, strict=True):
-        kind = ours.dataType.simpleString()
-        if given.dataType.simpleString() != kind:
-            raise UsageError(f"column {ours.name!r} is {kind}, not {given.dataType.simpleString()}")
+    for expected, actual in zip(spark_schema(plan.columns), schema, strict=True):
+        kind = expected.dataType.simpleString()
+        if actual.dataType.simpleString() != kind:
+            raise UsageError(
+                f"column {expected.name!r} is {kind}, not {actual.dataType.simpleString()}"
+            )
     return plan
 
 
@@ -143,7 +148,7 @@ class CaptureSourceReader(DataSourceReader):
     """Reads captures once."""
 
     def __init__(self, plan: ReadPlan, schema: StructType) -> None:
-        """Make a reader of the plan's columns, which are those of the schema."""
+        """Read the columns of the plan, which must be those of the schema."""
         self._plan = plan
         self._schema = schema
         self._conditions: list[Filter] = []
@@ -154,18 +159,18 @@ class CaptureSourceReader(DataSourceReader):
         """Look for the captures and divide them among tasks.
 
         Raises:
-            CaptureError: one is missing, or is none; the text names it.
+            CaptureError: a capture is missing, or a file is no capture; the text names it.
         """
-        found, unreadable = captures_of(self._plan.options, Stores())
+        captures, unreadable = captures_of(self._plan.options, Stores())
         if self._plan.table.is_by_capture:
-            found = [each for each in found if self._may_pass(capture_name(each.path))]
-        return [InputPartition(part) for part in partitions_of(self._plan, found, unreadable)]
+            captures = [file for file in captures if self._may_pass(capture_name(file.path))]
+        return [InputPartition(part) for part in partitions_of(self._plan, captures, unreadable)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a partition.
+        """Yield the rows of a partition.
 
         Raises:
-            CaptureError: a capture cannot be opened or read on.
+            CaptureError: a capture cannot be opened or read.
         """
         part = partition.value
         assert isinstance(part, TablePartition)
@@ -175,19 +180,19 @@ class CaptureSourceReader(DataSourceReader):
                 yield from as_requested(batch, self._plan.columns, self._schema)
 
     def _may_pass(self, capture: str) -> bool:
-        """Tell whether rows of a capture may pass, by its name alone."""
+        """Return whether rows of a capture may pass the filters on the capture's name."""
         block = RowBlock(1, {"capture": Words(array("i", [0]), [capture])})
-        on_it = [each for each in self._conditions if column_of(each) == "capture"]
-        return len(matching(block, on_it)) > 0
+        conditions = [test for test in self._conditions if column_of(test) == "capture"]
+        return len(matching(block, conditions)) > 0
 
 
 class FilteringSourceReader(CaptureSourceReader):
-    """The same, and takes filters."""
+    """Reads captures once, and applies the filters that it supports."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's
         """Accept the filters that are supported; return the others."""
-        for each in filters:
-            if can_take(each, self._plan.columns):
-                self._conditions.append(each)
+        for condition in filters:
+            if can_take(condition, self._plan.columns):
+                self._conditions.append(condition)
             else:
-                yield each
+                yield condition

@@ -65,23 +65,23 @@ def parse_options(raw_options: Mapping[str, str], tables: Mapping[str, Iterable[
 
     Args:
         raw_options: texts by name.
-        tables: the tables that there are, and which options each has besides those of all.
+        tables: the tables by name, and the options of each besides those that all tables have.
 
     Raises:
-        UsageError: an option is not known, is none of the table's, or makes no sense; the text
-            names it.
+        UsageError: an option is unknown, is not one of the table's, or has an invalid value; the
+            text names it.
     """
     texts = {name.lower(): text for name, text in raw_options.items()}
     for name in texts:
         if name not in _PARSERS:
-            known = ", ".join(sorted(_NAMES.values()))
-            raise UsageError(f"unknown option: {name!r}; there are {known}")
+            known_options = ", ".join(sorted(_NAMES.values()))
+            raise UsageError(f"unknown option: {name!r}; there are {known_options}")
     table = texts.get("table", DEFAULT_TABLE).strip().lower()
     if table not in tables:
         raise UsageError(f"unknown table {table!r}; there are {', '.join(tables)}")
-    has = {name.lower() for name in (*_COMMON, *tables[table])}
+    allowed = {name.lower() for name in (*_COMMON, *tables[table])}
     for name in texts:
-        if name not in has:
+        if name not in allowed:
             raise UsageError(f"option {_NAMES[name]}: table={table} has no such option")
     parsed = {name: _parsed(name, text) for name, text in texts.items()}
     return Options(
@@ -115,27 +115,27 @@ def _text(text: str) -> str:
 
 
 def _texts(text: str) -> tuple[str, ...]:
-    """Take a list apart; a bracket may begin a glob as well as JSON."""
-    found = _json_texts(text)
-    if found is None:
-        found = [part.strip() for part in text.split(",")]
-    if not found or not all(found):
+    """Split a list of texts; a bracket may begin a glob as well as JSON."""
+    texts = _json_texts(text)
+    if texts is None:
+        texts = [part.strip() for part in text.split(",")]
+    if not texts or not all(texts):
         raise UsageError(f"texts separated by commas, or a JSON list of them, not {text!r}")
-    return tuple(found)
+    return tuple(texts)
 
 
 def _json_texts(text: str) -> list[str] | None:
     if not text.lstrip().startswith("["):
         return None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    is_texts = isinstance(found, list) and all(isinstance(item, str) for item in found)
-    return found if is_texts else None
+    is_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return value if is_texts else None
 
 
-def _truth(text: str) -> bool:
+def _bool(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise UsageError(f"true or false, not {text!r}")
     return text.strip().lower() == "true"
@@ -162,7 +162,7 @@ def _ports(text: str) -> tuple[int, ...]:
 
 def _number(text: str, most: int) -> int:
     digits = text.strip()
-    # Python reads no number of thousands of digits.
+    # int() raises ValueError for thousands of digits.
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
     if is_number and 0 < int(digits) <= most:
         return int(digits)
@@ -185,7 +185,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     "group": _texts,
     "status": _texts,
     "error": _texts,
-    "errors": _truth,
+    "errors": _bool,
     "slowerThan": _text,
     "since": _text,
     "until": _text,
@@ -194,7 +194,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     "definitions": _text,
     "keylog": _texts,
     "maxMemory": parse_size,
-    "values": _truth,
+    "values": _bool,
     "maxRecords": _record_limit,
 }
 _PARSERS: Final = {name.lower(): parse for name, parse in _ALL_PARSERS.items()}
@@ -214,7 +214,7 @@ _FILTERS: Final = {
     "since": "since",
     "until": "until",
 }
-"""Options that are conditions on rows, and what the filter calls them."""
+"""Options that are conditions on rows, with their names as arguments of the filter."""
 
 _COMMON: Final = ("path", "paths", "table", "columns", "mode", "numPartitions")
 TIME_OPTIONS: Final = ("since", "until")

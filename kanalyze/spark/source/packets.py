@@ -52,7 +52,7 @@ PACKET_COLUMNS: "Final[tuple[Column, ...]]" = columns_of(PacketRow)
 """The columns of :class:`PacketRow`, in the order of its fields."""
 
 _DATA: Final = "data"
-_PLACE: Final = "place"
+_BATCH_INDEX: Final = "place"
 """For each row of a block, its index in the batch of packets."""
 
 
@@ -63,16 +63,16 @@ def packet_batches(
     choose: "Callable[[RowBlock], RowBlock] | None" = None,
     stores: "Stores | None" = None,
 ) -> "Iterator[pa.RecordBatch]":
-    """Give the packets of a capture, in its order.
+    """Yield the packets of a capture, in its order.
 
     Args:
         path: as :func:`~kanalyze.capture.reader.open_capture` takes it.
-        columns: those of the batches, some of :data:`PACKET_COLUMNS`, in this order.
-        choose: given the packets by column, without their bytes, returns those that are selected.
+        columns: the columns of the batches, some of :data:`PACKET_COLUMNS`, in this order.
+        choose: takes the packets by column, without their bytes; returns the selected ones.
         stores: file systems connected to before.
 
     Raises:
-        CaptureError: it cannot be opened or read on, or is no capture.
+        CaptureError: the file cannot be opened or read, or is no capture.
     """
     numbers = [column for column in columns if column.name != _DATA]
     maker = BatchMaker(numbers)
@@ -85,10 +85,10 @@ def packet_batches(
                 block = choose(block)
             if not len(block):
                 continue
-            made = dict(zip(maker.schema.names, maker.of_block(block).columns, strict=True))
+            by_name = dict(zip(maker.schema.names, maker.of_block(block).columns, strict=True))
             if len(numbers) < len(columns):
-                made[_DATA] = _data(batch, block)
-            arrays = [made[column.name] for column in columns]
+                by_name[_DATA] = _data(batch, block)
+            arrays = [by_name[column.name] for column in columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -103,7 +103,7 @@ def _block(batch: "PacketBatch", name: str) -> RowBlock:
             "link_type": Ints(array("q", batch.link_type), None),
             "wire_bytes": Ints(batch.wire_bytes, None),
             "captured_bytes": Ints(batch.captured_bytes, None),
-            _PLACE: Ints(array("q", range(count)), None),
+            _BATCH_INDEX: Ints(array("q", range(count)), None),
         },
     )
 
@@ -111,15 +111,16 @@ def _block(batch: "PacketBatch", name: str) -> RowBlock:
 def _data(batch: "PacketBatch", block: RowBlock) -> Any:
     """Copy the bytes of a block's packets out of the batch's buffer.
 
-    To Arrow what lies between two packets is an item too: every second one is then taken.
+    In Arrow the end of an item is the beginning of the next one. So the bytes between two packets
+    are an item too, and every second item is a packet.
     """
-    at = ints_of(block.columns[_PLACE]).values
+    rows = ints_of(block.columns[_BATCH_INDEX]).values
     columns = PacketArrays.of(batch)
-    ends = np.empty(2 * len(at), np.int64)
-    ends[::2] = columns.offset[at]
-    ends[1::2] = ends[::2] + columns.captured_bytes[at]
+    ends = np.empty(2 * len(rows), np.int64)
+    ends[::2] = columns.offset[rows]
+    ends[1::2] = ends[::2] + columns.captured_bytes[rows]
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(batch.buffer)]
-    items = pa.Array.from_buffers(pa.large_binary(), 2 * len(at) - 1, buffers)
-    every_second = np.arange(0, 2 * len(at), 2, dtype=np.int64)
-    indices = pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(every_second)])
+    items = pa.Array.from_buffers(pa.large_binary(), 2 * len(rows) - 1, buffers)
+    every_second = np.arange(0, 2 * len(rows), 2, dtype=np.int64)
+    indices = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(every_second)])
     return items.take(indices).cast(pa.binary())

@@ -3,9 +3,9 @@
 In: filters as Spark hands them to a Python data source, rows by column. Out: which rows pass. This
 module must not know what table the rows are of.
 
-A filter is either taken, and then a row passes here exactly where it would in Spark, or it is not
-taken and Spark applies it. A row passes where the filter is true; a comparison with null is neither
-true nor false, and neither is its negation. Texts are compared as their UTF-8, byte by byte.
+A filter is either accepted, and then selects here the same rows as in Spark, or it is left to
+Spark. A row passes if the filter is true; a comparison with null is neither true nor false, and
+neither is its negation. Texts are compared as their UTF-8, byte by byte.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _LARGEST_INT64: Final = (1 << 63) - 1
 
 
 def can_take(condition: Filter, columns: Sequence[Column]) -> bool:
-    """Tell whether :func:`passing` knows a filter on rows of these columns."""
+    """Return whether :func:`passing` supports a filter on rows of these columns."""
     if isinstance(condition, Not):
         return can_take(condition.child, columns)
     kinds = {column.name: column.type for column in columns}
@@ -112,7 +112,7 @@ def _are_of(values: list[Any], kind: type) -> bool:
 
 
 def matching(block: RowBlock, conditions: Sequence[Filter]) -> RowBlock:
-    """Return the rows of a block that pass all filters: the same block when all do."""
+    """Return the rows of a block that pass all filters; the same block if all rows do."""
     if not conditions or not len(block):
         return block
     passes = np.logical_and.reduce([passing(block, condition) for condition in conditions])
@@ -120,7 +120,7 @@ def matching(block: RowBlock, conditions: Sequence[Filter]) -> RowBlock:
 
 
 def passing(block: RowBlock, condition: Filter) -> _Mask:
-    """Return of each row of a block whether it passes a filter that :func:`can_take` is true of."""
+    """Return for each row of a block whether it passes a filter; see :func:`can_take`."""
     truth = _truth(block, condition)
     return truth.is_true & truth.is_known
 
@@ -138,7 +138,7 @@ def _truth(block: RowBlock, condition: Filter) -> _ThreeValued:
         truth = _truth(block, condition.child)
         return _ThreeValued(~truth.is_true, truth.is_known)
     column = block.columns[column_of(condition)]
-    assert not isinstance(column, Lists), "no filter on a list is taken"
+    assert not isinstance(column, Lists), "a filter on a list is not accepted"
     values = ints_of(column) if isinstance(column, Ints) else words_of(column)
     valid = _valid(values, len(block))
     always = np.ones(len(block), np.bool_)
@@ -165,19 +165,19 @@ def _numbers_compared(numbers: NDArray[np.int64], condition: Filter) -> _Mask:
     values = [int(value) for value in _values(condition)]
     if isinstance(condition, In):
         return np.isin(numbers, np.array(values, np.int64))
-    found: _Mask = _COMPARISONS[type(condition)](numbers, np.int64(values[0]))
-    return found
+    is_true: _Mask = _COMPARISONS[type(condition)](numbers, np.int64(values[0]))
+    return is_true
 
 
 def _texts_compared(texts: WordArray, condition: Filter) -> _Mask:
-    """Compare each word once, in the UTF-8 that Arrow and Spark have of it."""
+    """Compare each distinct text once, in the UTF-8 that Arrow and Spark use."""
     codes, words = texts
     values = [utf8(value) for value in _values(condition)]
     if isinstance(condition, In):
         selected = frozenset(values)
-        found = [utf8(word) in selected for word in words]
+        matches = [utf8(word) in selected for word in words]
     else:
         test = _TEXT_TESTS.get(type(condition)) or _COMPARISONS[type(condition)]
-        found = [test(utf8(word), values[0]) for word in words]
-    # Code -1, null, finds the last one.
-    return np.array([*found, False], np.bool_)[codes]
+        matches = [test(utf8(word), values[0]) for word in words]
+    # Code -1 stands for null, and selects the last item.
+    return np.array([*matches, False], np.bool_)[codes]

@@ -101,18 +101,18 @@ class ReadPlan:
 
     options: Options
     columns: tuple[Column, ...]
-    """Those that are selected."""
+    """The selected columns."""
     row_filter: RowFilter
     topic_ids: dict[bytes, str] | None
     catalog: Catalog
     keys: KeySources | None = None
-    """Where the secrets are that TLS is decrypted with, besides those that captures have inside."""
+    """Where the secrets of TLS are, besides those inside captures."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a time of day: no task knows on which day an archive begins."""
         if self.row_filter.needs_day:
             times = [self.options.filters.get(name) for name in ("since", "until")]
-            text = next(each for each in times if each and parse_time_of_day_ns(each) is not None)
+            text = next(time for time in times if time and parse_time_of_day_ns(time) is not None)
             raise UsageError(
                 f"an archive may have many days: give {text!r} with a date "
                 "(such as 2026-01-31T22:46)"
@@ -124,15 +124,15 @@ class ReadPlan:
         return TABLES[self.options.table]
 
     def analysis(self, partition: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
-        """Return the analysis of a partition; ``keep`` as there.
+        """Return the analysis of a partition; for ``keep`` see :class:`Analysis`.
 
-        Secrets are read here: for a part of no capture there are none. Raises KanalyzeError.
+        Reads the secrets of TLS, unless the partition is empty. Raises KanalyzeError.
         """
         options = self.options
-        most = options.max_memory_bytes
+        limit = options.max_memory_bytes
         keylog = None
         if self.keys is not None and not partition.is_empty:
-            # Captures add the secrets that they have inside to those of their own reading.
+            # Reading captures adds the secrets inside them, so the key log must not be shared.
             keylog = (read_keys if partition.segments is None else shared_keys)(self.keys)
         return Analysis(
             partition.captures,
@@ -142,7 +142,7 @@ class ReadPlan:
             keep=keep,
             topic_ids=self.topic_ids,
             catalog=self.catalog,
-            max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
+            max_memory_bytes=DEFAULT_MEMORY_BYTES if limit is None else limit,
             shard=partition.shard,
             source=partition.segments,
             keylog=keylog,
@@ -161,25 +161,25 @@ class SourceTable(NamedTuple):
 
     columns: tuple[Column, ...]
     options: tuple[str, ...]
-    """Besides those that every table has."""
+    """Its options in addition to those that every table has."""
     divide: _Divide
     batches: _Batches
     on_request: frozenset[str] = frozenset()
-    """Columns that need ``values=true``: they hold what users wrote."""
+    """Columns that need ``values=true``: they have users' data."""
     is_by_capture: bool = False
     """True if a capture's rows do not depend on other captures."""
 
 
 def make_plan(raw_options: Mapping[str, str], names: Sequence[str] | None = None) -> ReadPlan:
-    """Return what options ask for. Files with names of topics and definitions are read now.
+    """Return the plan for options. Files with names of topics and definitions are read now.
 
     Args:
-        raw_options: as Spark has them.
-        names: columns, in this order; None for those of the option, or all.
+        raw_options: options as Spark has them.
+        names: columns, in this order; None for those of option ``columns``, or else all.
 
     Raises:
         DefinitionError: a definition breaks a rule, or the folder cannot be read.
-        UsageError: an option makes no sense.
+        UsageError: an option has an invalid value.
     """
     options = parse_options(raw_options, {name: table.options for name, table in TABLES.items()})
     table = TABLES[options.table]
@@ -207,12 +207,13 @@ def _columns(table: SourceTable, options: Options, requested: Sequence[str]) -> 
 
 
 def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], list[Anomaly]]:
-    """Return the captures that options name, by the times of their first packets, each opened once.
+    """Return the captures that options name, sorted by the times of their first packets.
 
-    The anomalies are of files that were left out: in folders, or all with mode ``quarantine``.
+    Each is opened once. The anomalies are of files that were left out: files in folders, or with
+    mode ``quarantine`` any file.
 
     Raises:
-        CaptureError: one is missing, or is none; the text names it.
+        CaptureError: a capture is missing, or a file is no capture; the text names it.
         UsageError: no capture is named.
     """
     if not options.paths:
@@ -220,10 +221,10 @@ def captures_of(options: Options, stores: Stores) -> tuple[list[FoundCapture], l
     if options.leave_out_unreadable:
         return find_readable(options.paths, stores)
     left_out: list[Anomaly] = []
-    found = find_inputs(options.paths, stores, left_out.append)
-    for each in found:
-        check_many_may_read(each.path)
-    return [look_at(each, stores) for each in found], left_out
+    captures = find_inputs(options.paths, stores, left_out.append)
+    for capture in captures:
+        check_many_may_read(capture.path)
+    return [look_at(capture, stores) for capture in captures], left_out
 
 
 def partitions_of(
@@ -237,15 +238,15 @@ def partitions_of(
 def read_partition(
     plan: ReadPlan, partition: TablePartition, choose: _Choose
 ) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a part that ``choose`` lets pass, with the columns of the plan.
+    """Yield the rows of a partition that ``choose`` selects, with the columns of the plan.
 
     Raises:
-        CaptureError: a capture cannot be opened or read on.
+        CaptureError: a capture cannot be opened or read.
     """
     yield from plan.table.batches(plan, partition, choose)
 
 
-# -- parts ----------------------------------------------------------------------------------------
+# -- partitions -----------------------------------------------------------------------------------
 
 
 def _shards(options: Options, captures: Sequence[FoundCapture]) -> list[TablePartition]:
@@ -255,15 +256,15 @@ def _shards(options: Options, captures: Sequence[FoundCapture]) -> list[TablePar
 
 
 def _worthwhile_tasks(captures: Sequence[FoundCapture]) -> int:
-    sizes = [each.total_bytes for each in captures]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
+    sizes = [capture.total_bytes for capture in captures]
+    known_sizes = [size for size in sizes if size is not None]
+    if len(known_sizes) < len(sizes):
         return 1
-    return max(1, min(_MOST_TASKS, -(-sum(known) // _BYTES_A_TASK)))
+    return max(1, min(_MOST_TASKS, -(-sum(known_sizes) // _BYTES_A_TASK)))
 
 
 def _whole_captures(options: Options, captures: Sequence[FoundCapture]) -> list[TablePartition]:
-    """Give each task whole captures: a packet's number is known to who reads from the beginning."""
+    """Give each task whole captures: packets are numbered from the beginning of a capture."""
     count = min(options.partitions or len(captures), len(captures))
     return [TablePartition(tuple(captures[first::count])) for first in range(count)]
 
@@ -323,8 +324,8 @@ def _anomalies(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
             yield _block(rows, plan)
 
 
-def _lines_of(table: str) -> _Blocks:
-    """Return a function that yields the lines of a table that belong to requests."""
+def _rows_of_requests(table: str) -> _Blocks:
+    """Return a function that yields the rows of a table whose rows belong to requests."""
 
     def blocks(plan: ReadPlan, partition: TablePartition) -> Iterator[RowBlock]:
         if not partition.is_empty:
@@ -342,8 +343,10 @@ def _packets(
     def selected(block: RowBlock) -> RowBlock:
         return choose(_between(block, since_ns, until_ns))
 
-    for found in partition.captures:
-        yield from packet_batches(found.path, columns=plan.columns, choose=selected, stores=stores)
+    for capture in partition.captures:
+        yield from packet_batches(
+            capture.path, columns=plan.columns, choose=selected, stores=stores
+        )
 
 
 def _between(block: RowBlock, since_ns: int | None, until_ns: int | None) -> RowBlock:
@@ -371,7 +374,10 @@ TABLES: Final[dict[str, SourceTable]] = {
     "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS, _shards, _of_blocks(_anomalies)),
     **{
         table: SourceTable(
-            TABLE_SPECS[table].columns, REQUEST_OPTIONS, _shards, _of_blocks(_lines_of(table))
+            TABLE_SPECS[table].columns,
+            REQUEST_OPTIONS,
+            _shards,
+            _of_blocks(_rows_of_requests(table)),
         )
         for table in ("groups", "metadata")
     },

@@ -1,7 +1,7 @@
-"""Captures as they come: the rows of requests as a stream of Spark, each exactly once.
+"""Captures as they are completed: rows of requests as a stream of Spark, each exactly once.
 
-In: a folder that a rotation writes into (``tcpdump -G``, ``-C``, ``-W``), options. Out: what Spark
-asks of a stream. Must not know: how rows are made.
+In: a folder that a rotation writes into (``tcpdump -G``, ``-C``, ``-W``), options. Out: the methods
+that Spark calls of a stream reader. Must not know: how rows are made.
 
 Connections and messages continue from one file to the next, over batches and restarts of the
 query. Their state is in the folder of option ``stateLocation``: tasks write it at the end offset of
@@ -15,8 +15,8 @@ rows are those of ``kanalyze requests`` over all files at once, except:
   known to the connections of the same task alone.
 - A file that begins before files of earlier batches is read after them.
 - TLS is decrypted by option ``keylog`` alone, with what the key logs have when a batch begins;
-  secrets inside of captures are not used. The state has no secrets, and nothing that was decrypted
-  but what waits for the rest of its message.
+  secrets inside captures are not used. The state has no secrets, and no decrypted bytes except
+  those of incomplete messages.
 
 The state folder also lists files with problems: ``quarantine`` those that were skipped, came late
 or were written to later, ``anomalies`` those that are damaged inside.
@@ -70,20 +70,20 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Set up; nothing is opened.
 
         Args:
-            paths: files, folders, globs, URLs of any of these; what is not there may come.
-            options: those of the table ``requests``, and
+            paths: files, folders, globs, URLs of any of these; files need not exist yet.
+            options: the options of the table ``requests``, and
 
                 - ``stateLocation`` (required): a path or a URL that the driver and all executors
                   reach, of this query alone;
-                - ``settleSeconds`` (60): a file that was not written to for so long is complete,
-                  also where none came after it. 0: whatever is there is complete;
+                - ``settleSeconds`` (60): a file that was not written to for this time is complete,
+                  even if no other came after it. 0: every file is complete;
                 - ``maxFilesPerTrigger``: how many files a batch has at most;
                 - ``numPartitions`` (1): tasks of a batch. Each reads all packets, and follows its
                   shard of the connections. It stays the same as long as the state is used.
             schema: the columns, which are the table's or some of them.
 
         Raises:
-            UsageError: an option makes no sense.
+            UsageError: an option has an invalid value.
         """
         self._options = parse_stream_options(options)
         self._plan = make_plan(table_options(options), schema.fieldNames())
@@ -98,7 +98,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         """The last offset of a query with trigger ``availableNow``."""
 
-    # -- what the driver asks ---------------------------------------------------------------------
+    # -- called in the driver ---------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's
         """Return where a new query begins."""
@@ -106,14 +106,14 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Return how many files a batch may have."""
-        most = self._options.most_files
-        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+        limit = self._options.most_files
+        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
 
     @without_stack_trace()
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's
         """Admit files that are complete, and return the end offset of the next batch.
 
-        Raises UsageError where the state folder cannot be used.
+        Raises UsageError if the state folder cannot be used.
         """
         if self._target is None:
             self._captures().admit(time.time_ns())
@@ -137,22 +137,22 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Divide the connections of a batch among its tasks.
 
-        Raises UsageError if the list of files is too short: it is that of another query.
+        Raises UsageError if the list of files is too short, because it is another query's.
         """
         first, last = start["files"], end["files"]
         if first == last:
             return []
-        captures = self._captures()
-        if last > len(captures):
+        admitted = self._captures()
+        if last > len(admitted):
             raise UsageError(
-                f"option stateLocation: {self._folder().shown} knows {len(captures)} files, "
+                f"option stateLocation: {self._folder().shown} knows {len(admitted)} files, "
                 f"and the query's checkpoint {last}: they belong to different queries"
             )
-        found = tuple(captures.between(first, last))
-        # A key log grows, as captures come.
+        captures = tuple(admitted.between(first, last))
+        # A key log grows while captures are written.
         keys = find_key_files(self._plan.options.keylog)
         return [
-            InputPartition(StreamPartition(first, last, Shard(index, self._shards), found, keys))
+            InputPartition(StreamPartition(first, last, Shard(index, self._shards), captures, keys))
             for index in range(self._shards)
         ]
 
@@ -165,13 +165,13 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if name < saved:
                 folder.remove(f"states/{name}")
 
-    # -- what a task asks -------------------------------------------------------------------------
+    # -- called in a task -------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, and write its state.
 
         Raises:
-            KanalyzeError: a file cannot be read on, or the state folder cannot be used.
+            KanalyzeError: a capture cannot be read, or the state folder cannot be used.
         """
         task = partition.value
         assert isinstance(task, StreamPartition)
@@ -194,13 +194,13 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._admitted
 
     def _check(self, folder: SharedFolder) -> None:
-        """Check that the folder belongs to this query."""
-        ours = {"paths": self._paths, "numPartitions": self._shards}
+        """Raise UsageError if the folder belongs to another query."""
+        settings = {"paths": self._paths, "numPartitions": self._shards}
         saved = folder.read(_SETTINGS)
         if saved is None:
-            folder.write(_SETTINGS, json.dumps(ours).encode())
+            folder.write(_SETTINGS, json.dumps(settings).encode())
             return
-        if saved != json.dumps(ours).encode():
+        if saved != json.dumps(settings).encode():
             raise UsageError(
                 f"option stateLocation: {folder.shown} is that of another query: "
                 f"{saved[:_LONGEST_SHOWN].decode(errors='backslashreplace')}"

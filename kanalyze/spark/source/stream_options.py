@@ -1,4 +1,4 @@
-"""The options that a stream has and one reading has not: what their texts mean.
+"""The options that only streams have: what their texts mean.
 
 In: options as Spark hands them over. Out: :class:`StreamOptions`, and the others. Must not know:
 pyspark, nor how a stream is read.
@@ -31,7 +31,7 @@ class StreamOptions(NamedTuple):
     settle_s: float
     """A file that was not written to for this time is complete, even if none came after it."""
     most_files: int | None
-    """Number of captures in one batch; None for all that there are."""
+    """Limit of the captures in one batch; None for no limit."""
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -40,10 +40,10 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Return what the options of a stream say; others are passed over.
+    """Parse the options of a stream; others are ignored.
 
     Raises:
-        UsageError: one makes no sense, or ``stateLocation`` is not there.
+        UsageError: an option has an invalid value, or ``stateLocation`` is missing.
     """
     texts = {name.lower(): text.strip() for name, text in options.items()}
     location = texts.get("statelocation")

@@ -41,7 +41,7 @@ _DIGEST_BYTES: Final = 16
 
 
 class StreamPartition(NamedTuple):
-    """What a task reads."""
+    """The captures and connections that one task reads."""
 
     start: int
     """The number of captures in earlier batches."""
@@ -69,7 +69,7 @@ def read_stream_partition(
     """
     locations, saved_state = _load_state(task, folder)
     captures = _StreamCaptures(task.captures, locations)
-    options, most = plan.options, plan.options.max_memory_bytes
+    options, limit = plan.options, plan.options.max_memory_bytes
     analysis = Analysis(
         (),
         source=captures,
@@ -78,7 +78,7 @@ def read_stream_partition(
         brokers=options.filters.get("brokers", ()),
         topic_ids={**(plan.topic_ids or {}), **_known_names(task, folder)},
         catalog=plan.catalog,
-        max_memory_bytes=DEFAULT_MEMORY_BYTES if most is None else most,
+        max_memory_bytes=DEFAULT_MEMORY_BYTES if limit is None else limit,
         shard=task.shard,
         keylog=None if task.keys is None else shared_keys(task.keys),
     )
@@ -86,42 +86,43 @@ def read_stream_partition(
     for rows in run.rows():
         yield from rows.requests
     if task.shard.is_first and captures.anomalies:
-        lines = [f"{json.dumps([each.kind, each.detail])}\n" for each in captures.anomalies]
-        folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", "".join(lines).encode())
+        pairs = [[anomaly.kind, anomaly.detail] for anomaly in captures.anomalies]
+        lines = "".join(f"{json.dumps(pair)}\n" for pair in pairs)
+        folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", lines.encode())
     name = f"{states_name(task.end)}/{task.shard.index}"
     names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
-    folder.write(f"{name}.names", _sealed(json.dumps(names).encode()))
+    folder.write(f"{name}.names", _with_checksum(json.dumps(names).encode()))
     state = pack_state(captures.save_state(), run.saved_state)
-    folder.write(name, _sealed(state))
+    folder.write(name, _with_checksum(state))
 
 
 def _load_state(task: StreamPartition, folder: SharedFolder) -> tuple[str | None, bytes | None]:
     """Return where earlier packets are, and the open connections; None before the first batch."""
     if not task.start:
         return None, None
-    return unpack_state(_read_sealed(folder, f"{states_name(task.start)}/{task.shard.index}"))
+    return unpack_state(_read_checked(folder, f"{states_name(task.start)}/{task.shard.index}"))
 
 
 def _known_names(task: StreamPartition, folder: SharedFolder) -> dict[bytes, str]:
     """Return the names of topics that all shards knew before this batch."""
-    known: dict[bytes, str] = {}
+    names_by_id: dict[bytes, str] = {}
     for index in range(task.shard.count) if task.start else ():
-        names = json.loads(_read_sealed(folder, f"{states_name(task.start)}/{index}.names"))
-        known.update({bytes.fromhex(topic_id): name for topic_id, name in names.items()})
-    return known
+        names = json.loads(_read_checked(folder, f"{states_name(task.start)}/{index}.names"))
+        names_by_id.update({bytes.fromhex(topic_id): name for topic_id, name in names.items()})
+    return names_by_id
 
 
-def _sealed(body: bytes) -> bytes:
+def _with_checksum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).hexdigest().encode() + b"\n" + body
 
 
-def _read_sealed(folder: SharedFolder, name: str) -> bytes:
+def _read_checked(folder: SharedFolder, name: str) -> bytes:
     """Return the body of a file with a checksum; raises KanalyzeError if missing or damaged."""
     data = folder.read(name)
     if data is None:
         raise KanalyzeError(f"{folder.shown}: {name} is missing: begin with another checkpoint")
     body = data.partition(b"\n")[2]
-    if data != _sealed(body):
+    if data != _with_checksum(body):
         raise KanalyzeError(f"{folder.shown}: {name} is damaged: begin with another checkpoint")
     return body
 
@@ -132,7 +133,7 @@ class _StreamCaptures:
     can_be_read_again = False
     numbers_all_packets = True
     description = None
-    """Secrets inside of captures are not used: a connection would lose them with the batch."""
+    """Secrets inside captures are not used: a connection would not have them in the next batch."""
 
     def __init__(self, captures: Sequence[FoundCapture], locations: str | None) -> None:
         self._index, names = load_locations(locations)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kanalyze.queries.compare.chance import DEALS, Counts, Resampled, chances, slices_of
+from kanalyze.queries.compare.chance import PERMUTATIONS, Counts, Resampled, chances, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_the_chance_is_the_share_of_all_deals_that_differ_as_much() -> None:
     deals = [abs(sum(everything) - 2 * sum(deal)) for deal in combinations(everything, 8)]
     expected = sum(deal >= difference for deal in deals) / len(deals)
     # The variance that neighbours add makes the test say no more than that.
-    assert expected - 3 * (expected / DEALS) ** 0.5 <= found.alone <= expected * 4
+    assert expected - 3 * (expected / PERMUTATIONS) ** 0.5 <= found.alone <= expected * 4
     assert found.among_all == found.alone
 
 

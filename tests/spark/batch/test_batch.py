@@ -593,7 +593,7 @@ def check_growing(
     settled([mock])
     ran = go_on(run, archive, mock, upto=4)
     assert ran.status == 2
-    assert "the archive was finished before 1 capture came; --replace begins anew" in ran.err
+    assert "the archive was finished before 1 capture came; --replace starts over" in ran.err
 
 
 @pytest.mark.usefixtures("few_findings")
@@ -655,15 +655,15 @@ def test_a_damaged_checkpoint_is_one_line(run, archive):
         ran = go_on(run, archive)
         assert ran[:2] == (
             2,
-            f"kanalyze: {archive.state}: run-000001/checkpoint is damaged; --replace begins anew\n",
+            f"kanalyze: {archive.state}: run-000001/checkpoint is damaged; --replace starts over\n",
         )
     name.unlink()
-    assert "run-000001/checkpoint is missing; --replace begins anew" in go_on(run, archive).err
+    assert "run-000001/checkpoint is missing; --replace starts over" in go_on(run, archive).err
     write_raw(name, whole)
     states = sorted(archive.state.glob("run-000001/states/*.parquet"))
     data, middle = states[0].read_bytes(), middle_of_states(states[0])
     states[0].unlink()
-    assert "run-000001/states is damaged; --replace begins anew" in go_on(run, archive).err
+    assert "run-000001/states is damaged; --replace starts over" in go_on(run, archive).err
     write_raw(states[0], data[: middle - 40] + bytes(80) + data[middle + 40 :])
     ran = go_on(run, archive)
     assert ran.status == 2
@@ -691,16 +691,16 @@ def test_rows_and_checkpoints_belong_together(run, archive, once, tmp_path):
         return ran.err
 
     state, out = archive.state, archive.out
-    assert "is written with --checkpoint; --replace begins anew without" in refused("--out", out)
+    assert "is written with --checkpoint; --replace starts over without" in refused("--out", out)
     told = refused("--out", out, "--checkpoint", tmp_path / "none")
-    assert "none: run-000001/checkpoint is missing; --replace begins anew" in told
+    assert "none: run-000001/checkpoint is missing; --replace starts over" in told
     told = refused("--out", tmp_path / "none", "--checkpoint", state)
     assert "is the checkpoint of another archive, file:" in told
     assert "is the checkpoint of another archive, file:" in refused(
         "--out", tmp_path / "none", "--checkpoint", state, "--replace"
     )
     told = refused("--out", once, "--checkpoint", tmp_path / "none")
-    assert "is written without --checkpoint; --replace begins anew" in told
+    assert "is written without --checkpoint; --replace starts over" in told
     told = refused("--out", out, "--checkpoint", state, "--api", "Fetch")
     assert "the archive was begun with other filters, ports, definitions or limits" in told
     told = refused("--out", out, "--checkpoint", state, "--buckets", 5)

@@ -21,7 +21,7 @@ WITH one_way AS (
             broker_packets = 0
             AND client_payload_bytes > 0
             AND client_packets >= $least_packets
-            -- Else it may be that nobody answers.
+            -- Otherwise the other end may not have answered at all.
             AND (opened_by = 'client' OR requests > 1)
         )
         OR (client_packets = 0 AND broker_payload_bytes > 0 AND broker_packets >= $least_packets)

@@ -51,7 +51,7 @@ paired AS (
         AND other.start_ns - one.start_ns <= $longest_apart_ms * 1000000
         AND abs(other.end_ns - one.end_ns) <= $longest_apart_ms * 1000000
 ),
--- What they carried in all is compared first: to compare requests one by one takes long.
+-- The totals of connections are compared first, because comparing requests one by one takes long.
 carried AS (
     SELECT
         requests.connection,

@@ -23,9 +23,9 @@ WITH counted AS (
     FROM connections
     WHERE
         protocol IN ('kafka', 'kafka-0.7', 'tls')
-        -- Of those whose TLS fails it is said why.
+        -- Failed TLS sessions have a finding of their own, tls_failed.
         AND tls_failure IS NULL
-        -- One that stays is what a client should have.
+        -- Connections that stay open are as they should be.
         AND "end" IN ('fin', 'reset', 'reused')
         AND opened_by IS NOT NULL
         AND duration_ns <= $longest_s * 1000000000

@@ -30,7 +30,7 @@ cut AS (
     JOIN last_words
         ON connections.connection = last_words.connection
         AND connections.connection_number = last_words.connection_number
-    -- A client that closes what it does not need harms nobody.
+    -- A client may close connections that it does not need.
     WHERE connections.closed_by = 'broker'
 ),
 usual AS (
@@ -80,7 +80,7 @@ HAVING
     count(*) FILTER (WHERE is_known) > 0
     OR (
         count(*) >= $least_repeats
-        -- A broker that ends closes all at once.
+        -- A broker that shuts down closes all connections at once.
         AND max(closed_ns) - min(closed_ns) >= $least_silence_s * 1000000000
     )
 ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port

@@ -7,7 +7,7 @@
 -- parameter longest_between_s = 5: maximum mean of the seconds between requests on a connection
 -- parameter least_span_s = 30: minimum seconds over which this goes on
 WITH of_connections AS (
-    -- Not by client id: tools that are started again and again all have the same.
+    -- Not by client id: a tool that is started again and again has the same id each time.
     SELECT
         client_id,
         client_ip,

@@ -54,7 +54,7 @@ rounds AS (
         min(request_start_ns) AS first_time_ns,
         min(request_packet) AS first_packet,
         max(response_end_ns) AS last_time_ns,
-        -- What is held of a round may be one heartbeat.
+        -- The capture may have only a heartbeat of a round.
         CASE
             WHEN bool_or(event = 'sync')
                 THEN
@@ -123,8 +123,8 @@ changes AS (
     WHERE topics <> topics_before
 ),
 explained AS (
-    -- The round that a change began; who leaves last begins none. A newer group answers with the
-    -- epoch before, or with none: there it is the first epoch that is seen afterwards.
+    -- The round that a change began; when the last member leaves, none begins. In the newer protocol
+    -- the response has the previous epoch, or none: then it is the first epoch seen afterwards.
     SELECT
         changes.group_id,
         changes.change,

@@ -16,7 +16,7 @@ WITH old AS (
     LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
     WHERE
         (wire = 'kafka-0.7' OR api_version < first_version)
-        -- Brokers and controllers say these to each other: they are upgraded with the cluster.
+        -- Brokers and controllers send these to each other, and are upgraded with the cluster.
         AND requests.api_key NOT IN (4, 5, 6, 7)
         AND status <> 'unanswered'
         AND coalesce(error_code, 0) <> 35

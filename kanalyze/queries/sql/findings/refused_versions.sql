@@ -22,7 +22,7 @@ WITH refused AS (
         AND requests.connection_number = connections.connection_number
     LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
     WHERE
-        -- A client asks with its newest ApiVersions, and with an older one after that answer.
+        -- A client sends its newest ApiVersions first, and an older one after such a response.
         (requests.error_code = 35 AND requests.api_key <> 18)
         OR (
             requests.api_version < removed.first_version

@@ -15,7 +15,7 @@ WITH resent AS (
     FROM connections
     WHERE
         client_retransmitted_packets >= $least_retransmissions
-        -- Where the capture has gaps, or one direction alone, the answer may be in what is missing.
+        -- If the capture has gaps, or only one direction, the response may be in a missing part.
         AND client_lost_bytes + broker_lost_bytes = 0
         AND broker_packets > 0
 ),
@@ -69,16 +69,17 @@ lost AS (
     FROM spoken
     WHERE
         status = 'unanswered'
-        -- A member waits as long as the others take.
+        -- A member of a group waits for the other members.
         AND api_name NOT IN ('JoinGroup', 'SyncGroup')
-        -- A broker answers in order, so it had nothing to say of this request before its last response.
-        -- What has waited since no longer than others of its kind did may wait for the end of the capture.
+        -- A broker answers in order, so it could not answer this request before its last response.
+        -- If this request has waited no longer since then than others of its kind, the capture may
+        -- only have ended too early.
         AND last_ns - greatest(request_end_ns, coalesce(last_response_ns, 0))
         > coalesce(longest_latency_ns, 0)
         AND last_ns - greatest(request_end_ns, coalesce(last_response_ns, 0))
         >= $least_wait_s * 1000000000 + max_wait_ns
 ),
--- The retransmissions are those of a connection, however many of its requests are unanswered.
+-- Retransmissions are counted once for a connection, however many of its requests are unanswered.
 of_connections AS (
     SELECT
         client_id,

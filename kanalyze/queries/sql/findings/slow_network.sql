@@ -13,7 +13,7 @@ WITH divided AS (
         *,
         work_total_time_ns + coalesce(client_network_ns, 0) AS whole_ns,
         broker_network_ns + coalesce(client_network_ns, 0) AS round_trip_ns,
-        -- Sending waits for the network where packets were lost, and for a receiver that is full.
+        -- Sending waits for the network if packets were lost, or if the receive window was closed.
         broker_network_ns + coalesce(client_network_ns, 0) + retransmission_wait_ns
         + CASE
             WHEN retransmitted_packets > 0 OR zero_windows > 0

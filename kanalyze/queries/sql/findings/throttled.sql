@@ -41,7 +41,7 @@ SELECT
     client_id,
     concat(
         count(*) FILTER (WHERE throttle_time_ms >= $least_throttle_ms), ' of ',
-        -- What the end of the capture left unanswered is no response.
+        -- Only responses: the capture may end before a request is answered.
         count(response_start_ns),
         CASE WHEN count(response_start_ns) = 1 THEN ' response' ELSE ' responses' END, ' throttled, ',
         sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms),

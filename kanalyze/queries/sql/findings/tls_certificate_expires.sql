@@ -36,7 +36,7 @@ WITH seen AS (
 judged AS (
     SELECT
         seen.*,
-        -- Of the last connection: what had not expired before may have meanwhile.
+        -- At the last connection: the certificate may have expired after earlier ones.
         (not_after_ns - max(start_ns) OVER (
             PARTITION BY whose, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns
         )) / 8.64e13 AS days

@@ -27,12 +27,12 @@ WITH waiting AS (
     WHERE
         (
             requests.status = 'unanswered'
-            -- What comes when the client has gone is no answer.
+            -- A response after the client has closed the connection does not count.
             OR (requests.response_start_ns > connections.closed_ns AND connections.closed_by = 'client')
         )
-        -- A member waits as long as the others take.
+        -- A member of a group waits for the other members.
         AND requests.api_name NOT IN ('JoinGroup', 'SyncGroup')
-        -- Where the capture has gaps, or one direction alone, the answer may be in what is missing.
+        -- If the capture has gaps, or only one direction, the response may be in a missing part.
         AND connections.client_lost_bytes + connections.broker_lost_bytes = 0
         AND connections.broker_packets > 0
 )

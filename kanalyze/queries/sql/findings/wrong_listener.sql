@@ -69,7 +69,7 @@ SELECT
 FROM vain
 JOIN named
     ON vain.broker_port = named.port
-    -- Which address a name stands for is in no packet of Kafka.
+    -- No packet of Kafka has the address of a host name.
     AND (vain.broker_ip = named.host OR NOT regexp_matches(named.host, '^[0-9.]+$|:'))
 GROUP BY vain.broker_ip, vain.broker_port
 ORDER BY weight DESC, vain.broker_ip, vain.broker_port

@@ -7,7 +7,7 @@ SELECT
     count(*) AS connections,
     count(*) FILTER (WHERE tls_decrypted) AS decrypted,
     count(*) FILTER (WHERE tls_failure IS NOT NULL) AS failed,
-    -- Null where it is not known of any.
+    -- Null if it is not known for any connection.
     CAST(sum(CASE WHEN tls_resumed THEN 1 WHEN NOT tls_resumed THEN 0 END) AS BIGINT) AS resumed,
     CAST(sum(CASE WHEN tls_mutual THEN 1 WHEN NOT tls_mutual THEN 0 END) AS BIGINT) AS mutual,
     percentile_disc(0.5) WITHIN GROUP (ORDER BY tls_handshake_ns) AS handshake_p50_ns,

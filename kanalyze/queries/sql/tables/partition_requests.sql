@@ -2,7 +2,7 @@
 --
 -- kept: lists are read in a pass of their own, because two such passes at once take more memory.
 --
--- A request counts once, however often it names the partition. What a broker refused does not count.
+-- A request counts once, however often it names the partition. Refused partitions do not count.
 WITH named AS (
     SELECT
         unnest(

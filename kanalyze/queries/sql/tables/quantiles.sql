@@ -9,9 +9,9 @@
 -- amount: `latency_ns`, `total_time_ns`, `record_bytes`, `record_count`. Requests that waited on
 -- purpose have lines of their own.
 --
--- Quantiles are by nearest rank. Amounts are counted in bins of width e^(1/252). The amount at a rank
--- is the minimum or maximum of its bin if that is the rank's place, else the middle between them. So
--- it is exact for bins with two amounts, and within 0.4 % otherwise.
+-- Quantiles are by nearest rank. Amounts are counted in bins of width e^(1/252). If a rank is the
+-- first or the last of its bin, the amount is the bin's minimum or maximum, otherwise the middle
+-- between them. So it is exact for bins with two amounts, and within 0.4 % otherwise.
 WITH latencies AS (
     SELECT
         wire,

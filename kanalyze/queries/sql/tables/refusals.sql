@@ -4,8 +4,8 @@
 --
 -- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
 -- client; one response may have a code for several partitions. `first_time_ns` and `last_time_ns`
--- are those of requests, `span_ns` is from the first such response to the last. `refused_text` and
--- `span_text` say the same in words, for findings.
+-- are times of requests, `span_ns` is from the first such response to the last. `refused_text` and
+-- `span_text` have these figures as texts, for findings.
 WITH codes AS (
     SELECT
         *,

@@ -3,8 +3,7 @@
 -- kept: every series needs it.
 --
 -- The width is 1 ms, 2 ms, 4 ms, ...: the smallest with at most 240 spans from the first event to
--- the last. Spans begin at multiples of their width since 1970. Without events there are none.
--- none.
+-- the last. Spans begin at multiples of their width since 1970. Without events there is no line.
 WITH extent AS (
     SELECT
         least(
