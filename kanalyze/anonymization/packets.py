@@ -200,10 +200,11 @@ class PacketAnonymizer:
         header_end = cursor.at - self._begin
         out[at : at + 10] = data[at : at + 10]
         addresses = self._addresses(at + 12, 4)
-        was = _u16(data, at + 10)[0]
-        if was and header_end == at + _IPV4_BYTES:
+        old_checksum = _u16(data, at + 10)[0]
+        if old_checksum and header_end == at + _IPV4_BYTES:
             # Only the addresses differ: update the checksum by the difference (RFC 1624).
-            _put16(out, at + 10, _right(addresses.new_sum - addresses.sum - was, was))
+            difference = addresses.new_sum - addresses.sum
+            _put16(out, at + 10, _right(difference - old_checksum, old_checksum))
         else:
             self._add_sum(at, header_end, 10, None, 0)
         if _u16(data, at + 6)[0] & _FRAGMENT_BITS:
@@ -334,23 +335,23 @@ class PacketAnonymizer:
     def _write_sum(self, checksum: _Sum) -> None:
         at, end, checksum_at, pseudo, protocol = checksum
         data, out = self._data, self._out
-        was = _u16(data, at + checksum_at)[0]
-        if not was and (protocol == _UDP or end > len(data)):
+        old_checksum = _u16(data, at + checksum_at)[0]
+        if not old_checksum and (protocol == _UDP or end > len(data)):
             return  # the packet has no checksum
         if end > len(data):
-            _put16(out, at + checksum_at, self._stand_ins.checksums[was])
+            _put16(out, at + checksum_at, self._stand_ins.checksums[old_checksum])
             return
         partial = new_partial = 0
         if pseudo is not None:
             more = protocol + end - at
             partial, new_partial = (pseudo.sum + more) % _ONES, (pseudo.new_sum + more) % _ONES
-            if was and was % _ONES == partial:
+            if old_checksum and old_checksum % _ONES == partial:
                 _put16(out, at + checksum_at, new_partial or _ONES)
                 return
         old, new = partial + _sum(data[at:end]), new_partial + _sum(out[at:end])
-        if not was and old % _ONES:
+        if not old_checksum and old % _ONES:
             return  # a checksum of 0 that does not match: the sender left it out
-        value = _checksum(was, old, new)
+        value = _checksum(old_checksum, old, new)
         _put16(out, at + checksum_at, value or (_ONES if protocol == _UDP else 0))
 
 
@@ -374,22 +375,22 @@ def _sum(data: bytes | bytearray) -> int:
     return int.from_bytes(data) % _ONES
 
 
-def _checksum(was: int, old: int, new: int) -> int:
+def _checksum(old_checksum: int, old: int, new: int) -> int:
     """Return the new checksum: right if the old one was right, else wrong.
 
     Args:
-        was: the old checksum.
+        old_checksum: the checksum in the original packet.
         old: the sum of all old bytes, the checksum included: 0 if it was right.
         new: the sum of all new bytes, without the checksum.
     """
-    right = _right(new, was)
+    right = _right(new, old_checksum)
     return right if old % _ONES == 0 else right ^ 0x5555
 
 
-def _right(total: int, was: int) -> int:
+def _right(total: int, old_checksum: int) -> int:
     """Return the right checksum for a sum; zero is 0xFFFF if the old checksum was, else 0."""
     right = _ONES - total % _ONES
-    return 0 if right == _ONES and was != _ONES else right
+    return 0 if right == _ONES and old_checksum != _ONES else right
 
 
 def _options(options: bytes) -> bytes:

@@ -76,7 +76,7 @@ class RecordBlanker:
         at = 0
         while at < len(field):
             if _overlap(holes, at, min(at + _HEADER_BYTES, len(field))):
-                break  # without this header, the begin of the next batch is unknown
+                break  # without this header, it is unknown where the next batch begins
             at = self._entry(field, at, out, records, holes)
             if not at:
                 break
@@ -132,8 +132,8 @@ class RecordBlanker:
         else:
             out[begin:end] = blanked
         old_crc = _crc.unpack_from(field, at + _CRC_AT)[0]
-        right = crc32c(field, at + _CRC_FROM, end) == old_crc
-        _put_sum(out, at + _CRC_AT, crc32c(out, at + _CRC_FROM, end), is_right=right)  # type: ignore[arg-type]
+        is_right = crc32c(field, at + _CRC_FROM, end) == old_crc
+        _put_sum(out, at + _CRC_AT, crc32c(out, at + _CRC_FROM, end), is_right=is_right)  # type: ignore[arg-type]
 
     def _records(self, packed: bytes, attributes: int, count: int) -> bytes | None:
         """Return the records of a batch, blanked; None if that is impossible."""
@@ -204,8 +204,8 @@ class RecordBlanker:
             out[head:] = bytes(len(out) - head)
             self.blanked_batches += 1
         old_crc = _crc.unpack_from(message, _OLD_CRC_AT)[0]
-        right = crc32(message, _OLD_CRC_FROM, len(message)) == old_crc
-        _put_sum(out, _OLD_CRC_AT, crc32(out, _OLD_CRC_FROM, len(out)), is_right=right)  # type: ignore[arg-type]
+        is_right = crc32(message, _OLD_CRC_FROM, len(message)) == old_crc
+        _put_sum(out, _OLD_CRC_AT, crc32(out, _OLD_CRC_FROM, len(out)), is_right=is_right)  # type: ignore[arg-type]
         return bytes(out)
 
     def _contents(self, message: bytes, at: int, out: bytearray, codec: int, depth: int) -> None:

@@ -343,7 +343,7 @@ class ConnectionRow(NamedTuple):
         str | None, _nullable_text("issuer of the broker's certificate")
     ]
     tls_certificate_not_after_ns: Annotated[
-        int | None, _nullable_time("time when the broker's certificate expires")
+        int | None, _nullable_time("time of expiry of the broker's certificate")
     ]
     tls_client_certificate_subject: Annotated[
         str | None, _nullable_text("subject of the client's certificate; null if none was seen")
@@ -352,7 +352,7 @@ class ConnectionRow(NamedTuple):
         str | None, _nullable_text("issuer of the client's certificate")
     ]
     tls_client_certificate_not_after_ns: Annotated[
-        int | None, _nullable_time("time when the client's certificate expires")
+        int | None, _nullable_time("time of expiry of the client's certificate")
     ]
     tls_alerts: Annotated[
         list[str],

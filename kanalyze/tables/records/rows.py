@@ -395,7 +395,7 @@ class RecordReader:
         try:
             parts = self._partitions(exchange, holder)
         except WireError:
-            # The bytes differ from those that the row was columns of; the row's anomalies say why.
+            # The bytes differ from those that the row was made from; the row's anomalies say why.
             parts = None
         if parts is None:
             self._add_unread(holder, columns)
