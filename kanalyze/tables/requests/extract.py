@@ -248,17 +248,17 @@ class Extractors:
             extractor.request.read(request, summary, requested, self._forgotten)
         if response is not None and extractor.response is not None:
             extractor.response.read(response, summary, responded, self._forgotten)
-        way = extractor.api_key
-        if way == OF_PRODUCE:
+        special_key = extractor.api_key
+        if special_key == OF_PRODUCE:
             self._produce(summary, request is not None)
-        elif way == OF_FETCH:
+        elif special_key == OF_FETCH:
             self._fetch(summary, request is not None)
-        elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
+        elif special_key in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
             # The response has all partitions of the request, so the request's are not needed.
             summary.partitions = requested if response is None else responded
-            if way == OF_OFFSET_FETCH:
+            if special_key == OF_OFFSET_FETCH:
                 _set_group(summary)
-        elif way == OF_FIND_COORDINATOR:
+        elif special_key == OF_FIND_COORDINATOR:
             _set_key(summary)
         else:
             self._each_once(summary)
@@ -285,18 +285,18 @@ class Extractors:
         # read like an API whose selection is not made by hand.
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks: list[BodyWalk] = []
-        read: list[Projection] = []
+        decoded: list[Projection] = []
         for kind, message, projection in (
             ("request", request, requested),
             ("response", response, responded),
         ):
             more = self._more.get((api_key, kind), _NOTHING)
-            every = Projection.of(*projection.paths, *more.paths)
-            read.append(every)
-            roles = field_roles(message, projection, _ROLES.get((api_key, kind)), every)
+            with_more = Projection.of(*projection.paths, *more.paths)
+            decoded.append(with_more)
+            roles = field_roles(message, projection, _ROLES.get((api_key, kind)), with_more)
             is_request = kind == "request"
             walks.append(BodyWalk(roles, self._cursor, is_request=is_request, by_hand=is_by_hand))
-        return _Extractor(api_key, read[0], read[1], walks[0], walks[1])
+        return _Extractor(api_key, decoded[0], decoded[1], walks[0], walks[1])
 
     # -- partitions of request and response -------------------------------------------------------
 

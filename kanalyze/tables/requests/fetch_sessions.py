@@ -179,7 +179,7 @@ class FetchSessions:
             return
         session = self._sessions[key] = FetchSession(named)
         self._partitions += len(session.partitions)
-        self._bound()
+        self._drop_oldest()
 
     def _incremental(self, key: tuple[Hashable, int], fetch: FetchSessionUpdate) -> FetchSession:
         session = self._sessions.get(key)
@@ -193,7 +193,7 @@ class FetchSessions:
         self._sessions.move_to_end(key)
         if fetch.named or fetch.forgotten:
             self._partitions += session.change(fetch.named, fetch.forgotten)
-            self._bound()
+            self._drop_oldest()
         return session
 
     def _forget(self, key: tuple[Hashable, int]) -> None:
@@ -201,6 +201,7 @@ class FetchSessions:
         if session is not None:
             self._partitions -= len(session.partitions)
 
-    def _bound(self) -> None:
+    def _drop_oldest(self) -> None:
+        """Drop the least recently used sessions while there are too many sessions or partitions."""
         while len(self._sessions) > self._most_sessions or self._partitions > self._most_partitions:
             self._forget(next(iter(self._sessions)))
