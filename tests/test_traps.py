@@ -137,23 +137,23 @@ BODIES = {
     "topic ids, and names told later": [
         "test_topic_names.py::test_a_name_told_later_holds_for_earlier_rows",
         "test_topic_names.py::test_a_name_told_in_a_later_file_holds_too",
-        f"{INTERESTS}::test_names_are_learnt_from_every_struct_that_has_both_name_and_id",
+        f"{INTERESTS}::test_names_are_learned_from_every_struct_with_both_name_and_id",
     ],
     "fetch sessions, forgotten topics included": [
-        f"{ROWS}::test_an_incremental_fetch_is_of_all_partitions_of_its_session",
-        "tables/requests/test_fetch_sessions.py::test_partitions_are_added_and_forgotten_as_requests_say",
+        f"{ROWS}::test_an_incremental_fetch_lists_all_partitions_of_its_session",
+        "tables/requests/test_fetch_sessions.py::test_partitions_are_added_and_forgotten_as_requests_name_them",
         "tables/requests/test_fetch_sessions.py::test_a_missed_epoch_makes_the_session_unknown",
-        f"{ROWS}::test_a_session_from_before_the_capture_claims_only_what_is_seen",
+        f"{ROWS}::test_a_session_from_before_the_capture_lists_only_named_partitions",
     ],
     "an empty response is legal": [
-        f"{ROWS}::test_an_incremental_fetch_is_of_all_partitions_of_its_session",
+        f"{ROWS}::test_an_incremental_fetch_lists_all_partitions_of_its_session",
     ],
     "the last batch of a Fetch response may be cut anywhere": [
         f"{RECORDS}::test_the_last_batch_may_be_cut_anywhere",
         f"{BATCHES}::test_a_last_batch_that_is_cut_anywhere_is_left_out_and_said",
     ],
     "records, keys, values and header values may be null": [
-        "tables/requests/test_extract.py::test_null_records_are_none_at_all",
+        "tables/requests/test_extract.py::test_null_records_count_as_no_records",
         f"{BATCHES}::test_any_records_by_another_encoder_are_read_back",
         f"{RECORDS}::test_no_bytes_hold_no_batch",
     ],
@@ -176,11 +176,11 @@ BODIES = {
         f"{BATCHES}::test_a_bomb_is_bounded_in_bytes_and_in_ratio",
     ],
     "throttling shows in throttle_time_ms, not in the latency": [
-        f"{ROWS}::test_a_throttled_answer_says_so_and_its_latency_does_not",
+        f"{ROWS}::test_throttle_time_is_not_part_of_the_latency",
     ],
     "waiting is not slowness": [
-        "tables/requests/test_long_polls.py::test_an_empty_answer_after_max_wait_waited",
-        "tables/requests/test_long_polls.py::test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for",
+        "tables/requests/test_long_polls.py::test_an_empty_response_after_max_wait_waited",
+        "tables/requests/test_long_polls.py::test_data_beyond_a_recent_log_end_was_waited_for",
         "test_truth.py::test_a_fetch_that_waited_is_one_the_broker_held_in_purgatory",
     ],
     "errors live at several levels": [

@@ -1,15 +1,16 @@
-"""Two passes over captures: what stands in place of each message, then the packets. Begin here.
+"""Anonymizes captures in two passes: first the messages, then the packets. Begin reading here.
 
-In: captures, a key. Out: a pcapng file that says nothing of whose traffic it was. This module must
+In: captures, a key. Out: a pcapng file that does not show whose traffic it was. This module must
 not know the command line.
 
     captures -> exchanges -> pieces of streams;  captures -> PacketBatch -> pcapng
 
 Names and addresses become stand-ins of the same length (:mod:`.stand_ins`), records and secrets are
-blanked (:mod:`.messages`, :mod:`.rules`), headers of packets are written anew (:mod:`.packets`).
-What nobody read is blank: TLS, messages of Kafka 0.7, other protocols, fragments of IP, bytes
-between messages. A byte that was sent again is the same again, for it is found by its place in the
-stream. Names of interfaces, comments, names of hosts and secrets beside the packets are left out.
+blanked (:mod:`.messages`, :mod:`.rules`), headers of packets are rewritten (:mod:`.packets`).
+Bytes that no parser read are blank: TLS, messages of Kafka 0.7, other protocols, IP fragments,
+bytes between messages. A retransmitted byte is replaced in the same way as the first copy, because
+replacements are found by stream offset. Interface names, comments, host names and secrets that a
+capture has beside its packets are left out.
 """
 
 from __future__ import annotations
@@ -62,25 +63,26 @@ class Anonymized(NamedTuple):
 
     packets: int
     connections: int
-    """Connections of Kafka."""
+    """Kafka connections."""
     messages: int
     """Requests and responses."""
     unread_messages: int
-    """Messages whose body could not be read: it is blank as a whole."""
+    """Messages whose body could not be read; the whole body is blank."""
     unread_batches: int
-    """Batches of records, of messages that were read, that are blank as a whole."""
+    """Record batches that are blank as a whole, in messages that could be read."""
 
 
-def key_of(text: bytes | None) -> bytes:
-    """Return the key that a text stands for; a random one for None.
+def key_of(passphrase: bytes | None) -> bytes:
+    """Derive the key from a passphrase; return a random key for None.
 
-    It takes a while, so that short texts are not guessed quickly. Raises UsageError for no text.
+    The derivation is slow on purpose, so that short passphrases cannot be guessed quickly. Raises
+    UsageError for a passphrase that is empty or blank.
     """
-    if text is None:
+    if passphrase is None:
         return new_key()
-    if not text.strip():
+    if not passphrase.strip():
         raise UsageError("the key is empty")
-    return hashlib.scrypt(text, salt=_SALT, n=_COST, r=8, p=1, dklen=_KEY_BYTES)
+    return hashlib.scrypt(passphrase, salt=_SALT, n=_COST, r=8, p=1, dklen=_KEY_BYTES)
 
 
 class Anonymization:
@@ -102,11 +104,11 @@ class Anonymization:
         Args:
             captures: the inputs; several become one capture, in the order of their times.
             key: 32 bytes; the same key gives the same stand-ins.
-            strips_records: leave out the records at the end of packets, as a snap length does.
-            ports: as in :class:`~kanalyze.runtime.pipeline.Analysis`, as the following.
-            catalog: see there.
-            max_memory_bytes: see there.
-            leave_out: see there.
+            strips_records: whether to cut off records at the end of packets, as a snap length does.
+            ports: this and the following are as in :class:`~kanalyze.runtime.pipeline.Analysis`.
+            catalog: the known APIs; None for the built-in ones.
+            max_memory_bytes: memory in bytes for connections.
+            leave_out: called with the anomaly of each unreadable file in a folder.
 
         Raises:
             UsageError: a port or the memory is invalid.
@@ -117,13 +119,13 @@ class Anonymization:
         self._strips_records = strips_records
         self._is_broker = broker_side(ports, ())
         self._memory = MemoryBounds.of(max_memory_bytes)
-        self._again: MergedCaptures | None = None
+        self._second_pass: MergedCaptures | None = None
 
     @property
     def progress(self) -> tuple[int, int | None]:
         """Bytes read so far, and bytes in all: each capture is read twice."""
         done, total = self._inputs.progress
-        second_pass = self._again  # read once: a progress bar calls this from another thread
+        second_pass = self._second_pass  # read once: another thread, a progress bar, calls this
         if second_pass is not None:
             done += second_pass.progress[0]
         return done, None if total is None else 2 * total
@@ -140,22 +142,22 @@ class Anonymization:
             OSError: the file, or the temporary one beside it, cannot be written.
         """
         captures = self._inputs.open()
-        self._again = self._inputs.open_again()
-        if self._again is None:
+        self._second_pass = self._inputs.open_again()
+        if self._second_pass is None:
             raise UsageError("anonymize reads captures twice: save what comes through a pipe first")
-        with self._again, output() as file:
+        with self._second_pass, output() as file:
             folder = None if file.partial is None else file.partial.parent
             with TemporaryFile(dir=folder) as spilled:
-                pieces, offsets = StreamPieces(spilled), StreamPlaces()
+                pieces, places = StreamPieces(spilled), StreamPlaces()
                 records = StreamRanges()
                 messages = MessageAnonymizer(self._catalog, self._stand_ins)
-                collection = Collection(messages, self._stand_ins, pieces, offsets, records)
+                collection = Collection(messages, self._stand_ins, pieces, places, records)
                 for _, events in self._stages().run(captures):
                     collection.add(events)
-                for each in (pieces, offsets, records):
-                    each.sort()
-                payloads = _Payloads(pieces, offsets, records if self._strips_records else None)
-                packets = _write(self._again, payloads, self._stand_ins, file.file)
+                for index in (pieces, places, records):
+                    index.sort()
+                payloads = _Payloads(pieces, places, records if self._strips_records else None)
+                packets = _write(self._second_pass, payloads, self._stand_ins, file.file)
                 pieces.close()
         return Anonymized(
             packets=packets,
@@ -177,51 +179,51 @@ class Anonymization:
 
 
 class _Payloads:
-    """What stands in place of the payload of each packet."""
+    """Returns the anonymized payload of packets."""
 
     def __init__(
-        self, pieces: StreamPieces, offsets: StreamPlaces, records: StreamRanges | None
+        self, pieces: StreamPieces, places: StreamPlaces, records: StreamRanges | None
     ) -> None:
         self._pieces = pieces
-        self._locations = offsets
+        self._places = places
         self._records = records
         self.packet = 0
-        """Number of the packet that is asked about next."""
+        """Number of the current packet."""
         self.kept_bytes: int | None = None
-        """How much of the payload asked about last is not left out; None for all."""
+        """Bytes of the current packet's payload to keep; None to keep all."""
 
     def begin(self, packet: int) -> None:
-        """Go to the packet of a number."""
+        """Make the packet with this number the current one."""
         self.packet, self.kept_bytes = packet, None
 
     def payload(
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, length: int
     ) -> bytes | None:
         """See :class:`~kanalyze.anonymization.packets.Payloads`."""
-        location = self._locations.find(source, destination, ports, sequence, self.packet)
-        if location is None:
+        place = self._places.find(source, destination, ports, sequence, self.packet)
+        if place is None:
             return None
         if self._records is not None:
-            self.kept_bytes = self._records.without_end(*location, length)
-        return self._pieces.read(*location, length)
+            self.kept_bytes = self._records.without_end(*place, length)
+        return self._pieces.read(*place, length)
 
 
 def _write(
     captures: MergedCaptures, payloads: _Payloads, stand_ins: StandIns, file: BinaryIO
 ) -> int:
-    """Write the packets of captures; return how many."""
+    """Write the anonymized packets of captures; return their number."""
     anonymizer = PacketAnonymizer(stand_ins, payloads)
     interfaces: dict[int, int] = {}
     file.write(section_header())
     written = 0
     for batch in captures.batches():
-        made = _anonymous_batch(batch, anonymizer, payloads)
-        blocks = PacketBlocks(made, {})
-        new = [each for each in blocks.link_types if each not in interfaces]
-        file.writelines(interface_description(link_type) for link_type in new)
-        interfaces |= numbered(new, len(interfaces))
+        packets = _anonymous_batch(batch, anonymizer, payloads)
+        blocks = PacketBlocks(packets, {})
+        new_link_types = [kind for kind in blocks.link_types if kind not in interfaces]
+        file.writelines(interface_description(link_type) for link_type in new_link_types)
+        interfaces |= numbered(new_link_types, len(interfaces))
         file.write(blocks.encoded(interfaces))
-        written += len(made)
+        written += len(packets)
     return written
 
 
@@ -230,24 +232,24 @@ def _anonymous_batch(
 ) -> PacketBatch:
     """Return the packets of a batch without names, addresses and contents."""
     packets: list[bytearray] = []
-    offsets, captured = array("q"), array("q")
-    at = 0
+    offsets, captured_bytes = array("q"), array("q")
+    offset = 0
     anonymizer.begin(batch)
     for row, number in enumerate(batch.number):
         payloads.begin(number)
-        made = anonymizer.packet(row)
+        packet = anonymizer.packet(row)
         if payloads.kept_bytes is not None:
-            del made[anonymizer.payload_at + payloads.kept_bytes :]
-        packets.append(made)
-        offsets.append(at)
-        captured.append(len(made))
-        at += len(made)
+            del packet[anonymizer.payload_at + payloads.kept_bytes :]
+        packets.append(packet)
+        offsets.append(offset)
+        captured_bytes.append(len(packet))
+        offset += len(packet)
     return PacketBatch(
         memoryview(b"".join(packets)),
         batch.number,
         batch.time_ns,
         offsets,
-        captured,
+        captured_bytes,
         batch.wire_bytes,
         batch.link_type,
     )

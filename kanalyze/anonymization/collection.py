@@ -1,11 +1,11 @@
-"""From exchanges to the bytes that stand in their place.
+"""Turns exchanges into the anonymized bytes of their streams.
 
 In: events of a pass over captures in which messages keep their bytes. Out: pieces of streams
-(:mod:`.streams`), and which connections they are of. This module must not know packets.
+(:mod:`.streams`), and the connections they belong to. This module must not know packets.
 
-A message of which bytes are missing is made anonymous up to where it cannot be read. Of one that
-was not kept at all, only what its exchange says is written: its size, and the header. SASL tokens
-that are no messages (Kafka before 1.0) are written anew, in the form of their mechanism.
+A message with missing bytes is anonymized up to the point where it cannot be read. If none of its
+bytes were kept, only its size and header are written, from the exchange. SASL tokens outside of
+messages (Kafka before 1.0) are replaced by tokens of the same length and mechanism.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _int16: Final = Struct(">h")
 
 
 class _KnownConnection:
-    """What is known of one connection until it closes."""
+    """What is known about an open connection."""
 
     __slots__ = ("client_index", "mechanism", "tokens", "user")
 
@@ -47,29 +47,30 @@ class _KnownConnection:
         self.mechanism: bytes | None = None
         self.user: bytes | None = None
         self.tokens: dict[tuple[int, int], tuple[int, int | None]] = {}
-        """By direction and offset: the begin and the end of frames that may be no messages."""
+        """Frames that may be raw tokens, by direction and stream offset: begin and end of the
+        content. The end is None if it is unknown."""
 
 
 class Collection:
-    """Collects what stands in place of messages while they come."""
+    """Collects the anonymized bytes of messages, in the order of events."""
 
     def __init__(
         self,
         messages: MessageAnonymizer,
         stand_ins: StandIns,
         pieces: StreamPieces,
-        offsets: StreamPlaces,
+        places: StreamPlaces,
         records: StreamRanges,
     ) -> None:
         self._messages = messages
         self._stand_ins = stand_ins
         self._pieces = pieces
-        self._locations = offsets
+        self._places = places
         self._records = records
         self._open: dict[int, _KnownConnection] = {}
         self.message_count = 0
         self.unread_messages = 0
-        """Messages whose body could not be read, so that all of it is blank."""
+        """Messages whose body could not be read; the whole body is blank."""
         self.connections = 0
 
     def add(self, events: BatchEvents) -> None:
@@ -134,7 +135,7 @@ class Collection:
     def _anonymous(
         self, exchange: Exchange, message: Message, kind: Kind, forwarded: tuple[int, int] | None
     ) -> AnonymousMessage | None:
-        """Return a message without names and contents; None if its bytes were not kept."""
+        """Return the anonymized message; None if its bytes were not kept."""
         ids = exchange.api_key, exchange.api_version
         if message.data is not None:
             return self._messages.message(message.data, *ids, kind, (), forwarded)
@@ -149,11 +150,11 @@ class Collection:
 
     def _token(self, token: TokenBytes) -> None:
         connection = self._connection(token.connection)
-        stream_and_offset = token.direction, token.stream_offset
+        key = token.direction, token.stream_offset
         if token.end is not None and token.end > token.begin:
-            connection.tokens[stream_and_offset] = token.begin, token.end
+            connection.tokens[key] = token.begin, token.end
         else:
-            connection.tokens.pop(stream_and_offset, None)
+            connection.tokens.pop(key, None)
 
     def _connection(self, tcp: TcpConnection) -> _KnownConnection:
         connection = self._open.get(tcp.serial)
@@ -166,13 +167,13 @@ class Collection:
         if connection is None:
             return
         self.connections += 1
-        self._locations.add(tcp)
+        self._places.add(tcp)
         counts = [0, 0]
         for (direction, offset), (begin, end) in sorted(connection.tokens.items()):
             if end is None or begin - offset != _PREFIX_BYTES:
                 continue
             size = end - begin
-            made = raw_token(
+            content = raw_token(
                 connection.mechanism,
                 connection.user,
                 counts[direction],
@@ -180,42 +181,42 @@ class Collection:
                 is_clients=direction == connection.client_index,
             )
             counts[direction] += 1
-            self._pieces.add(2 * tcp.serial + direction, offset, _size(size) + made)
+            self._pieces.add(2 * tcp.serial + direction, offset, _size(size) + content)
 
 
 def _with_holes(
     pieces: tuple[tuple[int, ...], tuple[bytes, ...]], length: int
 ) -> tuple[bytes, list[tuple[int, int]]]:
-    """Return a frame with zeros in place of what is missing, and where that is."""
-    made = bytearray(length)
+    """Return a frame with zeros in place of missing bytes, and the ranges of these bytes."""
+    frame = bytearray(length)
     holes = []
-    reached = 0
+    covered_to = 0
     for at, piece in zip(*pieces, strict=True):
-        made[at : at + len(piece)] = piece
-        if at > reached:
-            holes.append((reached, at))
-        reached = max(reached, at + len(piece))
-    if reached < length:
-        holes.append((reached, length))
-    return bytes(made[:length]), holes
+        frame[at : at + len(piece)] = piece
+        if at > covered_to:
+            holes.append((covered_to, at))
+        covered_to = max(covered_to, at + len(piece))
+    if covered_to < length:
+        holes.append((covered_to, length))
+    return bytes(frame[:length]), holes
 
 
 def _head_of(exchange: Exchange, message: Message, kind: Kind, stand_ins: StandIns) -> bytes:
-    """Return the header of a message, as far as its exchange says what was in it."""
+    """Return the size prefix and header of a message, made from the fields of its exchange."""
     size = message.length - _PREFIX_BYTES
     correlation_id = exchange.correlation_id or 0
     if kind == "response":
         return _response_head(size, correlation_id)[: message.length]
     key, version = exchange.api_key or 0, exchange.api_version or 0
-    made = _request_head(size, key, version, correlation_id)
+    head = _request_head(size, key, version, correlation_id)
     if exchange.client_id is None:
-        return (made + b"\xff\xff")[: message.length]
+        return (head + b"\xff\xff")[: message.length]
     client_id = exchange.client_id.encode("utf-8", "replace")[:_MOST_CLIENT_ID_BYTES]
-    return (made + _int16.pack(len(client_id)) + stand_ins.name(client_id))[: message.length]
+    return (head + _int16.pack(len(client_id)) + stand_ins.name(client_id))[: message.length]
 
 
 def _mechanism(data: bytes) -> bytes | None:
-    """Return the mechanism in a SaslHandshake request: its last field, behind the client id."""
+    """Return the mechanism in a SaslHandshake request: its last field, after the client id."""
     at = 12
     for _ in range(2):
         if at + 2 > len(data):

@@ -1,7 +1,7 @@
-"""What consumers tell each other through the broker, with stand-ins of names.
+"""Anonymizes what group members exchange through the broker: subscriptions and assignments.
 
 In: the content of a field of JoinGroup, SyncGroup or DescribeGroups. Out: content of the same
-length. This module must not know where it stands.
+length. This module must not know which message the field is in.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["member_data"]
 
 
 def member_data(content: bytes, stand_ins: StandIns, *, is_subscription: bool) -> bytes:
-    """Return the metadata or the assignment of a member, with stand-ins of topics and rack.
+    """Return the subscription or the assignment of a member, with stand-ins for topics and rack.
 
-    Both are read as the consumer protocol has them (see
-    :mod:`kanalyze.kafka.codec.embedded_protocols`); what does not fit is blanked.
+    Both are parsed in the format of the consumer protocol (see
+    :mod:`kanalyze.kafka.codec.embedded_protocols`). Content in any other format is blanked.
     """
     member = _Member(content, stand_ins)
     if member.read(is_subscription=is_subscription):
@@ -31,6 +31,8 @@ def member_data(content: bytes, stand_ins: StandIns, *, is_subscription: bool) -
 
 
 class _Member:
+    """Parses a subscription or an assignment into ``pieces`` of the anonymized content."""
+
     def __init__(self, content: bytes, stand_ins: StandIns) -> None:
         self._content = content
         self._stand_ins = stand_ins
@@ -38,7 +40,7 @@ class _Member:
         self.pieces: list[bytes] = []
 
     def read(self, *, is_subscription: bool) -> bool:
-        """Return whether the content is of that kind; the parts then are what becomes of it."""
+        """Parse the content; return whether it has the expected format."""
         try:
             version = self._number(2)
             if version < 0:
@@ -60,7 +62,7 @@ class _Member:
         return True
 
     def _newer(self, version: int) -> None:
-        """Read what later versions of a subscription have besides."""
+        """Read the fields that versions 1 to 3 added to a subscription."""
         if version >= 1:
             self._each(self._partitions)
         if version >= 2:
@@ -72,9 +74,9 @@ class _Member:
         end = self._at + size
         if size < 0 or end > len(self._content):
             raise IndexError
-        taken_bytes = self._content[self._at : end]
+        piece = self._content[self._at : end]
         self._at = end
-        return taken_bytes
+        return piece
 
     def _number(self, size: int) -> int:
         number_bytes = self._take(size)

@@ -1,4 +1,5 @@
-# The C types of messages.py, and the numbers of plans.py: tests/anonymization/test_messages.py.
+# The C types of messages.py, and the constants of plans.py, which
+# tests/anonymization/test_messages.py compares.
 cimport cython
 
 cdef enum:
@@ -13,7 +14,7 @@ cdef enum:
     WIDE = 1
     COMPACT = 2
 
-# Cython writes the number behind "except" wrongly in a final class, and a name rightly.
+# In a final class, Cython generates wrong code for a number after "except"; a name works.
 cdef enum:
     FAILED = -2
 

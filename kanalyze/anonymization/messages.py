@@ -1,11 +1,11 @@
-"""Messages without names and contents: bytes in, bytes of the same length out.
+"""Anonymizes messages: bytes in, bytes of the same length out.
 
-In: a frame with its size prefix, and which API, version and kind it is. Out: an
+In: a frame with its size prefix, its API, version and kind. Out: an
 :class:`AnonymousMessage`. This module must not know connections.
 
-A body is walked by its definition. Numbers, lengths and counts are copied, for they were read as
-such; everything else is what its rule makes of it (:mod:`.rules`). Where the walk does not come out
-even, nothing of the body is copied: it is filled so that it cannot be read either.
+A body is walked by its definition. Numbers, lengths and counts are copied; every other field is
+replaced by its rule (:mod:`.rules`). If the definition does not fit the bytes, the body is not
+copied: it is filled with bytes that do not fit the definition either.
 
 Compiled by Cython, with the types in ``messages.pxd``; uncompiled it does the same, slowly.
 """
@@ -28,7 +28,7 @@ from kanalyze.kafka.wire import WireError
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -59,11 +59,11 @@ __all__ = ["AnonymousMessage", "MessageAnonymizer"]
 
 _PREFIX_BYTES: Final = 4
 _HEAD_BYTES: Final = 8
-"""Of a response: size and correlation id; of a request: size, API and version."""
+"""Of a response: size and correlation id; of a request: size, API key and version."""
 _CLIENT_ID_AT: Final = 12
 _UNREADABLE: Final = b"\xff"
 _MOST_BEGIN_BYTES: Final = 6
-"""Throttle time and error code."""
+"""Size of a throttle time and an error code, which many responses begin with."""
 _NO_HOLE: Final = 1 << 62
 _MOST_PLANS: Final = 4096
 _ENVELOPE: Final = 58
@@ -77,19 +77,19 @@ class AnonymousMessage(NamedTuple):
     """A frame without names and contents."""
 
     data: bytes
-    """With its size prefix; as long as the frame was."""
+    """The frame with its size prefix, as long as the original."""
     records: list[tuple[int, int]]
-    """Where the records in it are, without the headers of their batches."""
+    """Ranges of the records in it, without batch headers."""
     is_read: bool
-    """Whether its body could be read; otherwise all of it is blanked."""
+    """Whether its body could be read; otherwise the whole body is blanked."""
 
 
 class _UnreadableBody(Exception):
-    """A body that its definition does not fit."""
+    """A body does not fit its definition."""
 
 
 class _Missing(Exception):
-    """The next bytes that say how to go on are not there."""
+    """A length, count or marker that the walk needs is among the missing bytes."""
 
 
 class MessageAnonymizer:
@@ -115,11 +115,11 @@ class MessageAnonymizer:
 
         Args:
             data: the frame with its size prefix; bytes in ``holes`` are missing, and zero.
-            api_key: the API; None for a response whose request is not known.
-            api_version: of the request; None as above.
-            kind: which one it is.
-            holes: ranges of the frame that the capture lacks, rising.
-            forwarded: API and version of the request inside, for the response of an Envelope.
+            api_key: key of the API; None for a response whose request is unknown.
+            api_version: version in the request; None as above.
+            kind: ``request`` or ``response``.
+            holes: ranges of the frame that the capture lacks, in ascending order.
+            forwarded: API key and version of the request inside, for the response of an Envelope.
         """
         walk = _Walk(self, data, holes, forwarded)
         try:
@@ -129,7 +129,7 @@ class MessageAnonymizer:
         return AnonymousMessage(walk.finished(), walk.records, is_read)
 
     def forwarded(self, data: bytes) -> tuple[int, int] | None:
-        """Return the API and the version of the request inside of an Envelope, if it has one."""
+        """Return API key and version of the request inside an Envelope; None if there is none."""
         walk = _Walk(self, data, (), None)
         try:
             walk.frame(_ENVELOPE, _api(data, _PREFIX_BYTES)[1], "request")
@@ -140,7 +140,10 @@ class MessageAnonymizer:
     def locate_body(
         self, data: bytes, api_key: int, api_version: int, kind: Kind
     ) -> BodyLocation | None:
-        """Return what the body of a frame is; None if its header cannot be read."""
+        """Return where the body of a frame begins, and its definition and version.
+
+        None if the header cannot be read.
+        """
         try:
             return self._reader.locate_body(data, api_key, api_version, kind)
         except WireError:
@@ -158,7 +161,7 @@ class MessageAnonymizer:
         return steps
 
     def content(self, rule: Rule, content: bytes) -> bytes:
-        """Return what becomes of the content of a field."""
+        """Return the replacement for the content of a field with this rule."""
         if rule is Rule.NAME:
             return self._stand_ins.name(content)
         if rule is Rule.WORD:
@@ -176,7 +179,7 @@ class MessageAnonymizer:
 
 
 class _Walk:
-    """One walk over a frame: what was read as numbers is copied, and nothing else."""
+    """One walk over a frame. Bytes that were read as numbers are copied, and no others."""
 
     def __init__(
         self,
@@ -192,15 +195,15 @@ class _Walk:
         self._forwarded = forwarded
         self._parts: list[bytes | bytearray] = []
         self._copied = 0
-        """Everything before is in the parts."""
+        """The parts have the replacement of all bytes before this position."""
         self._at = 0
-        """Everything before was read; what is not in the parts is numbers."""
+        """All bytes before this position were read. Those from ``_copied`` on are numbers."""
         self.records: list[tuple[int, int]] = []
         self.inner: tuple[int, int] | None = None
-        """API and version of the request inside of an Envelope."""
+        """API key and version of the request inside an Envelope."""
 
     def finished(self) -> bytes:
-        """Return the frame; what was not read is zero."""
+        """Return the anonymized frame; bytes that were not read are zero."""
         self._flush()
         self._parts.append(bytes(len(self._data) - self._at))
         self._copied = len(self._data)
@@ -231,9 +234,10 @@ class _Walk:
         return is_read
 
     def _discard_body(self, parts: int, at: int, steps: Steps) -> None:
-        """Fill the body in place of what was made of it.
+        """Discard the parts of the body, and fill the body.
 
-        The numbers that it begins with stay, an error code most often, so that it is recognized.
+        The numbers that it begins with stay, most often an error code: readers decide by it how to
+        read the rest.
         """
         del self._parts[parts:]
         begin = steps[0][1] if steps and steps[0][0] == FIXED else 0
@@ -251,7 +255,7 @@ class _Walk:
         self._at += size
 
     def _put(self, content: bytes | bytearray, size: int) -> None:
-        """Put content in place of the next bytes."""
+        """Replace the next ``size`` bytes by ``content``."""
         self._flush()
         self._parts.append(content)
         self._copied = self._at = self._at + size
@@ -262,7 +266,7 @@ class _Walk:
             self._copied = self._at
 
     def _need(self, size: int) -> None:
-        """Raise _Missing if the next bytes are not there."""
+        """Raise _Missing if the capture lacks any of the next ``size`` bytes."""
         at = self._at
         if at + size > self._first_hole and _overlaps(self._holes, at, at + size):
             raise _Missing
@@ -333,7 +337,7 @@ class _Walk:
         self._put(blanked, size)
 
     def _message(self, content: bytes) -> bytes:
-        """Return a message that stands inside of an Envelope, without its size prefix."""
+        """Anonymize the message inside an Envelope, which has no size prefix."""
         frame = _size(len(content)) + content
         kind: Kind = "response"
         ids = self._forwarded
@@ -408,7 +412,7 @@ class _Walk:
         return marker == 1
 
     def _tags(self, steps_of_tag: dict[int, Steps]) -> None:
-        """Walk a section of tagged fields; those that nobody knows are blanked."""
+        """Walk a section of tagged fields; unknown ones are blanked."""
         if self._at < self._first_hole and not self._data[self._at]:
             self._at += 1  # most sections are empty
             return

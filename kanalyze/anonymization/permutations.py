@@ -1,12 +1,12 @@
-"""Keyed permutations of numbers: for each size of a domain, every number has another one.
+"""Keyed permutations: each number below a size has a stand-in, which is another such number.
 
-In: a key, a domain, a number. Out: a number of the same domain. This module must not know what the
+In: a key, a size, a number. Out: a number below the same size. This module must not know what the
 numbers stand for.
 
-A Feistel network over HMAC-SHA-256 permutes the next even number of bits (Luby and Rackoff);
-numbers that are outside of the domain are permuted again until one is inside (cycle walking, Black
-and Rogaway), which is a permutation of the domain again. So no table is needed, and two numbers
-never get the same stand-in.
+A Feistel network over HMAC-SHA-256 (Luby and Rackoff) permutes numbers of an even number of bits,
+as many as the size needs. A result that is not below the size is permuted again until one is (cycle
+walking, Black and Rogaway); that too is a permutation. So no table is needed, and two numbers never
+get the same stand-in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIGEST_BYTES: Final = 32
 
 
 def random_bytes(key: bytes, label: bytes, count: int) -> bytes:
-    """Return so many bytes that only the key and the label determine."""
+    """Return ``count`` pseudorandom bytes, which depend only on the key and the label."""
     if count <= _DIGEST_BYTES:
         return hmac.digest(key, label, _DIGEST)[:count]
     seed = hmac.digest(key, label, _DIGEST)
@@ -35,7 +35,7 @@ def random_bytes(key: bytes, label: bytes, count: int) -> bytes:
 
 
 class Permutation:
-    """A permutation of the numbers below a size."""
+    """A permutation of the numbers from 0 up to, but not including, a size."""
 
     def __init__(self, key: bytes, label: bytes, size: int) -> None:
         """Make one; each ``label`` has a permutation of its own. ``size`` is 1 or more."""
@@ -48,7 +48,7 @@ class Permutation:
     def of(self, number: int, stays: Callable[[int], bool] | None = None) -> int:
         """Return the stand-in of a number.
 
-        Numbers that ``stays`` is true for are their own stand-ins, and of no other number.
+        A number for which ``stays`` returns true is its own stand-in, and that of no other number.
         """
         if stays is not None and stays(number):
             return number

@@ -1,12 +1,17 @@
-"""How the body of a message in one version is walked: its fields as steps.
+"""Plans how to walk the body of one version of a message: its fields as steps.
 
 In: definitions. Out: :data:`Steps`. This module must not see any bytes.
 
-A step is a code and its operands: ``FIXED`` bytes of numbers; ``SIZED`` content, by the form of its
-length and its rule; an ``ARRAY``, by the form of its count and the steps of an element; a
-``FIXED_ARRAY`` of numbers, by the form and the size of an element; the steps of a ``NULLABLE``
-struct, while those of another ``STRUCT`` are among the steps around it; ``TAGS``, with the steps of
-each; an ``ID`` of 16 bytes.
+A step is a tuple of a code and its operands:
+
+- ``FIXED``, numbers: their size in bytes.
+- ``SIZED``, content with a length: the form of the length, the rule of the content.
+- ``ARRAY``: the form of the count, the steps of an element.
+- ``FIXED_ARRAY``, an array of numbers: the form of the count, the size of an element in bytes.
+- ``STRUCT``: its steps, which are merged into the steps around it.
+- ``NULLABLE``, a struct that may be null: its steps.
+- ``TAGS``, a section of tagged fields: the steps of each field, by tag.
+- ``ID``, 16 bytes: no operands.
 """
 
 from __future__ import annotations
@@ -39,28 +44,28 @@ __all__ = [
 
 FIXED, SIZED, ARRAY, FIXED_ARRAY, STRUCT, NULLABLE, TAGS, ID = range(8)
 SHORT, WIDE, COMPACT = range(3)
-"""Forms of a length: of 2 bytes, of 4, a varint."""
+"""Forms of a length or count: 2 bytes, 4 bytes, a varint."""
 Step: TypeAlias = tuple[Any, ...]
 Steps: TypeAlias = "tuple[Step, ...]"
 
 
 def steps_of(layout: Layout, struct: Struct) -> Steps:
     """Return the steps of a struct."""
-    made: list[Step] = []
+    steps: list[Step] = []
     for field in layout.untagged(struct):
-        step = _field(layout, struct.name, field)
-        for each in step[1] if step[0] == STRUCT else (step,):
-            _add(made, each)
+        field_step = _field(layout, struct.name, field)
+        for step in field_step[1] if field_step[0] == STRUCT else (field_step,):
+            _add(steps, step)
     if layout.flexible:
         tagged = {
             field.tag: (_field(layout, struct.name, field),) for field in layout.tagged(struct)
         }
-        made.append((TAGS, tagged))
-    return tuple(made)
+        steps.append((TAGS, tagged))
+    return tuple(steps)
 
 
 def _add(steps: list[Step], step: Step) -> None:
-    """Add a step; numbers that follow each other are one."""
+    """Append a step, or merge it with the last one if both are numbers of a fixed size."""
     if step[0] == FIXED and steps and steps[-1][0] == FIXED:
         steps[-1] = (FIXED, steps[-1][1] + step[1])
     else:

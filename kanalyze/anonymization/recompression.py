@@ -1,19 +1,19 @@
-"""Compressed bytes of an exact size.
+"""Compresses bytes to an exact size.
 
-In: bytes, a codec, a size. Out: the bytes compressed to that size, or None where that is
-impossible. This module must not know records.
+In: bytes, a codec, a size. Out: the bytes compressed to that size, or None if that is impossible.
+This module must not know records.
 
-What is blanked compresses better than what was there, so the result is filled up, within the
-format, so that every decoder reads it:
+Blanked data compresses better than the original, so the result is padded. The format allows the
+padding, so every decoder reads it:
 
-- gzip: empty stored blocks of 5 bytes before the data, and, for the rest of one to four bytes, an
+- gzip: empty stored blocks of 5 bytes before the data; for the remaining one to four bytes, an
   empty comment or an extra field in the header (RFC 1952, RFC 1951).
-- zstd: a skippable frame behind; for less than its 8 bytes, empty raw blocks of 3 bytes, and a
-  dictionary id of 0, which is none, of one or two bytes (RFC 8878).
-- lz4: a first part of the data is stored as it is, in blocks of its own.
-- snappy: a first part of the data is a literal, whose length may be written in one to five bytes.
+- zstd: a skippable frame after the data; for less than its 8 bytes, empty raw blocks of 3 bytes,
+  and a dictionary id of 0 (no dictionary) in one or two bytes (RFC 8878).
+- lz4: the first part of the data is stored uncompressed, in blocks of its own.
+- snappy: the first part of the data is a literal, whose length may be written in one to five bytes.
 
-Sizes that this cannot reach are above what the codec needs by a few bytes; then there is no result.
+This cannot reach some sizes that are a few bytes above what the codec needs: the result is None.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
 def compressed_to(
     codec: int, data: bytes, original: bytes, *, wrong_lz4_checksum: bool = False
 ) -> bytes | None:
-    """Compress data to the size of ``original``; None if that cannot be done.
+    """Compress data to the size of ``original``; return None if that is impossible.
 
-    ``original`` is compressed the same way: its header says the details. ``wrong_lz4_checksum`` is
-    as in :func:`kanalyze.kafka.records.compression.decompress`.
+    ``original`` is compressed with the same codec; its header selects the framing.
+    ``wrong_lz4_checksum`` is as in :func:`kanalyze.kafka.records.compression.decompress`.
     """
     size = len(original)
     if codec == _GZIP:
@@ -64,7 +64,7 @@ _GZIP_OPTIONS: Final = (
     (0x04, b"\1\0\0"),
     (0x04, b"\2\0\0\0"),
 )
-"""Flags and what they put into the header, by how many bytes that takes."""
+"""Flags, and the fields that they add to the header; the index is the size of these fields."""
 
 
 def _gzip(data: bytes, size: int) -> bytes | None:
@@ -107,14 +107,14 @@ def _zstd(data: bytes, size: int) -> bytes | None:
         if room < 0:
             continue
         if room >= _SKIPPABLE_BYTES:
-            rest = room - _SKIPPABLE_BYTES
-            return frame + struct.pack("<II", _SKIPPABLE, rest) + bytes(rest)
+            padding = room - _SKIPPABLE_BYTES
+            return frame + struct.pack("<II", _SKIPPABLE, padding) + bytes(padding)
         return _widened(frame, room)
     return None
 
 
 def _widened(frame: bytes, room: int) -> bytes | None:
-    """Return a frame with a few bytes more."""
+    """Return a zstd frame with ``room`` bytes more; None if its header has optional fields."""
     descriptor = frame[4]
     if descriptor & ~_HAS_CHECKSUM:  # a size of the content, or a dictionary
         return None
@@ -123,23 +123,24 @@ def _widened(frame: bytes, room: int) -> bytes | None:
     return head + bytes(id_bytes) + _EMPTY_RAW * empty + frame[6:]
 
 
-# -- lz4 and snappy: a part as it is, and the rest compressed -------------------------------------
+# -- lz4 and snappy: the first part uncompressed, the rest compressed -----------------------------
 
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT: Final = 0x60
 _LZ4_CHECKSUM: Final = 0x04
 _LZ4_LARGEST: Final = 0x70
 _LZ4_FRAME_BYTES: Final = 11
-"""Magic, descriptor, its checksum, the mark of the end."""
+"""Magic, descriptor, its checksum, end mark."""
 _PIECE: Final = 1 << 16
 _LZ4_STORED: Final = 1 << 31
 _MOST_STEPS: Final = 256
 
 
 def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -> int | None:
-    """Return the place up to which data is not compressed, so that the size is as wanted.
+    """Return how many bytes to leave uncompressed so that the result has ``size`` bytes.
 
-    ``size_of`` rises by about 1 from place to place. None if no place was found.
+    ``size_of`` returns the size of the result for a number of uncompressed bytes; each one adds
+    about 1. None if no number from ``least`` to ``most`` was found.
     """
     low, high = least, most
     while low < high:
@@ -156,17 +157,17 @@ def _split_at(least: int, most: int, size: int, size_of: Callable[[int], int]) -
 
 
 class _Lz4Blocks:
-    """Data as blocks: the first so many bytes stored as they are, the others compressed."""
+    """Data as LZ4 blocks: the first part is stored uncompressed, the rest is compressed."""
 
     def __init__(self, data: bytes) -> None:
         self._pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
         self._packed = [_lz4_block(piece) for piece in self._pieces]
-        behind = 0
-        self._behind = [0]
-        """Bytes of the last so many compressed pieces."""
+        total = 0
+        self._sizes_of_last = [0]
+        """Total bytes of the last 0, 1, ... n compressed pieces."""
         for packed in reversed(self._packed):
-            behind += len(packed)
-            self._behind.append(behind)
+            total += len(packed)
+            self._sizes_of_last.append(total)
         self._sizes: dict[int, int] = {}
 
     def size(self, stored_bytes: int) -> int:
@@ -177,22 +178,23 @@ class _Lz4Blocks:
             if inside:
                 size += sum(map(len, self._divided(full_pieces, inside)))
                 full_pieces += 1
-            self._sizes[stored_bytes] = size + self._behind[max(len(self._pieces) - full_pieces, 0)]
+            compressed_pieces = max(len(self._pieces) - full_pieces, 0)
+            self._sizes[stored_bytes] = size + self._sizes_of_last[compressed_pieces]
         return self._sizes[stored_bytes]
 
     def blocks(self, stored_bytes: int) -> list[bytes]:
-        """Return the blocks."""
+        """Return all blocks, with the first ``stored_bytes`` bytes stored."""
         full_pieces, inside = divmod(stored_bytes, _PIECE)
-        made = [_lz4_stored(piece) for piece in self._pieces[:full_pieces]]
+        blocks = [_lz4_stored(piece) for piece in self._pieces[:full_pieces]]
         if inside:
-            made += self._divided(full_pieces, inside)
+            blocks += self._divided(full_pieces, inside)
             full_pieces += 1
-        return made + self._packed[full_pieces:]
+        return blocks + self._packed[full_pieces:]
 
     def _divided(self, index: int, inside: int) -> list[bytes]:
         piece = self._pieces[index]
-        rest = piece[inside:]
-        return [_lz4_stored(piece[:inside]), _lz4_block(rest) if rest else b""]
+        tail = piece[inside:]
+        return [_lz4_stored(piece[:inside]), _lz4_block(tail) if tail else b""]
 
 
 def _lz4_block(block: bytes) -> bytes:
@@ -215,24 +217,24 @@ def _lz4(data: bytes, size: int, *, wrong_checksum: bool) -> bytes | None:
         stored_bytes = _split_at(0, len(data), size - _LZ4_FRAME_BYTES - len(check), blocks.size)
         if stored_bytes is not None:
             descriptor = bytes((_LZ4_INDEPENDENT | flags, _LZ4_LARGEST))
-            counted = _LZ4_MAGIC + descriptor if wrong_checksum else descriptor
-            head = _LZ4_MAGIC + descriptor + bytes((lz4_header_checksum(counted),))
+            summed = _LZ4_MAGIC + descriptor if wrong_checksum else descriptor
+            head = _LZ4_MAGIC + descriptor + bytes((lz4_header_checksum(summed),))
             return head + b"".join(blocks.blocks(stored_bytes)) + bytes(4) + check
     return None
 
 
 def _xxhash32(data: bytes) -> bytes:
-    """Return the checksum of a content, as LZ4's own library calculates it."""
+    """Return the xxHash-32 of data; the lz4 library calculates it for the end of a frame."""
     import lz4.frame
 
-    whole: bytes = lz4.frame.compress(data, content_checksum=True)
-    return whole[-4:]
+    frame: bytes = lz4.frame.compress(data, content_checksum=True)
+    return frame[-4:]
 
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _WIDEST: Final = 4
-"""Bytes of the longest length of a literal."""
+"""Most bytes that the length of a literal takes, besides the tag byte."""
 
 
 def _snappy(data: bytes, original: bytes) -> bytes | None:
@@ -255,8 +257,8 @@ def _raw_snappy(data: bytes, size: int) -> bytes | None:
         part = data[stored_bytes:]
         if not part:
             return b""
-        made = bytes(cramjam.snappy.compress_raw(part))
-        return made[len(_varint(len(part))) :]
+        compressed = bytes(cramjam.snappy.compress_raw(part))
+        return compressed[len(_varint(len(part))) :]
 
     sizes: dict[int, int] = {}
 
@@ -266,7 +268,7 @@ def _raw_snappy(data: bytes, size: int) -> bytes | None:
             sizes[stored_bytes] = len(length) + literal + len(packed(stored_bytes))
         return sizes[stored_bytes]
 
-    # The header of a literal takes up to four bytes more than it has to.
+    # The length of a literal may be written in up to four bytes more than it needs.
     for spare in range(5):
         stored_bytes = _split_at(1 if spare else 0, len(data), size - spare, size_of)
         if stored_bytes is not None:
@@ -277,21 +279,21 @@ def _raw_snappy(data: bytes, size: int) -> bytes | None:
 
 
 def _literal(block: bytes, spare: int) -> bytes | None:
-    """Return a literal whose header takes some bytes more than it has to; None if it cannot."""
+    """Return a literal with ``spare`` bytes more in its header than needed; None if impossible."""
     number = len(block) - 1
     least = 0 if number < 60 else number.bit_length() + 7 >> 3
     width = least + spare
     if width > _WIDEST or 0 < width < _WIDEST - len(block):
-        return None  # some readers take four bytes at once
+        return None  # some decoders read four bytes of length at once
     if not width:
         return bytes((number << 2,)) + block
     return bytes((59 + width << 2,)) + number.to_bytes(width, "little") + block
 
 
 def _varint(number: int) -> bytes:
-    made = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    made.append(number)
-    return bytes(made)
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,12 +1,12 @@
-"""Records without their contents: keys, values and headers are blanked, all else stays.
+"""Blanks the keys, values and headers of records; everything else stays.
 
-In: the bytes of a records field. Out: bytes of the same length, and which of them are contents.
-This module must not know which message the field stands in.
+In: the bytes of a records field. Out: bytes of the same length, and the ranges of the records in
+it. This module must not know which message the field is in.
 
-Offsets, times, sizes, sequence numbers and the kinds of control records stay. Checksums are right
-again where they were right, and wrong where they were wrong. Compressed batches are decompressed,
-blanked, and compressed to the size that they had (:mod:`.recompression`); where that is impossible,
-or where records cannot be read, the records of the batch are blanked as a whole, and counted.
+Offsets, times, sizes, sequence numbers and the types of control records stay. A checksum that was
+right is right again, and one that was wrong is wrong again. A compressed batch is decompressed,
+blanked, and compressed to the size that it had (:mod:`.recompression`). If that is impossible, or
+if its records cannot be read, they are blanked as a whole, and the batch is counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Ranges", "RecordBlanker"]
 
 Ranges: TypeAlias = "Sequence[tuple[int, int]]"
-"""Begin and end of each."""
+"""Begin and end of each range; the end is not included."""
 
 _HEADER_BYTES: Final = 61
 _ENTRY_HEAD_BYTES: Final = 12
@@ -43,11 +43,11 @@ _LIMITS: Final = DecompressionLimits()
 
 _FILL: Final = b"x" * (1 << 20)
 _KEPT_CONTROL_BYTES: Final = (4, 6)
-"""Bytes of the key and the value of a control record that only say its kind (KIP-98)."""
+"""Sizes of the key and the value of a control record that only have its type (KIP-98)."""
 _KNOWN_HEADERS: Final = frozenset(
     (b"traceparent", b"tracestate", b"baggage", b"b3", b"uber-trace-id", b"content-type")
 )
-"""Names of headers that are of standards, and stay."""
+"""Names of headers that standards define; they stay."""
 
 _length: Callable[[bytes | bytearray, int], tuple[int]] = struct.Struct(">i").unpack_from
 _head: Callable[[bytes | bytearray, int], tuple[int, ...]] = struct.Struct(">qi").unpack_from
@@ -55,73 +55,73 @@ _crc = struct.Struct(">I")
 
 
 class _UnreadableRecords(Exception):
-    """Records contradict the format."""
+    """Records do not follow the format."""
 
 
 class RecordBlanker:
-    """Blanks the records of fields, one after the other."""
+    """Blanks records fields, one after the other."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         self._stand_ins = stand_ins
         self.blanked_batches = 0
-        """Batches of which all records were blanked as a whole."""
+        """Number of batches whose records were blanked as a whole."""
 
     def blank(self, field: bytes, holes: Ranges = ()) -> tuple[bytearray, list[tuple[int, int]]]:
-        """Return a records field without contents, and where its records are.
+        """Return a records field without contents, and the ranges of its records.
 
-        ``holes`` are where bytes of it are missing: batches with a hole keep their header alone.
+        ``holes`` are the ranges of missing bytes. A batch with a hole keeps only its header.
         """
-        made = bytearray(len(field))
+        out = bytearray(len(field))
         records: list[tuple[int, int]] = []
         at = 0
         while at < len(field):
             if _overlap(holes, at, min(at + _HEADER_BYTES, len(field))):
-                break  # where the next one begins is not known
-            at = self._entry(field, at, made, records, holes)
+                break  # without this header, it is unknown where the next batch begins
+            at = self._entry(field, at, out, records, holes)
             if not at:
                 break
-        return made, records
+        return out, records
 
     def _entry(
         self,
         field: bytes,
         at: int,
-        made: bytearray,
+        out: bytearray,
         records: list[tuple[int, int]],
         holes: Ranges,
     ) -> int:
-        """Blank the batch or message at a place; return its end, 0 if there is none after it."""
+        """Blank the batch or message at ``at``; return its end, or 0 if no other can follow it."""
         remaining_bytes = len(field) - at
         if remaining_bytes < _MESSAGE_HEAD_BYTES:
             return 0
         length, magic = _length(field, at + 8)[0], field[at + _MAGIC_AT]
         least = _HEADER_BYTES - _ENTRY_HEAD_BYTES if magic == 2 else _LEAST_SIZES[min(magic, 1)]
         if magic > 2 or length < least:
-            return 0  # no batch at all
+            return 0  # not a batch
         head = _HEADER_BYTES if magic == 2 else _MESSAGE_HEAD_BYTES + 8 * magic
         if remaining_bytes < head:
-            made[at : at + _ENTRY_HEAD_BYTES] = field[at : at + _ENTRY_HEAD_BYTES]
-            made[at + _MAGIC_AT] = magic
+            out[at : at + _ENTRY_HEAD_BYTES] = field[at : at + _ENTRY_HEAD_BYTES]
+            out[at + _MAGIC_AT] = magic
             return 0
-        made[at : at + head] = field[at : at + head]
+        out[at : at + head] = field[at : at + head]
         end = at + _ENTRY_HEAD_BYTES + length
-        # Readers look at so many bytes of any entry, be they records.
+        # Readers look at this many bytes of every entry, even if some of them are records.
         records.append((min(at + _HEADER_BYTES, end), min(end, len(field))))
         is_complete = end <= len(field) and not _overlap(holes, at, end)
         crc_at = _CRC_AT if magic == 2 else _OLD_CRC_AT
         if not is_complete:
-            # A batch that is cut off, or that has a hole: nobody can tell the sum of its bytes.
-            made[at + crc_at : at + crc_at + 4] = bytes(4)
+            # The batch is cut off or has a hole: its checksum cannot be calculated.
+            out[at + crc_at : at + crc_at + 4] = bytes(4)
             return end if end <= len(field) else 0
         if magic == 2:
-            self._batch(field, at, end, made)
+            self._batch(field, at, end, out)
         else:
-            made[at:end] = self._message(field[at:end], 1)
+            out[at:end] = self._message(field[at:end], 1)
         return end
 
     # -- batches ----------------------------------------------------------------------------------
 
-    def _batch(self, field: bytes, at: int, end: int, made: bytearray) -> None:
+    def _batch(self, field: bytes, at: int, end: int, out: bytearray) -> None:
         attributes = field[at + _CRC_FROM + 1]
         count = _length(field, at + _HEADER_BYTES - 4)[0]
         begin = at + _HEADER_BYTES
@@ -130,10 +130,10 @@ class RecordBlanker:
         if blanked is None:
             self.blanked_batches += 1
         else:
-            made[begin:end] = blanked
-        was = _crc.unpack_from(field, at + _CRC_AT)[0]
-        right = crc32c(field, at + _CRC_FROM, end) == was
-        _put_sum(made, at + _CRC_AT, crc32c(made, at + _CRC_FROM, end), is_right=right)  # type: ignore[arg-type]
+            out[begin:end] = blanked
+        old_crc = _crc.unpack_from(field, at + _CRC_AT)[0]
+        is_right = crc32c(field, at + _CRC_FROM, end) == old_crc
+        _put_sum(out, at + _CRC_AT, crc32c(out, at + _CRC_FROM, end), is_right=is_right)  # type: ignore[arg-type]
 
     def _records(self, packed: bytes, attributes: int, count: int) -> bytes | None:
         """Return the records of a batch, blanked; None if that is impossible."""
@@ -151,7 +151,7 @@ class RecordBlanker:
 
     def _each_record(self, data: bytes, count: int, *, is_control: bool) -> bytearray:
         """Return records with blanked keys, values and headers."""
-        made = bytearray(data)
+        out = bytearray(data)
         at, last = 0, len(data)
         for _ in range(count):
             length, at = _varint(data, at)
@@ -166,28 +166,28 @@ class RecordBlanker:
                     if at + size > end:
                         raise _UnreadableRecords
                     if not (is_control and size == control_bytes):
-                        made[at : at + size] = _filled(size)
+                        out[at : at + size] = _filled(size)
                     at += size
             headers, at = _varint(data, at)
             for _ in range(headers):
-                at = self._header(data, at, end, made)
+                at = self._header(data, at, end, out)
             if at != end:
                 raise _UnreadableRecords
         if at != last:
             raise _UnreadableRecords
-        return made
+        return out
 
-    def _header(self, data: bytes, at: int, end: int, made: bytearray) -> int:
+    def _header(self, data: bytes, at: int, end: int, out: bytearray) -> int:
         size, at = _varint(data, at)
         if size < 0 or at + size > end:
             raise _UnreadableRecords
-        made[at : at + size] = self._stand_ins.name_but(data[at : at + size], _KNOWN_HEADERS)
+        out[at : at + size] = self._stand_ins.name_but(data[at : at + size], _KNOWN_HEADERS)
         size, at = _varint(data, at + size)
         if size <= 0:
             return at
         if at + size > end:
             raise _UnreadableRecords
-        made[at : at + size] = _filled(size)
+        out[at : at + size] = _filled(size)
         return at + size
 
     # -- messages of magic 0 and 1 ----------------------------------------------------------------
@@ -196,22 +196,22 @@ class RecordBlanker:
         """Return a whole message of a message set without its contents."""
         magic, attributes = message[_MAGIC_AT], message[_MAGIC_AT + 1]
         head = _MESSAGE_HEAD_BYTES + (8 if magic else 0)
-        made = bytearray(len(message))
-        made[:head] = message[:head]
+        out = bytearray(len(message))
+        out[:head] = message[:head]
         try:
-            self._contents(message, head, made, attributes & _CODEC, depth)
+            self._contents(message, head, out, attributes & _CODEC, depth)
         except (_UnreadableRecords, struct.error):
-            made[head:] = bytes(len(made) - head)
+            out[head:] = bytes(len(out) - head)
             self.blanked_batches += 1
-        was = _crc.unpack_from(message, _OLD_CRC_AT)[0]
-        right = crc32(message, _OLD_CRC_FROM, len(message)) == was
-        _put_sum(made, _OLD_CRC_AT, crc32(made, _OLD_CRC_FROM, len(made)), is_right=right)  # type: ignore[arg-type]
-        return bytes(made)
+        old_crc = _crc.unpack_from(message, _OLD_CRC_AT)[0]
+        is_right = crc32(message, _OLD_CRC_FROM, len(message)) == old_crc
+        _put_sum(out, _OLD_CRC_AT, crc32(out, _OLD_CRC_FROM, len(out)), is_right=is_right)  # type: ignore[arg-type]
+        return bytes(out)
 
-    def _contents(self, message: bytes, at: int, made: bytearray, codec: int, depth: int) -> None:
+    def _contents(self, message: bytes, at: int, out: bytearray, codec: int, depth: int) -> None:
         for is_value in (False, True):
             size = _length(message, at)[0]
-            made[at : at + 4] = message[at : at + 4]
+            out[at : at + 4] = message[at : at + 4]
             at += 4
             if size < 0:
                 continue
@@ -219,21 +219,21 @@ class RecordBlanker:
                 raise _UnreadableRecords
             content = message[at : at + size]
             if is_value and codec:
-                made[at : at + size] = self._message_set(content, codec, message[_MAGIC_AT], depth)
+                out[at : at + size] = self._message_set(content, codec, message[_MAGIC_AT], depth)
             else:
-                made[at : at + size] = _filled(size)
+                out[at : at + size] = _filled(size)
             at += size
         if at != len(message):
             raise _UnreadableRecords
 
     def _message_set(self, packed: bytes, codec: int, magic: int, depth: int) -> bytes:
-        """Return a compressed message set, of messages without contents."""
+        """Return a compressed message set with its messages blanked."""
         wrong = magic == 0
         allowed = _LIMITS.allowed(len(packed))
         data, problem = decompress(codec, packed, allowed, wrong_lz4_checksum=wrong)
         if problem is not None or depth > _MOST_DEPTH:
             raise _UnreadableRecords
-        made = []
+        messages = []
         at = 0
         while at < len(data):
             if at + _MESSAGE_HEAD_BYTES > len(data):
@@ -243,9 +243,9 @@ class RecordBlanker:
             end = at + _ENTRY_HEAD_BYTES + size
             if magic > 1 or size < _LEAST_SIZES[magic] or end > len(data):
                 raise _UnreadableRecords
-            made.append(self._message(data[at:end], depth + 1))
+            messages.append(self._message(data[at:end], depth + 1))
             at = end
-        compressed = compressed_to(codec, b"".join(made), packed, wrong_lz4_checksum=wrong)
+        compressed = compressed_to(codec, b"".join(messages), packed, wrong_lz4_checksum=wrong)
         if compressed is None:
             raise _UnreadableRecords
         return compressed
@@ -259,13 +259,13 @@ def _filled(size: int) -> bytes:
     return _FILL[:size] if size <= len(_FILL) else b"x" * size
 
 
-def _put_sum(made: bytearray, at: int, value: int, *, is_right: bool) -> None:
-    """Write a checksum; one that has to be wrong is wrong in each bit."""
-    _crc.pack_into(made, at, value if is_right else value ^ 0xFFFFFFFF)
+def _put_sum(out: bytearray, at: int, value: int, *, is_right: bool) -> None:
+    """Write a checksum; to make it wrong, every bit is inverted."""
+    _crc.pack_into(out, at, value if is_right else value ^ 0xFFFFFFFF)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a zigzag varint; raises IndexError where the bytes end."""
+    """Read a zigzag varint; raises IndexError if the bytes end before it does."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1

@@ -1,12 +1,13 @@
-"""What becomes of each field of Kafka's messages: the one table of rules.
+"""The rule for each field of Kafka's messages: what replaces its content.
 
 In: a field of a definition, and the struct that it is in. Out: its rule. This module must not see
 any bytes.
 
 Numbers, booleans, lengths and counts stay. Every other field has a rule in :data:`RULES`, by its
-name; one that has none there, as in definitions of a user or of a later release, is treated as its
-type: a string becomes a stand-in, bytes are blanked, a UUID becomes a stand-in. So nothing stays
-that nobody has looked at: only the words of :data:`WORDS` do, and only in fields for such words.
+name. A field without a rule there, in a user's definitions or in those of a later release, is
+treated by its type: a string becomes a stand-in, bytes are blanked, a UUID becomes a stand-in. So
+no unknown field keeps its content. Only the words in :data:`WORDS` stay, and only in fields for
+such words.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ __all__ = ["RULES", "WORDS", "Rule", "rule_of"]
 
 
 class Rule(enum.Enum):
-    """What becomes of the content of a field; its length always stays."""
+    """What replaces the content of a field; the length always stays."""
 
     NAME = "stand-in"
     HOST = "stand-in of a host name or of an address"
-    WORD = "stays if it is a word of Kafka's, otherwise a stand-in"
+    WORD = "stays if it is one of Kafka's own words, otherwise a stand-in"
     UUID = "stand-in of an id"
     BLANK = "blanked"
     SUBSCRIPTION = "topics and rack in a consumer's metadata become stand-ins, the rest is blanked"
     ASSIGNMENT = "the topics in a consumer's assignment become stand-ins, the rest is blanked"
     TOKEN = "the user inside becomes a stand-in, the rest is blanked"  # noqa: S105 - no password
-    MESSAGE = "a whole message, treated as any"
+    MESSAGE = "a whole message, anonymized like any other"
     RECORDS = "keys, values and headers are blanked, the rest stays"
 
 
@@ -108,7 +109,7 @@ RULES: Final = {
     **dict.fromkeys(("RequestData", "ResponseData"), Rule.MESSAGE),
     "Records": Rule.RECORDS,
 }
-"""By the name of the field, or, before that, by ``Struct.Field``."""
+"""By the name of the field; an entry ``Struct.Field`` takes precedence."""
 
 _TEXT_RULES: Final = frozenset((Rule.NAME, Rule.HOST, Rule.WORD, Rule.BLANK))
 _BYTES_RULES: Final = frozenset(
@@ -128,8 +129,8 @@ def rule_of(struct: str, field: Field) -> Rule | None:
     default = _DEFAULTS.get(kind)
     if default is None:
         return None
-    found = RULES.get(f"{struct}.{field.name}") or RULES.get(field.name, default)
-    return found if found in _ALLOWED[kind] else default
+    rule = RULES.get(f"{struct}.{field.name}") or RULES.get(field.name, default)
+    return rule if rule in _ALLOWED[kind] else default
 
 
 WORDS: Final = frozenset(
@@ -141,7 +142,7 @@ WORDS: Final = frozenset(
         *("Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "AwaitingSync"),
         *("Assigning", "Reconciling", "NotReady", "Unknown", "Ongoing", "PrepareCommit"),
         *("PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence"),
-        # Mechanisms of SASL, listeners as the protocols are called.
+        # SASL mechanisms; listeners, which are often named like security protocols.
         *("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"),
         *("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "CONTROLLER", "EXTERNAL", "INTERNAL"),
         # Quotas, principals, features.
@@ -151,4 +152,4 @@ WORDS: Final = frozenset(
         *("share.version", "streams.version", "eligible.leader.replicas.version"),
     )
 )
-"""Words of Kafka's own, which say nothing of who uses it."""
+"""Kafka's own words, which say nothing about its users."""

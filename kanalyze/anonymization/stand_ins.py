@@ -1,16 +1,16 @@
-"""Stand-ins of names, ids and addresses: of the same length, and different where these differ.
+"""Stand-ins for names, ids and addresses: of the same length, and never the same for two of them.
 
-In: a key; a name, an id, an address. Out: its stand-in. This module must not know where names stand
+In: a key; a name, an id, an address. Out: its stand-in. This module must not know where names are
 in messages or packets.
 
-A name keeps its length in bytes, and the kind of each of its characters: those that names of topics
-may have (letters, digits, ``.``, ``_``, ``-``), other printable ones, control characters, and those
-of two, three or four bytes in UTF-8. Together they are one number, which is permuted. So names stay
-valid wherever they were, and no two become the same.
+A name keeps its length in bytes, and the kind of each character. The kinds are characters that
+topic names may have (letters, digits, ``.``, ``_``, ``-``), other printable ones, control
+characters, and those of two, three or four bytes in UTF-8. The characters together are one number,
+which is permuted. So valid names stay valid, and no two names become the same.
 
 Addresses keep their common beginnings (Xu, Fan, Ammar and Moon, "Prefix-preserving IP address
-anonymization", 2002): two addresses have as many first bits in common as before. Kinds of addresses
-that say nothing of a network stay what they are: loopback, private, link-local, multicast.
+anonymization", 2002): two addresses have as many first bits in common as before. Prefixes that say
+nothing about a network stay: loopback, private, link-local, multicast.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ INTERNAL_TOPICS: Final = frozenset(
         *(b"__cluster_metadata", b"__remote_log_metadata"),
     )
 )
-"""Names that Kafka itself gives; they stay."""
+"""Names of topics that Kafka itself creates; they stay."""
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _MOST_KNOWN: Final = 1 << 18
-"""Stand-ins of each kind that are remembered; the others are calculated again."""
+"""Number of stand-ins of each kind that are cached."""
 _LONGEST_REMEMBERED: Final = 512
 
 _TOPIC_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -46,7 +46,7 @@ _PRINTABLE: Final = "".join(
 _CONTROL: Final = "".join(map(chr, (*range(0x20), 0x7F)))
 _SURROGATES: Final = range(0xD800, 0xE000)
 _KEPT_UUIDS: Final = 100
-"""The first ids stand for none, for lost directories, for the topic of the metadata (KIP-516)."""
+"""Ids below this have a meaning in Kafka: no id, lost directories, the metadata topic (KIP-516)."""
 _KEPT_MACS: Final = frozenset((bytes(6), b"\xff" * 6))
 
 
@@ -56,7 +56,7 @@ def new_key() -> bytes:
 
 
 def _character_numbers() -> dict[str, tuple[int, int]]:
-    """Return the kind and the number of each character of ASCII."""
+    """Return the kind of each ASCII character, and its number among those of the kind."""
     return {
         character: (kind, number)
         for kind, characters in enumerate((_TOPIC_CHARACTERS, _PRINTABLE, _CONTROL))
@@ -108,7 +108,7 @@ class StandIns:
 
     @cached_property
     def checksums(self) -> list[int]:
-        """By checksum: a stand-in for one that cannot be calculated, for bytes are missing."""
+        """Stand-ins by checksum, for checksums over missing bytes, which cannot be calculated."""
         checksums = list(range(1 << 16))
         Random(random_bytes(self._key, b"checksums", 32)).shuffle(checksums)  # noqa: S311 - seeded so
         return checksums
@@ -125,13 +125,16 @@ class StandIns:
         return stand_in
 
     def name_but(self, name: bytes, unchanged: frozenset[bytes]) -> bytes:
-        """Return the stand-in of a name; those in ``unchanged`` are their own, and of no other."""
+        """Return the stand-in of a name.
+
+        A name in ``unchanged`` is its own stand-in, and that of no other name.
+        """
         if not name or name in unchanged:
             return name
         try:
             text = name.decode()
         except UnicodeDecodeError:
-            return self._no_text(name)
+            return self._not_utf8(name)
         pairs = [_number_of(character) for character in text]
         kinds = tuple([kind for kind, _ in pairs])
         permutation = self._permutation(kinds)
@@ -156,8 +159,8 @@ class StandIns:
                 _remember(self._permutations, kinds, permutation)
         return permutation
 
-    def _no_text(self, name: bytes) -> bytes:
-        """Return the stand-in of bytes that are no UTF-8: others that are none."""
+    def _not_utf8(self, name: bytes) -> bytes:
+        """Return the stand-in of bytes that are not UTF-8: other bytes that are not UTF-8."""
         permutation = Permutation(self._key, b"bytes", 256 ** len(name))
         number = int.from_bytes(name)
         while True:
@@ -177,9 +180,9 @@ class StandIns:
         return stand_in
 
     def mac(self, mac: bytes) -> bytes:
-        """Return the stand-in of 6 bytes: of the same kind (multicast, administered locally).
+        """Return the stand-in of a MAC address, with the same multicast and local bits.
 
-        None at all and broadcast stay.
+        The zero address and broadcast stay.
         """
         if mac in _KEPT_MACS:
             return mac
@@ -190,12 +193,12 @@ class StandIns:
         return stand_in
 
     def _new_mac(self, mac: bytes) -> bytes:
-        bits, kind = mac[0] & 3, int.from_bytes(mac)
+        flag_bits, mac_number = mac[0] & 3, int.from_bytes(mac)
 
         def value(number: int) -> bytes:
-            return (number >> 40 << 42 | bits << 40 | number & (1 << 40) - 1).to_bytes(6)
+            return (number >> 40 << 42 | flag_bits << 40 | number & (1 << 40) - 1).to_bytes(6)
 
-        number = kind >> 42 << 40 | kind & (1 << 40) - 1
+        number = mac_number >> 42 << 40 | mac_number & (1 << 40) - 1
         return value(self._mac.of(number, lambda candidate: value(candidate) in _KEPT_MACS))
 
     # -- addresses --------------------------------------------------------------------------------
@@ -223,10 +226,10 @@ class StandIns:
         return (number ^ flips).to_bytes(len(address))
 
     def host(self, host: bytes) -> bytes:
-        """Return the stand-in of a host's name, or of an address as text.
+        """Return the stand-in of a host name, or of an address as text.
 
-        That of an address is the text of the stand-in that it has in packets, if that is as long;
-        otherwise it is treated as any name. A slash before it stays (Java writes one).
+        An address becomes the text of its stand-in in packets if that has the same length;
+        otherwise it is treated like a name. A leading slash, which Java writes, stays.
         """
         if host.startswith(b"/"):
             return b"/" + self.host(host[1:])
@@ -236,12 +239,12 @@ class StandIns:
             address = ipaddress.ip_address(host.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             return self.name(host)
-        found = str(ipaddress.ip_address(self.address(address.packed))).encode()
-        return found if len(found) == len(host) else self.name(host)
+        stand_in = str(ipaddress.ip_address(self.address(address.packed))).encode()
+        return stand_in if len(stand_in) == len(host) else self.name(host)
 
 
 _MAPPED: Final = bytes(10) + b"\xff\xff"
-"""The beginning of an address of IPv6 that has one of IPv4 inside."""
+"""The prefix of an IPv6 address that contains an IPv4 address."""
 _KEPT_HOSTS: Final = frozenset((b"localhost", b"127.0.0.1", b"::1", b"0.0.0.0", b"::"))
 _KEPT_NETWORKS: Final = {
     32: (
@@ -250,11 +253,11 @@ _KEPT_NETWORKS: Final = {
     ),
     128: ("::/128", "::1/128", "::ffff:0:0/96", "fc00::/7", "fe80::/10", "ff00::/8"),
 }
-"""Beginnings that addresses keep, by the bits of an address."""
+"""Prefixes that addresses keep, by the number of bits in an address."""
 
 
 def _kept_prefixes(bits: int) -> frozenset[tuple[int, int]]:
-    """Return the length and the value of each prefix behind which the next bit stays."""
+    """Return the length and the value of each prefix after which the next bit stays."""
     prefixes = set()
     for text in _KEPT_NETWORKS[bits]:
         network = ipaddress.ip_network(text)
@@ -286,7 +289,7 @@ def _is_kept_uuid(number: int) -> bool:
     return number < _KEPT_UUIDS
 
 
-def _remember(remembered: dict[_K, _V], key: _K, value: _V) -> None:
-    if len(remembered) >= _MOST_KNOWN:
-        remembered.clear()
-    remembered[key] = value
+def _remember(cache: dict[_K, _V], key: _K, value: _V) -> None:
+    if len(cache) >= _MOST_KNOWN:
+        cache.clear()
+    cache[key] = value

@@ -1,9 +1,9 @@
-"""What stands in place of the bytes of TCP streams: a file of pieces, found by their place.
+"""The anonymized bytes of TCP streams: a file of pieces, found by stream and offset.
 
-In: anonymous messages, each with its place in a stream. Out: the bytes of any range of a stream,
-blank where nobody put anything. This module must not know packets, nor what messages are.
+In: anonymized messages, each with its stream offset. Out: the bytes of any range of a stream, zero
+where no piece was added. This module must not know packets, nor what messages are.
 
-Pieces are in a temporary file; in memory are 32 bytes for each.
+Pieces are in a temporary file; each also takes 32 bytes of memory.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ class StreamPieces:
         self._written = 0
         self._streams = array("q")
         self._offsets = array("q")
-        self._places = array("q")
+        self._file_positions = array("q")
         self._lengths = array("q")
         self._bounds: dict[int, tuple[int, int]] = {}
         self._data: mmap.mmap | bytes = b""
         self._longest: dict[int, int] = {}
 
     def add(self, stream: int, offset: int, data: bytes) -> None:
-        """Add bytes at a place of a stream."""
+        """Add bytes at an offset of a stream."""
         self._file.write(data)
         self._streams.append(stream)
         self._offsets.append(offset)
-        self._places.append(self._written)
+        self._file_positions.append(self._written)
         self._lengths.append(len(data))
         self._written += len(data)
         if len(data) > self._longest.get(stream, 0):
             self._longest[stream] = len(data)
 
     def sort(self) -> None:
-        """Make everything ready to be read."""
+        """Prepare for :meth:`read`, after the last :meth:`add`."""
         self._file.flush()
         if not self._written:
             return
         self._data = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
         order, self._bounds = _sorted(self._streams, self._offsets)
         self._streams = array("q")
-        self._offsets, self._places, self._lengths = (
-            _taken(each, order) for each in (self._offsets, self._places, self._lengths)
+        self._offsets, self._lengths, self._file_positions = (
+            _reordered(column, order) for column in self._columns()
         )
 
     def close(self) -> None:
-        """Forget the pieces; the file may be closed then."""
+        """Discard the pieces; after that, the file may be closed."""
         if isinstance(self._data, mmap.mmap):
             self._data.close()
         self._data, self._bounds = b"", {}
@@ -81,27 +81,27 @@ class StreamPieces:
         index = max(bisect_right(self._offsets, offset, first, last) - 1, first)
         begin, size = self._offsets[index], self._lengths[index]
         if begin <= offset and end <= begin + size:
-            at = self._places[index] + offset - begin
+            at = self._file_positions[index] + offset - begin
             return self._data[at : at + length]
-        made = bytearray(length)
+        data = bytearray(length)
         # A piece that began before may be longer than those after it.
         low = bisect_left(self._offsets, offset - self._longest[stream], first, index + 1)
         index = low
         while index < last and self._offsets[index] < end:
-            begin, size, begin_in_file = (each[index] for each in self._columns())
+            begin, size, begin_in_file = (column[index] for column in self._columns())
             start, stop = max(begin, offset), min(begin + size, end)
             if start < stop:
                 at = begin_in_file + start - begin
-                made[start - offset : stop - offset] = self._data[at : at + stop - start]
+                data[start - offset : stop - offset] = self._data[at : at + stop - start]
             index += 1
-        return bytes(made)
+        return bytes(data)
 
     def _columns(self) -> tuple[array[int], array[int], array[int]]:
-        return self._offsets, self._lengths, self._places
+        return self._offsets, self._lengths, self._file_positions
 
 
 class StreamRanges:
-    """Ranges of streams that do not overlap; all are added before the first is looked for."""
+    """Ranges of streams that do not overlap; all are added before the first is looked up."""
 
     def __init__(self) -> None:
         self._streams = array("q")
@@ -116,14 +116,14 @@ class StreamRanges:
         self._ends.append(end)
 
     def sort(self) -> None:
-        """Make everything ready to be looked for."""
+        """Prepare for :meth:`without_end`, after the last :meth:`add`."""
         order, self._bounds = _sorted(self._streams, self._begins)
-        self._begins, self._ends = _taken(self._begins, order), _taken(self._ends, order)
+        self._begins, self._ends = _reordered(self._begins, order), _reordered(self._ends, order)
 
     def without_end(self, stream: int, offset: int, length: int) -> int:
-        """Return how many bytes of a range of a stream are there before the range it ends in.
+        """Return how many of ``length`` bytes come before the stored range that they end in.
 
-        All of them if it ends in none.
+        Returns ``length`` if they do not end in a stored range.
         """
         first, last = self._bounds.get(stream, (0, 0))
         end = offset + length
@@ -136,7 +136,7 @@ class StreamRanges:
 def _sorted(
     streams: array[int], offsets: array[int]
 ) -> tuple[NDArray[np.int64], dict[int, tuple[int, int]]]:
-    """Return an order by stream and offset, and the begin and the end of each stream in it."""
+    """Return the order by stream and offset, and begin and end of each stream in that order."""
     if not streams:
         return np.empty(0, np.int64), {}
     numbers = np.frombuffer(streams, np.int64)
@@ -148,7 +148,7 @@ def _sorted(
     return order, dict(zip(ordered[starts].tolist(), bounds, strict=True))
 
 
-def _taken(column: array[int], order: NDArray[np.int64]) -> array[int]:
+def _reordered(column: array[int], order: NDArray[np.int64]) -> array[int]:
     return array("q", np.frombuffer(column, np.int64)[order].tobytes()) if column else column
 
 
@@ -165,13 +165,13 @@ class _OneWayStream:
 
 
 class StreamPlaces:
-    """Finds the stream that a packet belongs to, and its place there."""
+    """Finds the stream that a packet belongs to, and the packet's stream offset."""
 
     def __init__(self) -> None:
         self._streams: dict[bytes, list[_OneWayStream]] = {}
 
     def add(self, connection: TcpConnection) -> None:
-        """Add both streams of a connection, once it is known where they begin."""
+        """Add both streams of a connection whose first sequence numbers are known."""
         one, other = map(_packed, connection.endpoints)
         for direction, key in ((0, _key(one, other)), (1, _key(other, one))):
             self._streams.setdefault(key, []).append(
@@ -183,14 +183,14 @@ class StreamPlaces:
             )
 
     def sort(self) -> None:
-        """Put the connections of each pair of ends in their order."""
+        """Sort the connections of each address pair by time, after the last :meth:`add`."""
         for streams in self._streams.values():
             streams.sort(key=lambda stream: stream.first_packet)
 
     def find(
         self, source: bytes, destination: bytes, ports: bytes, sequence: int, packet: int
     ) -> tuple[int, int] | None:
-        """Return the number of the stream and the offset in it; None if there is none."""
+        """Return the number of the stream and the offset in it; None if the stream is unknown."""
         streams = self._streams.get(source + destination + ports)
         if streams is None:
             return None
@@ -199,9 +199,10 @@ class StreamPlaces:
             if later.first_packet > packet:
                 break
             stream = later
-        # Sequence numbers have 32 bits: the offset is the one nearest to where the stream is.
-        place = sequence - stream.first_sequence - stream.furthest
-        offset = stream.furthest + ((place + _HALF) & _MASK) - _HALF
+        # Sequence numbers have 32 bits: of all possible offsets, take the one nearest to the
+        # furthest so far.
+        distance = sequence - stream.first_sequence - stream.furthest
+        offset = stream.furthest + ((distance + _HALF) & _MASK) - _HALF
         if abs(offset - stream.furthest) < _WINDOW_BYTES:
             stream.furthest = max(offset, stream.furthest)
         return stream.number, offset

@@ -1,9 +1,10 @@
-"""SASL tokens without secrets: the user is a stand-in, and the form stays.
+"""Anonymizes SASL tokens: the user becomes a stand-in, secrets are blanked, the form stays.
 
-In: a token. Out: one of the same length. This module must not know where tokens stand.
+In: a token. Out: one of the same length. This module must not know where tokens are in a stream.
 
-The form stays so far that the same login is recognized in it: PLAIN (RFC 4616), SCRAM (RFC 5802),
-OAUTHBEARER (RFC 7628), and that GSSAPI begins (RFC 2743). What is no known form is blanked.
+Enough of the form stays for a reader to recognize the mechanism: PLAIN (RFC 4616), SCRAM
+(RFC 5802), OAUTHBEARER (RFC 7628), and the first token of GSSAPI (RFC 2743). A token of unknown
+form is blanked.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _SHORTEST_FIRST: Final = 3
 
 
 def blank(size: int) -> bytes:
-    """Return what stands in place of so many bytes of content."""
+    """Return the replacement for ``size`` bytes of content."""
     return _FILL * size
 
 
 def token(content: bytes, stand_ins: StandIns) -> bytes:
-    """Return a token with a stand-in of its user, and nothing else of it."""
+    """Return a token with a stand-in for the user, and all else blanked."""
     if content.count(b"\0") == 2:
         authorized, user, password = content.split(b"\0")
         names = stand_ins.name(authorized), stand_ins.name(user)
@@ -67,7 +68,7 @@ def _attribute(part: bytes, stand_ins: StandIns) -> bytes:
 
 
 def _gssapi(content: bytes) -> bytes:
-    """Keep the tag, the length, and which mechanism it is."""
+    """Return the first token of GSSAPI with only the tag, the length and the mechanism kept."""
     length = content[1]
     at = 2 + (length & 0x7F if length > 0x80 else 0)
     end = at + 2 + content[at + 1]
@@ -77,24 +78,24 @@ def _gssapi(content: bytes) -> bytes:
 def raw_token(
     mechanism: bytes | None, user: bytes | None, token_index: int, size: int, *, is_clients: bool
 ) -> bytes:
-    """Return a token for one whose content is not known, in the form of its mechanism.
+    """Return a replacement for a token whose content is unknown, in the form of its mechanism.
 
     Args:
         mechanism: as in SaslHandshake; None if unknown.
-        user: the stand-in of the user, as far as it is known.
-        token_index: how many tokens this end sent before.
+        user: the stand-in of the user; None if the user is unknown.
+        token_index: number of tokens that this end sent before.
         size: bytes of the token.
         is_clients: whether the client sent it.
     """
-    made = b""
+    head = b""
     mechanism = mechanism or b""
     if mechanism == b"PLAIN" and is_clients:
-        made = b"\0" + (user or b"") + b"\0"
+        head = b"\0" + (user or b"") + b"\0"
     elif mechanism.startswith(b"SCRAM-"):
         first = b"n,,n=" + (user or b"") + b",r=" if is_clients else b"r="
-        made = first if token_index == 0 else (b"c=" if is_clients else b"v=")
+        head = first if token_index == 0 else (b"c=" if is_clients else b"v=")
     elif mechanism == b"OAUTHBEARER":
-        made = (b"n,," if is_clients else b"{") if size > _SHORTEST_FIRST else b"\x01"
+        head = (b"n,," if is_clients else b"{") if size > _SHORTEST_FIRST else b"\x01"
     elif mechanism == b"GSSAPI":
-        made = _WRAPPED
-    return made + blank(size - len(made)) if len(made) <= size else blank(size)
+        head = _WRAPPED
+    return head + blank(size - len(head)) if len(head) <= size else blank(size)

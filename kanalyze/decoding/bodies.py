@@ -169,7 +169,7 @@ class _MessagePlan(NamedTuple):
 
 
 class BodyReader:
-    """Decodes messages. Decoders are compiled when they are first needed."""
+    """Decodes messages. It compiles each decoder when it is first needed."""
 
     def __init__(self, catalog: Catalog, decoders: Decoders) -> None:
         self.catalog = catalog
@@ -177,7 +177,7 @@ class BodyReader:
         self._redactors: dict[tuple[int, Kind], Redactor] = {}
         self._plans: dict[tuple[int, int, Kind], _MessagePlan | None] = {}
         self._tape: Tape | None = None
-        """The tape that was written last, which may have room for more."""
+        """The tape that the last message was copied to; it may have room for more."""
 
     def exchange(self, exchange: Exchange) -> DecodedExchange:
         """Decode both messages of an exchange; raises nothing, whatever the bytes are."""
@@ -235,7 +235,7 @@ class BodyReader:
         return f"Unknown{api_key}" if api is None else api.name
 
     def redactor(self, api_key: int, kind: Kind) -> Redactor:
-        """Return what hides secrets in an API's messages; raises KeyError for an unknown API."""
+        """Return the redactor of an API's messages; raises KeyError for an unknown API."""
         redactor = self._redactors.get((api_key, kind))
         if redactor is None:
             redactor = Redactor(self.catalog.message(api_key, kind))
@@ -299,7 +299,7 @@ class BodyReader:
         return DecodedMessage(definition, version, self._drain(decode), tags, problem, secrets)
 
     def _drain(self, decode: BodyDecoder) -> Taped:
-        """Copy the values decoded last to the tape that is being written."""
+        """Copy the values decoded last to ``_tape``, or to a new tape if it has no room."""
         drained = decode.take(self._tape)
         self._tape = drained.tape
         return drained
@@ -309,7 +309,7 @@ class BodyReader:
     def _decode_planned(
         self, data: bytes, api_key: int, api_version: int, kind: Kind
     ) -> DecodedMessage | None:
-        """Decode a frame whose header and body are usual; None for any other."""
+        """Decode a frame whose header and body need no special rule; None for any other."""
         try:
             plan = self._plans[api_key, api_version, kind]
         except KeyError:
@@ -325,8 +325,8 @@ class BodyReader:
             return None
         if end != len(data):
             return None
-        taken = self._drain(plan.decode)
-        return DecodedMessage(plan.definition, plan.version, taken, [], None, plan.secrets)
+        values = self._drain(plan.decode)
+        return DecodedMessage(plan.definition, plan.version, values, [], None, plan.secrets)
 
     def _make_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
         # API keys and versions come from the wire: a hostile capture can have 2^32 different pairs.
@@ -336,7 +336,7 @@ class BodyReader:
         return plan
 
     def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> _MessagePlan | None:
-        """Return the plan that :meth:`place` would follow; None if it depends on the bytes."""
+        """Return a plan equal to :meth:`locate_body`; None if the version depends on the bytes."""
         catalog, api, is_request = self.catalog, self.catalog.api(api_key), kind == "request"
         if api is None or api_version < api.versions.lowest:
             return None
@@ -362,10 +362,10 @@ class BodyReader:
     ) -> tuple[int, int]:
         if kind == "request":
             header = parse_request_header(data, PREFIX_BYTES, len(data), self.catalog)
-            key, its_version = header.api_key, header.api_version
+            key, version = header.api_key, header.api_version
             if self.catalog.api(key) is None:
-                return 1, header.body  # as parse_request_header reads it
-            return self.catalog.request_header_version(key, its_version), header.body
+                return 1, header.body  # parse_request_header reads it as version 1
+            return self.catalog.request_header_version(key, version), header.body
         version = self.catalog.response_header_version(api_key, api_version)
         if self.catalog.api(api_key) is None:
             version = 0

@@ -35,7 +35,7 @@ def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
     keep its bytes or its values.
 
     Raises:
-        WireError: the message is not there, or its request was not read.
+        WireError: the message was not captured, or its request was not read.
     """
     message = exchange.request if kind == "request" else exchange.response
     if exchange.request is None or message is None or message.data is None:
@@ -50,24 +50,24 @@ def trace_07(exchange: Exchange, kind: Kind) -> list[TraceNode]:
 
 
 def values_of(nodes: list[TraceNode]) -> dict[str, Any]:
-    """Return nodes as an object for JSON, without size prefixes.
+    """Return nodes as a dict of JSON values, without size prefixes.
 
-    Messages become their size in bytes, ``messagesSizeInBytes``.
+    Messages are replaced by their size in bytes, ``messagesSizeInBytes``.
     """
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for node in nodes:
         if node.name == "size":
             continue
         if node.type == "messages":
-            made["messagesSizeInBytes"] = node.value
+            values["messagesSizeInBytes"] = node.value
         elif node.type.startswith("[]"):
-            made[node.name] = [
+            values[node.name] = [
                 values_of(child.children) if child.children else child.value
                 for child in node.children
             ]
         else:
-            made[node.name] = node.value
-    return made
+            values[node.name] = node.value
+    return values
 
 
 class _Cursor:

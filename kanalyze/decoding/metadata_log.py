@@ -4,7 +4,7 @@ In: the value of a record of ``__cluster_metadata``. Out: whether it may be show
 not know where the value goes.
 
 A value is three unsigned varints (frame version, API key, version) and a message (KIP-631). Only
-types of records that are known to have no secrets are shown.
+types of records that are known to have no secrets may be shown.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Hides the secrets in messages.
 
 In: definitions, and values or traces decoded with them. Out: the same, with :data:`HIDDEN` in place
-of secrets. This module must not know who shows the rest.
+of secrets. This module must not know where the result is shown.
 
-Hidden are:
+These are hidden:
 
-- fields of bytes or text whose name is that of a secret, in any API, also of future releases:
+- fields of bytes or text whose name is that of a secret, in any API and any release:
   ``AuthBytes`` (SaslAuthenticate, both ways), ``Hmac`` (delegation tokens), ``Salt`` and
   ``SaltedPassword`` (AlterUserScramCredentials), ``...Password``, ``...Secret``;
 - ``RequestData`` and ``ResponseData`` (Envelope), which are whole messages;
 - values of configurations: those whose name is that of a secret (see :func:`is_secret_name`), those
   that contain a password as in URLs (see :func:`holds_password`), those that the broker marks as
-  sensitive, and those of an unknown kind of resource. Brokers hide values by their type, and values
-  of names that they do not know;
+  sensitive, and those of an unknown type of resource (brokers themselves hide values by their type,
+  and values whose names they do not know);
 - unknown tagged fields of a message that has any of these.
 
 The replacement text is Kafka's own (``Password.HIDDEN``).
@@ -108,7 +108,7 @@ def holds_password(value: str) -> bool:
 def _has_user_and_password(text: str) -> bool:
     """Return whether a URL in a text has ``user:password@``; a password may have any character."""
     last = text.rfind("@")
-    return any(found.end() <= last for found in _AUTHORITY.finditer(text))
+    return any(match.end() <= last for match in _AUTHORITY.finditer(text))
 
 
 class Redactor:
@@ -119,7 +119,7 @@ class Redactor:
         """What to hide; None if the message has no secrets."""
 
     def redact_trace(self, root: TraceNode) -> None:
-        """Replace the secrets in a trace, in place; also in one that ended early."""
+        """Replace the secrets in a trace, in place. The trace may be incomplete."""
         if self.plan is not None:
             _redact_node(root, self.plan, force=False)
 
@@ -130,11 +130,11 @@ class RedactionPlan(NamedTuple):
     hidden: frozenset[str]
     """Names of secret fields."""
     pair: str | None
-    """The name of the field that names the configuration whose value is in the field ``Value``;
-    None if the struct is no such pair."""
+    """If the struct is a configuration with the field ``Value``: the name of the field that has the
+    configuration's name. Otherwise None."""
     nested: dict[str, RedactionPlan]
     has_resource: bool
-    """Whether the struct has a ``ResourceType``: the kind of resource that is configured inside."""
+    """Whether the struct has a ``ResourceType``: the type of resource that is configured inside."""
     json_names: dict[str, str]
 
 

@@ -143,7 +143,7 @@ def polars_of(blocks: Iterable[RowBlock], columns: Sequence[Column] = COLUMNS) -
     Raises ImportError before it reads the first block if Polars is not installed.
     """
     polars = _library("polars")
-    # Not from a reader: with the table, errors of reading captures keep their type.
+    # From a table, not from a reader, so that errors of reading captures keep their type.
     frame: pl.DataFrame = polars.DataFrame(table_of(blocks, columns))
     return frame
 
@@ -210,7 +210,7 @@ def _dictionary(codes: array[int], words: Sequence[str]) -> Any:
 
 
 def _one_text(kind: Any, texts: Words) -> Any:
-    """Return texts that are all the same, or all null. Half of the columns of most blocks are."""
+    """Return a column of equal texts, or of nulls only. Half of a block's columns are like this."""
     codes, words = texts
     is_valid = len(codes) > 0 and codes[0] >= 0
     word = utf8(words[codes[0]]) if is_valid else b""
@@ -230,17 +230,17 @@ def _lists(kind: Any, lists: Lists) -> Any:
     items = kind.value_type
     if pa.types.is_struct(items):
         arrays = [_array(field.type, lists.fields[field.name]) for field in items]
-        made = pa.StructArray.from_arrays(arrays, fields=list(items))
+        values = pa.StructArray.from_arrays(arrays, fields=list(items))
     else:
-        made = _array(items, lists.fields[""])
+        values = _array(items, lists.fields[""])
     ends = narrowed_ints(lists.offsets)
     offsets = _from_buffers(pa.int32(), len(ends), None, ends)
-    return pa.ListArray.from_arrays(offsets, made, type=kind)
+    return pa.ListArray.from_arrays(offsets, values, type=kind)
 
 
 def _from_buffers(kind: Any, count: int, nulls: bytearray | None, *buffers: Any) -> Any:
-    """Return an array made of buffers; in ``nulls``, bit 0 marks a null."""
+    """Return an array made of buffers; in ``nulls``, a bit of 0 marks a null."""
     import pyarrow as pa
 
-    known = None if nulls is None else pa.py_buffer(nulls)
-    return pa.Array.from_buffers(kind, count, [known, *map(pa.py_buffer, buffers)])
+    validity = None if nulls is None else pa.py_buffer(nulls)
+    return pa.Array.from_buffers(kind, count, [validity, *map(pa.py_buffer, buffers)])

@@ -29,8 +29,8 @@ def block_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> RowBlock:
 
     Raises ValueError for a null in a column that must not have nulls.
     """
-    made = {column.name: _values_of(batch.column(column.name), column) for column in columns}
-    return RowBlock(batch.num_rows, made)
+    values = {column.name: _values_of(batch.column(column.name), column) for column in columns}
+    return RowBlock(batch.num_rows, values)
 
 
 def _values_of(values: Any, column: Column) -> ColumnValues:
@@ -68,35 +68,33 @@ def _lists_of(values: Any, column: Column) -> Lists:
     offsets.frombytes(_buffer(values.offsets.cast(pa.int64()), 8))
     items = values.values.slice(offsets[0], offsets[-1] - offsets[0])
     begins = shifted(offsets, -offsets[0])
-    if not column.fields:
-        if items.null_count:
-            raise ValueError(f"an item of {column.name} is null")
-        return Lists(begins, {"": _words_of(items)})
     if items.null_count:
         raise ValueError(f"an item of {column.name} is null")
+    if not column.fields:
+        return Lists(begins, {"": _words_of(items)})
     parts = zip(column.fields, items.flatten(), strict=True)
     fields = {field.name: _items_of(part, field) for field, part in parts}
     return Lists(begins, fields)
 
 
 def _items_of(values: Any, field: Column) -> Ints | Words:
-    made = _values_of(values, field)
-    assert not isinstance(made, Lists)
-    return made
+    items = _values_of(values, field)
+    assert not isinstance(items, Lists)
+    return items
 
 
-def _filled(values: Any, nothing: array[int]) -> Any:
-    """Return numbers with nulls replaced by the number in ``nothing``.
+def _filled(values: Any, replacement: array[int]) -> Any:
+    """Return numbers with nulls replaced by the one number in ``replacement``.
 
-    ``fill_null`` is not used: if pandas is installed, it loads it.
+    ``fill_null`` is not used, because it imports pandas if that is installed.
     """
     if not values.null_count:
         return values
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    same = pa.py_buffer(nothing * len(values))
-    return pc.coalesce(values, pa.Array.from_buffers(values.type, len(values), [None, same]))
+    numbers = pa.py_buffer(replacement * len(values))
+    return pc.coalesce(values, pa.Array.from_buffers(values.type, len(values), [None, numbers]))
 
 
 def _buffer(values: Any, width: int) -> memoryview:

@@ -50,7 +50,7 @@ class WordTexts:
         """The cells of the words converted so far, in the order of the column's words."""
 
     def of(self, texts: Words) -> Cells:
-        """Return the cell of each text of a column."""
+        """Return the cells of a column."""
         return WordCells(texts.codes, self._of_words(texts), self._null)
 
     def _of_words(self, texts: Words) -> list[bytes]:

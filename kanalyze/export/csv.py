@@ -71,7 +71,7 @@ class CsvWriter(FileWriter):
 
 
 def csv_text(text: str) -> str:
-    """Return a text as the content of a cell; see the module."""
+    """Return a text as the content of a cell; see the module's docstring."""
     if text == "-":
         return text  # the name of standard input; no spreadsheet runs a lone dash
     text = _without_formulas(escape(text))
@@ -82,7 +82,7 @@ def _without_formulas(text: str) -> str:
     """Return a text, or JSON text, with the characters escaped that could begin a formula in it."""
     if ";" not in text:
         return text
-    return _BEHIND_SEMICOLON.sub(lambda found: f"{found[1]}\\u{ord(found[2]):04x}", text)
+    return _BEHIND_SEMICOLON.sub(lambda match: f"{match[1]}\\u{ord(match[2]):04x}", text)
 
 
 def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
@@ -94,13 +94,13 @@ def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
     return lambda ints: number_cells(column, ints, null)
 
 
-_AS_THEY_ARE = LineWriter([b""], b"")
+_UNCHANGED = LineWriter([b""], b"")
 
 
 def _lists(texts: JsonTexts, lists: Lists) -> Cells:
     """Return lists as cells with JSON text."""
-    made = _AS_THEY_ARE.each(len(lists.offsets) - 1, [texts.of(lists)])
-    return TextCells([_cell(_without_formulas(text)).encode("ascii") for text in made])
+    texts_of_rows = _UNCHANGED.each(len(lists.offsets) - 1, [texts.of(lists)])
+    return TextCells([_cell(_without_formulas(text)).encode("ascii") for text in texts_of_rows])
 
 
 def _cell(text: str) -> str:

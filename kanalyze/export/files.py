@@ -40,7 +40,7 @@ class OutputFile:
     """A file that is written once, from beginning to end.
 
     A regular file is written under a temporary name in the same folder, and renamed when it is
-    closed: readers see the old file or the complete new one. :meth:`abort` removes the temporary
+    closed. Readers see the old file or the complete new one. :meth:`abort` removes the temporary
     file. Standard output, pipes and devices are written directly. A ``private`` file can be read by
     its owner alone, even if the file that it replaces could be read by others. All methods raise
     OSError if the system does.
@@ -49,13 +49,13 @@ class OutputFile:
     user's files overwritten. A link to a file that this process has open (``/dev/stdout``) means
     that open file.
 
-    A capture is not replaced unless that is asked for: packets that are gone are gone.
+    A capture is replaced only with ``replaces_captures``, because lost packets cannot be recovered.
     """
 
     def __init__(
         self, destination: str, *, private: bool = False, replaces_captures: bool = False
     ) -> None:
-        """Begin to write; with ``replaces_captures`` also over a capture.
+        """Open the file; with ``replaces_captures`` it may replace a capture.
 
         Raises:
             UsageError: a capture with this name exists.
@@ -154,7 +154,7 @@ def _standard_output() -> BinaryIO:
 
 
 def _own_descriptor(name: str) -> int | None:
-    """Return the open descriptor that a name such as ``/dev/fd/3`` means; None if it is no such."""
+    """Return the open descriptor that a name such as ``/dev/fd/3`` means; None for other names."""
     descriptor_folders = (os.path.realpath("/proc/self/fd"), "/dev/fd")
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
@@ -182,7 +182,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _check_no_capture(path: Path, name: str) -> None:
-    """Raise UsageError if the path is a capture, also through links; OSError as opening does."""
+    """Raise UsageError if the path is a capture or links to one; raises OSError like opening."""
     if not path.is_file():
         return
     from kanalyze.capture.reader import is_capture  # imported late: most outputs are new
@@ -213,7 +213,7 @@ def _buffered(descriptor: int, name: str) -> BinaryIO:
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors have its name, also if the disk is full."""
+    """A file whose errors have its name, even errors of writing such as a full disk."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
         super().__init__(descriptor, "wb")
@@ -225,7 +225,7 @@ class _NamedFile(io.FileIO):
             return super().write(data)
 
     def close(self) -> None:
-        """Close the file; some file systems report only now that the disk is full."""
+        """Close the file. Some file systems report a full disk only here."""
         with _errors_name(self._shown):
             super().close()
 

@@ -22,7 +22,7 @@ from kanalyze.kafka.codec.values import TapeCursor, Taped
 
 try:
     import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
@@ -70,7 +70,8 @@ class Form:
         inner: the form of an array's elements, or of a struct that may be null.
         fields: of a struct: its fields in the order of the tape; ``tags``: its tagged fields by
             tag, None if it has no tag section.
-        is_default: of a tagged field: returns true for a value that is not written.
+        is_default: of a tagged field: a function that returns true for the default value, which is
+            not written.
         secrets: of a struct: the secrets in it; None if it has none.
     """
 
@@ -189,7 +190,7 @@ class TapeJson(TapeCursor):
                 self._text.put_byte(COMMA)
             self._field(field)
         if form.tags is not None and self.number() > 0:
-            # Tagged fields are written in the order of the definition: begin again.
+            # Tagged fields are written in the order of the definition: start the struct again.
             self.at, self._text.used = begin, used
             self._struct_slowly(form)
             return
@@ -202,7 +203,7 @@ class TapeJson(TapeCursor):
 
     def _struct_slowly(self, form: Form) -> None:
         """Write a struct with its secrets hidden, and its tagged fields in order."""
-        hid = self._hides
+        outer_hides = self._hides
         hidden = self._hidden_in(form)
         pieces = [(field.place, self._piece(field, hidden)) for field in form.fields]
         unknown: list[dict[str, Any]] = []
@@ -214,7 +215,7 @@ class TapeJson(TapeCursor):
                     unknown.append(self._unknown(tag, form))
                 elif not self._passes_default(field_form, hidden):
                     pieces.append((field_form.place, self._piece(field_form, hidden)))
-        self._hides = hid
+        self._hides = outer_hides
         texts = [text for _, text in sorted(pieces)]
         if unknown:
             texts.append(f'"unknownTaggedFields":{json_line(unknown)}'.encode("ascii"))

@@ -38,8 +38,8 @@ class JsonLinesWriter(FileWriter):
 
     def write(self, rows: Iterable[AnyRow]) -> None:
         """Write rows; raises OSError."""
-        made = list(rows)
-        self.write_block(RowBlock(len(made), columns_of_rows(made, self._columns)))
+        buffered = list(rows)
+        self.write_block(RowBlock(len(buffered), columns_of_rows(buffered, self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""

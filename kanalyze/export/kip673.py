@@ -10,7 +10,7 @@ of a real broker, entry by entry:
   in lowerCamelCase. A field that the version doesn't have is not written.
 - Tagged fields are written only if they differ from their default, whether or not they are on the
   wire.
-- null is null. Integers and booleans are themselves. float64 is a number; values that JSON cannot
+- null, integers and booleans are those of JSON. float64 is a number; values that JSON cannot
   represent are the texts ``NaN``, ``Infinity`` and ``-Infinity``.
 - bytes are base64 (RFC 4648, padded). A UUID is URL-safe base64 without padding.
 - Records are not written: instead of ``records`` there is ``recordsSizeInBytes``. Null records are
@@ -29,13 +29,13 @@ Differences from a broker's log:
   text.
 - A response that the broker made but could not send is null; the broker logs it.
 - An Envelope is written with its contents hidden, and ``forwarded`` has the exchange inside it; the
-  broker logs only the latter.
+  broker logs only the inner exchange.
 - In text that is not UTF-8, the invalid bytes are ``\xNN``; Java writes U+FFFD.
 - Names are those of the newest definitions; a broker of another release writes those of its release
   (``generationId`` of TxnOffsetCommit, ``generationIdOrMemberEpoch`` since 4.4).
 - Unknown tagged fields are kept as ``unknownTaggedFields``; the broker drops them.
 
-Keys of our own, beside ``requestHeader``, ``request`` and ``response``:
+Additional keys, beside ``requestHeader``, ``request`` and ``response``:
 
 - ``connection``, ``client``, ``broker`` and other columns of the row contract in lowerCamelCase.
   Times are Unix times in ns.
@@ -100,17 +100,17 @@ class LogLines:
         Args:
             exchanges: the exchanges to write.
             block: their rows.
-            decoded: their decoded messages. Each is taken only when the line before is written.
+            decoded: their decoded messages; each is requested after the line before was yielded.
         """
         names = block.columns["api_name"]
         assert isinstance(names, Words)
         wire_fields = self._wire_fields.of(block)
-        for exchange, code, fact, bodies in zip(
+        for exchange, code, members, bodies in zip(
             exchanges, names.codes, wire_fields, decoded, strict=True
         ):
             # Kafka 0.7 has API keys of its own.
             name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
-            yield f"{{{self._exchange(exchange, name, bodies)},{fact}}}"
+            yield f"{{{self._exchange(exchange, name, bodies)},{members}}}"
 
     def _exchange(self, exchange: Exchange, name: str | None, decoded: DecodedExchange) -> str:
         """Return the members that the broker's log has too."""
@@ -125,13 +125,13 @@ class LogLines:
         )
         is_one_way = exchange.one_way and exchange.response is None
         answer = '""' if is_one_way else self._body(response)
-        made = f'{head},"request":{self._body(request)},"response":{answer}'
+        members = f'{head},"request":{self._body(request)},"response":{answer}'
         if decoded.forwarded is not None:
-            made += f',"forwarded":{{{self._forwarded(decoded.forwarded)}}}'
-        made += _problems(request, response)
+            members += f',"forwarded":{{{self._forwarded(decoded.forwarded)}}}'
+        members += _problems(request, response)
         if response is not None and response.header_tags:
-            made += f',"responseHeader":{{{_tags(response.header_tags)}}}'
-        return made
+            members += f',"responseHeader":{{{_tags(response.header_tags)}}}'
+        return members
 
     def _head(
         self,
@@ -211,7 +211,7 @@ def _make_room(texts: dict[Any, str]) -> None:
         texts.clear()
 
 
-# -- what surrounds the messages ------------------------------------------------------------------
+# -- members besides the messages -----------------------------------------------------------------
 
 _CLIENT_AND_BROKER = "ends"
 _WIRE_COLUMNS = (
@@ -288,11 +288,11 @@ def _client_and_broker(connection: str) -> str:
 
 def _problems(request: DecodedMessage | None, response: DecodedMessage | None) -> str:
     """Return the members for bodies that were not decoded; usually empty."""
-    made = ""
+    members = ""
     for name, message in (("requestProblem", request), ("responseProblem", response)):
         if message is not None and message.problem is not None:
-            made += f',"{name}":{json_line(_problem(message.problem))}'
-    return made
+            members += f',"{name}":{json_line(_problem(message.problem))}'
+    return members
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
@@ -307,8 +307,8 @@ def _problem(problem: Problem) -> dict[str, Any]:
 
 def _tags(tags: list[tuple[int, bytes]]) -> str:
     """Return the member for unknown tagged fields."""
-    made = [{"tag": tag, "data": bytes_text(data)} for tag, data in tags]
-    return f'"unknownTaggedFields":{json_line(made)}'
+    fields = [{"tag": tag, "data": bytes_text(data)} for tag, data in tags]
+    return f'"unknownTaggedFields":{json_line(fields)}'
 
 
 # -- messages -------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def _form_of(message: DecodedMessage) -> Form:
 
 def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
     """Return the form of a struct with the given shape on the tape."""
-    made = Form(shape, secrets)
+    struct_form = Form(shape, secrets)
     indices = {field.json_name: index for index, field in enumerate(struct.fields)}
 
     def form_of(name: str, inner: Shape) -> Form:
@@ -335,20 +335,23 @@ def _struct_form(struct: Struct, version: int, shape: Shape, secrets: RedactionP
         form.become_field(name, written, indices[name])
         return form
 
-    made.fields = [form_of(*of) for of in zip(shape.keys, shape.shapes, strict=True)]
+    fields = zip(shape.keys, shape.shapes, strict=True)
+    struct_form.fields = [form_of(key, field_shape) for key, field_shape in fields]
     if shape.tags is not None:
-        made.tags = {tag: form_of(*of) for tag, of in shape.tags.items()}
-        for form in made.tags.values():
+        struct_form.tags = {
+            tag: form_of(key, field_shape) for tag, (key, field_shape) in shape.tags.items()
+        }
+        for form in struct_form.tags.values():
             form.is_default = partial(_is_default, struct.fields[form.place], version=version)
-    return made
+    return struct_form
 
 
 def _field_form(field: Field, version: int, shape: Shape, secrets: RedactionPlan | None) -> Form:
     """Return the form of a field, including the form of its elements or its struct."""
     if shape.inner is not None:
-        made = Form(shape)
-        made.inner = _field_form(field, version, shape.inner, secrets)
-        return made
+        form = Form(shape)
+        form.inner = _field_form(field, version, shape.inner, secrets)
+        return form
     if field.struct is None:
         return Form(shape)
     inside = None if secrets is None else secrets.nested.get(field.name)

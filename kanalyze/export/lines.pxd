@@ -60,7 +60,7 @@ cdef class LineWriter:
 
     @cython.locals(text=TextBuffer, row=cython.Py_ssize_t)
     cpdef bytes lines(self, Py_ssize_t rows, list cells)
-    @cython.locals(text=TextBuffer, row=cython.Py_ssize_t, made=list)
+    @cython.locals(text=TextBuffer, row=cython.Py_ssize_t, lines=list)
     cpdef list each(self, Py_ssize_t rows, list cells)
     @cython.locals(index=cython.Py_ssize_t, before=bytes, cell=Cells)
     cdef put(self, TextBuffer text, Py_ssize_t row, list cells)

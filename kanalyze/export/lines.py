@@ -165,11 +165,11 @@ class LineWriter:
     def each(self, rows: int, cells: list[Cells]) -> list[str]:
         """Return the lines as separate texts; all cells must be ASCII."""
         text = self._text
-        made = []
+        lines = []
         for row in range(rows):
             self.put(text, row, cells)
-            made.append(str(text.drain(), "ascii"))
-        return made
+            lines.append(str(text.drain(), "ascii"))
+        return lines
 
     def put(self, text: TextBuffer, row: int, cells: list[Cells]) -> None:
         """Write one line."""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "TRACE_FORMAT", "format_of", "open_writer"]
 
 FORMATS = ("csv", "jsonl", "parquet")
-"""Of any table."""
+"""Formats for any table."""
 TRACE_FORMAT = "perfetto"
-"""Of requests alone, with all their columns."""
+"""The format for requests only, always with all their columns."""
 
 _ENDINGS = {
     ".csv": "csv",
@@ -63,8 +63,8 @@ def open_writer(
     ``file_format`` is one of :data:`FORMATS` or :data:`TRACE_FORMAT`; None follows the file's
     ending (JSON Lines for standard output). ``columns`` are names of columns of ``table``, None for
     all; Parquet has the timestamps of :func:`~kanalyze.tables.row.with_times` too. ``private`` is
-    as in :class:`~kanalyze.export.files.OutputFile`. Raises UsageError, and OSError where the file
-    cannot be made.
+    as in :class:`~kanalyze.export.files.OutputFile`. Raises UsageError for invalid arguments, and
+    OSError if the file cannot be opened.
     """
     if file_format is None:
         file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)

@@ -37,7 +37,7 @@ class ParquetRows:
     """Writes blocks of rows into an open binary file, in row groups of bounded size."""
 
     def __init__(self, file: Any, columns: Sequence[Column]) -> None:
-        """Begin the file; it has ``write``, ``tell``, ``flush``, ``close`` and ``closed``."""
+        """Begin the file, which has ``write``, ``tell``, ``flush``, ``close`` and ``closed``."""
         import pyarrow.parquet as pq
 
         self.columns = integer_columns(columns)
@@ -64,7 +64,7 @@ class ParquetRows:
     def write_file(self, file: Any) -> None:
         """Write the rows of a file that was written like this one, a row group at a time.
 
-        Raises OSError; pyarrow's errors for a file that is none.
+        Raises OSError, and pyarrow's errors for a file that is not Parquet.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -126,8 +126,8 @@ class ParquetWriter(FileWriter):
         """Write rows; raises OSError."""
         columns = self._rows.columns
         for first in range(0, len(rows), ROW_GROUP_ROWS):
-            some = rows[first : first + ROW_GROUP_ROWS]
-            self.write_block(RowBlock(len(some), columns_of_rows(some, columns)))
+            part = rows[first : first + ROW_GROUP_ROWS]
+            self.write_block(RowBlock(len(part), columns_of_rows(part, columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``; raises OSError."""
@@ -148,7 +148,7 @@ class ParquetWriter(FileWriter):
         super().abort()
 
 
-_SELDOM_AGAIN = ("int64", "timestamp")
+_RARELY_REPEATED = ("int64", "timestamp")
 
 
 def _repeating(columns: Sequence[Column]) -> list[str]:
@@ -157,7 +157,7 @@ def _repeating(columns: Sequence[Column]) -> list[str]:
     Times, packet numbers, offsets and most sizes differ in every row. A dictionary would make them
     a third larger, and slower to write.
     """
-    return [path for path, kind in parquet_paths(columns).items() if kind not in _SELDOM_AGAIN]
+    return [path for path, kind in parquet_paths(columns).items() if kind not in _RARELY_REPEATED]
 
 
 class _Positioned:

@@ -30,9 +30,9 @@ __all__ = ["PerfettoWriter"]
 
 _NS_PER_US: Final = 1000
 _MOST_ITEMS: Final = 20
-"""Number of topics or errors that are shown of a request."""
+"""Number of topics or errors that are shown for a request."""
 _MOST_ENDS: Final = 100_000
-"""Number of arrow ends that are kept, to find the other end."""
+"""Number of arrow ends that are kept until the other end comes."""
 _MOST_ARROWS: Final = 64
 """Number of arrows to or from one partition of a request."""
 _ONE_SIDED: Final = 0

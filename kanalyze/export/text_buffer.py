@@ -20,7 +20,7 @@ if not cython.compiled:
 __all__ = ["TextBuffer"]
 
 LEAST_PLAIN = -(10**18)
-"""Below that a number is not the negative of one, maybe."""
+"""Python writes numbers below this: the negative of the least 64-bit integer has no 64 bits."""
 _ROOM = 4096
 
 
@@ -82,7 +82,7 @@ class TextBuffer:
         self.used = at + count
 
     def put_number(self, value: int) -> None:
-        """Append a number in decimal digits."""
+        """Append a number in decimal digits, with a minus sign if it is negative."""
         if value < LEAST_PLAIN:
             self._put_text(value)
             return

@@ -1,4 +1,4 @@
-"""From requests to their packets: a capture of what a filter selects.
+"""Writes the packets of selected requests into a new capture.
 
 In: an analysis of captures, and filters. Out: a pcapng file, each packet with a comment that says
 which request it belongs to. Begin reading with :mod:`kanalyze.extraction.extract`.

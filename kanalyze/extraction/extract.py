@@ -1,13 +1,13 @@
-"""Two passes over captures: which requests match, then their packets. Begin reading here.
+"""Extracts packets in two passes: first find the requests, then their packets. Begin reading here.
 
 In: an analysis without a filter, and filters. Out: a pcapng file. This module must not know the
 command line.
 
     captures -> rows -> PacketSelection;  captures -> PacketBatch -> pcapng
 
-The packets are as they were: bytes, times, lengths, order and comments. They are numbered anew. Of
-a connection whose TLS was decrypted everything is taken up to the last packet of the last request:
-without the records before it a record cannot be decrypted.
+Packets are copied unchanged: bytes, times, lengths, order and comments. Only their numbers differ.
+If the TLS of a connection was decrypted, all its packets are copied up to the last packet of the
+last request: a TLS record cannot be decrypted without the records before it.
 """
 
 from __future__ import annotations
@@ -57,44 +57,44 @@ if TYPE_CHECKING:
 __all__ = ["Extent", "Extracted", "Selected", "extract_packets"]
 
 _LOGIN_APIS: Final = (17, 18, 36)
-"""SaslHandshake, ApiVersions and SaslAuthenticate: what a connection begins with."""
+"""SaslHandshake, ApiVersions and SaslAuthenticate, which a connection begins with."""
 _NO_PORT: Final = 0
 
 
 class Selected(NamedTuple):
-    """What is looked for: rows that match any of the filters."""
+    """The filters: a row is selected if it matches any of them."""
 
     requests: Sequence[RowFilter]
     connections: Sequence[RowFilter] = ()
-    """Connections that are taken as a whole, whatever is on them."""
+    """Filters of connections to copy as a whole, of any protocol."""
 
 
 class Extent(NamedTuple):
-    """How much is taken besides the packets of the requests that match."""
+    """Which packets to copy besides those of the selected requests."""
 
     around_ns: int = 0
-    """Of their connections: so long before and after each request; 0 and above."""
+    """Packets of the same connection up to this time before and after each request; 0 or more."""
     with_handshake: bool = False
-    """The beginning of their connections: TCP's and TLS's handshake, ApiVersions and SASL."""
+    """The beginning of the same connection: TCP and TLS handshake, ApiVersions and SASL."""
     whole_connections: bool = False
-    """All packets of their connections."""
+    """All packets of the same connection."""
 
 
 class Extracted(NamedTuple):
-    """What was written."""
+    """Numbers of what was selected and written."""
 
     requests: int
-    """That match."""
+    """Requests that were selected."""
     connections: int
-    """That match, or have such requests."""
+    """Connections that were selected, or that have selected requests."""
     packets: int
-    """Written."""
+    """Packets that were written."""
     all_packets: int
-    """Of the captures."""
+    """Packets in the captures."""
     uncommented_requests: int
-    """Requests whose packets got no comment, because there were too many."""
+    """Requests whose packets got no comment, because there were too many requests."""
     decrypted_connections: int
-    """Connections whose TLS was decrypted: in the file they are encrypted."""
+    """Connections whose TLS was decrypted for the analysis; in the file they are encrypted."""
 
 
 def extract_packets(
@@ -109,13 +109,12 @@ def extract_packets(
     """Write the packets of the requests and connections that match.
 
     Args:
-        analysis: of the captures, which are read twice; it has no filter of its own.
-        selected: what is looked for.
+        analysis: an analysis without a filter; its captures are read twice.
+        selected: the filters.
         output: opens the file; it is not called if nothing matches.
-        extent: what else is taken.
-        key_log: if given, the secrets of sessions that are in the file are put into it: those of
-            this log, and those inside of the captures. It is a log of its own, not that of the
-            analysis.
+        extent: which other packets to copy.
+        key_log: if given, the secrets of the TLS sessions in the file are written into it. They
+            come from this log and from the captures. It must not be the log of the analysis.
         watched: returns a context manager that is entered while the captures are read again.
 
     Raises:
@@ -154,29 +153,29 @@ def extract_packets(
 
 
 class _Chosen:
-    """Collects what is to be taken while rows come."""
+    """Collects the spans of packets to copy from rows."""
 
     def __init__(self, selected: Selected, extent: Extent) -> None:
         self._selected = selected
         self._extent = extent
         self.selection = PacketSelection()
-        """What was chosen so far."""
+        """The packets selected so far."""
         self.decrypted_connections = 0
-        """Of those that were chosen."""
+        """Number of connections in ``connections`` whose TLS was decrypted."""
         self._last_ns: dict[tuple[str, int], int] = {}
-        """By connection that was chosen, or that has requests that were: the end of the last."""
+        """The end of a selected connection, or of its last selected request, by connection."""
         self._logins: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
-        """By open connection: the spans of the requests that begin it."""
+        """The spans of :data:`_LOGIN_APIS` requests, by open connection."""
 
     @property
     def connections(self) -> int:
-        """Connections that were chosen, or that have requests that were."""
+        """Number of connections that were selected, or that have selected requests."""
         return len(self._last_ns)
 
     def add_requests(self, block: RowBlock) -> None:
-        """Choose from rows of requests."""
+        """Select the matching requests of a block; note its login requests."""
         filters = self._selected.requests
-        numbers = sorted({number for each in filters for number in each.numbers(block)})
+        numbers = sorted({number for test in filters for number in test.numbers(block)})
         for row in block.take(numbers).rows() if numbers else []:
             self.selection.add_request(row, self._extent.around_ns)
             key = row.connection, row.connection_number
@@ -191,11 +190,11 @@ class _Chosen:
                 self._logins[row.connection, row.connection_number].append(span_of(row))
 
     def add_connection(self, row: ConnectionRow) -> None:
-        """Choose the beginning of a connection that is over, or all of it."""
+        """Select packets of a closed connection, as the filters and the extent say."""
         key = row.connection, row.connection_number
         logins = self._logins.pop(key, [])
-        is_chosen = any(each.matches_connection(row) for each in self._selected.connections)
-        if is_chosen:
+        is_selected = any(test.matches_connection(row) for test in self._selected.connections)
+        if is_selected:
             self._last_ns[key] = row.end_ns
         elif key not in self._last_ns:
             return
@@ -203,7 +202,7 @@ class _Chosen:
         if row.tls_decrypted:
             self.decrypted_connections += 1
             self.selection.add_span(*ends, Span(row.start_ns, self._last_ns[key]))
-        if is_chosen or self._extent.whole_connections:
+        if is_selected or self._extent.whole_connections:
             self.selection.add_span(*ends, Span(row.start_ns, row.end_ns))
             return
         if not self._extent.with_handshake:
@@ -217,17 +216,17 @@ class _Chosen:
 
 
 def _on_day(selected: Selected, analysis: Analysis) -> Selected:
-    """Return the filters with their times of day on the day of the first packet."""
-    if not any(each.needs_day for filters in selected for each in filters):
+    """Return the filters with times of day replaced by times on the day of the first packet."""
+    if not any(test.needs_day for filters in selected for test in filters):
         return selected
     first_ns = analysis.first_time_ns
     if first_ns is None:
         return selected
-    return Selected(*([each.on_day_of(first_ns) for each in filters] for filters in selected))
+    return Selected(*([test.on_day_of(first_ns) for test in filters] for filters in selected))
 
 
 def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO) -> int:
-    """Write the selected packets of captures; return how many."""
+    """Write the selected packets of captures; return their number."""
     reader = HeaderReader(LayerStats())
     own_comments = _OwnComments(captures)
     writer = _PacketWriter(file, captures.description)
@@ -237,16 +236,16 @@ def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO)
         if matches.fragmented:
             rows = np.union1d(rows, _fragments(batch, matches.fragmented))
         if len(rows):
-            chosen = batch.select(to_column(rows))
-            own_comments.add_to(matches.comments, chosen)
-            writer.write(chosen, matches.comments)
+            packets = batch.select(to_column(rows))
+            own_comments.add_to(matches.comments, packets)
+            writer.write(packets, matches.comments)
     return writer.packets
 
 
 def _write_with_secrets(
     captures: MergedCaptures, selection: PacketSelection, output: OutputFile, key_log: KeyLog
 ) -> int:
-    """Write the secrets of selected packets, then these; return how many packets."""
+    """Write the TLS secrets of the selected packets, then the packets; return their number."""
     folder = None if output.partial is None else output.partial.parent
     with TemporaryFile(dir=folder) as packets_file:
         packets = _write(captures, selection, packets_file)
@@ -268,8 +267,8 @@ def _fragments(batch: PacketBatch, spans: Sequence[Span]) -> NDArray[np.int64]:
     is_within = np.zeros(len(rows), dtype=np.bool_)
     for span in spans:
         is_within |= (times >= span.from_ns) & (times <= span.until_ns)
-    found: NDArray[np.int64] = rows[is_within]
-    return found
+    fragment_rows: NDArray[np.int64] = rows[is_within]
+    return fragment_rows
 
 
 class _OwnComments:
@@ -278,17 +277,17 @@ class _OwnComments:
     def __init__(self, captures: MergedCaptures) -> None:
         self._captures = captures
         self._texts: defaultdict[tuple[str, int | None], list[str]] = defaultdict(list)
-        """By capture and number of the packet in it."""
-        self._seen = 0
-        """Comments of the captures that were looked at."""
+        """Comments by capture and number of the packet in it."""
+        self._comments_read = 0
+        """Number of comments of the captures that are in ``_texts`` if they are on packets."""
 
     def add_to(self, comments: dict[int, list[str]], packets: PacketBatch) -> None:
-        """Put the comments of packets before those that are to be added, by packet number."""
-        read = self._captures.description.comments
-        for comment in read[self._seen :]:
+        """Insert the packets' own comments before those in ``comments``, by packet number."""
+        own_comments = self._captures.description.comments
+        for comment in own_comments[self._comments_read :]:
             if comment.about == "packet":
                 self._texts[comment.capture, comment.number].append(comment.text)
-        self._seen = len(read)
+        self._comments_read = len(own_comments)
         if self._texts:
             for number in packets.number:
                 texts = self._texts.get(self._captures.locate(number))
@@ -300,29 +299,35 @@ class _PacketWriter:
     """Writes packets to one pcapng file."""
 
     def __init__(self, file: BinaryIO, metadata: FileMetadata) -> None:
-        """Write the beginning; ``metadata`` describes the interfaces."""
+        """Write the section header; ``metadata`` describes the interfaces of the captures."""
         self.packets = 0
-        """Written so far."""
+        """Number of packets written so far."""
         self._file = file
-        self._described = metadata.interfaces
+        self._source_interfaces = metadata.interfaces
         self._interfaces: dict[int, int] = {}
         file.write(section_header())
 
     def write(self, packets: PacketBatch, comments: dict[int, list[str]]) -> None:
-        """Write packets in their order; comments are by number of the packet."""
+        """Write packets in their order; ``comments`` are by packet number."""
         row_of_number = {number: row for row, number in enumerate(packets.number)}
-        blocks = PacketBlocks(packets, {row_of_number[each]: comments[each] for each in comments})
-        new = [each for each in blocks.link_types if each not in self._interfaces]
-        for link_type in new:
+        comments_by_row = {row_of_number[number]: texts for number, texts in comments.items()}
+        blocks = PacketBlocks(packets, comments_by_row)
+        new_link_types = [kind for kind in blocks.link_types if kind not in self._interfaces]
+        for link_type in new_link_types:
             self._file.write(self._description(link_type))
-        self._interfaces |= numbered(new, len(self._interfaces))
+        self._interfaces |= numbered(new_link_types, len(self._interfaces))
         self._file.write(blocks.encoded(self._interfaces))
         self.packets += len(packets)
 
     def _description(self, link_type: int) -> bytes:
-        """Return the block of an interface: named if there was one alone of the link type."""
-        named = {
-            (each.name, each.filter) for each in self._described if each.link_type == link_type
+        """Return an interface block for a link type.
+
+        It has a name and a filter if all interfaces of the captures with this type have the same.
+        """
+        names = {
+            (interface.name, interface.filter)
+            for interface in self._source_interfaces
+            if interface.link_type == link_type
         }
-        name, packet_filter = named.pop() if len(named) == 1 else (None, None)
+        name, packet_filter = names.pop() if len(names) == 1 else (None, None)
         return interface_description(link_type, name=name or "", packet_filter=packet_filter or "")

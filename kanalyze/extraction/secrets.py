@@ -1,7 +1,7 @@
-"""Puts the secrets of TLS sessions into a capture that has their packets.
+"""Adds TLS secrets to a capture: those of the sessions in it, and no others.
 
-In: a pcapng file, and a key log. Out: the file with a block of secrets before its packets: those of
-the sessions in it, and no others. This module must not know which packets were chosen.
+In: a pcapng file, and a key log. Out: the file with a block of secrets before its packets. This
+module must not know which packets were selected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def copy_with_secrets(packets: BinaryIO, target: BinaryIO, key_log: KeyLog) -> N
     Args:
         packets: the capture; it is read from its beginning, twice.
         target: where to write.
-        key_log: of any sessions; it notes which ones are used.
+        key_log: secrets of any sessions; it notes which of them are used.
 
     Raises:
         OSError: a file cannot be read or written.

@@ -1,11 +1,10 @@
-"""Which packets belong to some requests, and the comments on them.
+"""Selects the packets that belong to requests, with comments that name the requests.
 
 In: rows of requests and spans of time, then segments. Out: the numbers of packets. This module must
 not know how packets are read or written.
 
-A packet belongs to a request if it is on its connection and was captured between the request's
-first packet and the response's last one: so what was sent again and what only acknowledges is there
-too.
+A packet belongs to a request if it is on the same connection and was captured between the request's
+first packet and the response's last one. So retransmissions and pure acknowledgments are included.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["MOST_COMMENTED", "FoundPackets", "PacketSelection", "Span"]
 
 MOST_COMMENTED: Final = 1_000_000
-"""Requests whose packets get comments; a comment takes some 100 bytes of memory."""
+"""Number of requests whose packets get comments; a comment takes some 100 bytes of memory."""
 _LAST_NS: Final = (1 << 63) - 1
 _MOST_COMMENTS: Final = 100
-"""On one packet: thousands of requests may be in one."""
+"""Number of comments on one packet, which may contain thousands of requests."""
 
 
 class Span(NamedTuple):
-    """Times of capture in ns, both included."""
+    """A range of capture times in ns, both ends included."""
 
     from_ns: int
     until_ns: int
@@ -47,11 +46,11 @@ class FoundPackets(NamedTuple):
     """Packets of a batch that are selected."""
 
     numbers: NDArray[np.int64]
-    """Rising, each once."""
+    """Packet numbers, ascending, without repetition."""
     comments: dict[int, list[str]]
-    """By number of the packet."""
+    """Comments by packet number."""
     fragmented: list[Span]
-    """Spans of connections of which a packet came in IP fragments: these are found by time."""
+    """Spans of connections with a packet that came in IP fragments, which are found by time."""
 
 
 class _MessageComments:
@@ -68,23 +67,23 @@ class _MessageComments:
             self._sorted = None
 
     def at(self, time_ns: int) -> list[str]:
-        """Return the comments on a packet of a time."""
+        """Return the comments on a packet that was captured at this time."""
         if self._sorted is None:
             self._messages.sort()
             begins, ends = (
-                np.array([each[side] for each in self._messages], np.int64) for side in (0, 1)
+                np.array([message[side] for message in self._messages], np.int64) for side in (0, 1)
             )
-            # Messages follow each other; where times were set back, the search begins earlier.
+            # Messages follow each other in time; if the clock was set back, search from earlier on.
             self._sorted = begins, np.maximum.accumulate(ends)
         begins, ends = self._sorted
         first = int(ends.searchsorted(time_ns, "left"))
         last = int(begins.searchsorted(time_ns, "right"))
-        near = self._messages[first : min(last, first + _MOST_COMMENTS)]
-        return [text for begin, end, text in near if begin <= time_ns <= end]
+        candidates = self._messages[first : min(last, first + _MOST_COMMENTS)]
+        return [text for begin, end, text in candidates if begin <= time_ns <= end]
 
 
 class _SelectedConnection:
-    """What is selected of the connections between two endpoints."""
+    """The selected spans and the comments of all connections between two endpoints."""
 
     def __init__(self, client: np.uint64) -> None:
         self.client = client
@@ -95,10 +94,10 @@ class _SelectedConnection:
         self._joined: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first and the last times of the spans, which then do not overlap."""
+        """Return the first and the last times of the spans, merged where they overlap."""
         if self._joined is None:
             self.spans = _joined(self.spans)
-            first, last = (np.array([each[side] for each in self.spans]) for side in (0, 1))
+            first, last = (np.array([span[side] for span in self.spans]) for side in (0, 1))
             self._joined = first, last
         return self._joined
 
@@ -110,14 +109,14 @@ class PacketSelection:
         self._connections: dict[int, _SelectedConnection] = {}
         self._keys = np.empty(0, np.uint64)
         self.requests = 0
-        """Requests added."""
+        """Number of requests added."""
 
     def __bool__(self) -> bool:
         return bool(self._connections)
 
     @property
     def uncommented_requests(self) -> int:
-        """Requests beyond :data:`MOST_COMMENTED`."""
+        """Number of requests beyond :data:`MOST_COMMENTED`."""
         return max(self.requests - MOST_COMMENTED, 0)
 
     def add_request(self, row: Row, around_ns: int = 0) -> None:
@@ -136,23 +135,24 @@ class PacketSelection:
         self._connection(client, broker).spans.append(span)
 
     def find(self, segments: SegmentColumns, whole_bytes: int) -> FoundPackets:
-        """Return the packets of segments that are selected.
+        """Return the selected packets of segments.
 
-        ``whole_bytes`` is the size of the batch's buffer: what lies behind it came in fragments.
+        ``whole_bytes`` is the size of the batch's buffer. Payload beyond it was put together from
+        IP fragments.
         """
         if len(self._keys) != len(self._connections):
             self._keys = np.sort(np.array(list(self._connections), np.uint64))
         senders, receivers = hashes_of_ends(segments)
         keys = senders + receivers
         indices = np.minimum(self._keys.searchsorted(keys), max(len(self._keys) - 1, 0))
-        chosen = (
+        matching = (
             np.flatnonzero(self._keys[indices] == keys) if len(self._keys) else np.empty(0, int)
         )
         packets = FoundPackets(np.empty(0, np.int64), {}, [])
         numbers: list[NDArray[np.int64]] = []
-        for index, positions in _each_value(indices[chosen]):
+        for index, positions in _each_value(indices[matching]):
             connection = self._connections[int(self._keys[index])]
-            rows = _within(connection, np.asarray(segments.time_ns), chosen[positions])
+            rows = _within(connection, np.asarray(segments.time_ns), matching[positions])
             if not len(rows):
                 continue
             numbers.append(np.asarray(segments.number)[rows])
@@ -174,7 +174,7 @@ class PacketSelection:
 def span_of(row: Row) -> Span:
     """Return the times of the first and the last packet of a request and its response.
 
-    Where the clock was set back meanwhile, the latest time counts as the last one.
+    If the clock was set back meanwhile, the latest time counts as the last one.
     """
     times = (row.request_start_ns, row.request_end_ns, row.response_start_ns, row.response_end_ns)
     known = [time_ns for time_ns in times if time_ns is not None]
@@ -198,7 +198,7 @@ def _joined(spans: Sequence[Span]) -> list[Span]:
 def _within(
     connection: _SelectedConnection, time_ns: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the places, of segments of a connection, whose times are in its spans."""
+    """Return those of the segments ``rows`` whose times are in the connection's spans."""
     first, last = connection.joined()
     times = time_ns[rows]
     span = first.searchsorted(times, "right") - 1
@@ -222,10 +222,9 @@ def _add_comments(
 
 
 def _each_value(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield each distinct number, in rising order, and the indices where it occurs, rising.
+    """Yield each distinct number and the indices where it occurs, both in ascending order.
 
-    Each index is visited once, however many numbers there are: a mask for each number would visit
-    all of them every time.
+    The indices are sorted once. A mask for each number would visit all indices each time.
     """
     if not len(numbers):
         return

@@ -1,4 +1,4 @@
-"""The row contracts, and the code that makes rows of requests, records, connections, anomalies.
+"""The columns of all tables, and the code that makes rows: requests, records, connections, ...
 
 In: exchanges, closed connections, anomalies. Out: columns
 (:class:`~kanalyze.tables.columns.block.RowBlock`) and rows. Begin reading with ``row.py``, then

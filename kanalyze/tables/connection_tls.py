@@ -1,7 +1,7 @@
 """The columns of a connection that are about its TLS.
 
 In: a connection, closed or open. Out: values of columns of
-:class:`~kanalyze.tables.connections.ConnectionRow`. This module must not know how any of it is
+:class:`~kanalyze.tables.connections.ConnectionRow`. This module must not know how the facts are
 found, nor where rows go.
 """
 
@@ -20,10 +20,10 @@ __all__ = ["tls_columns"]
 
 _ENDS: Final = ("client", "broker")
 _CLOSING: Final = ("close_notify", "user_canceled")
-"""Alerts that are no failure."""
+"""Alerts that do not mean a failure."""
 _FATAL: Final = "fatal"
 _UNKNOWN: Final = TlsConnection()
-"""Of a connection with TLS that nobody watched."""
+"""The facts of a TLS connection whose handshake was not read: all unknown."""
 
 
 class _Failure(NamedTuple):
@@ -31,14 +31,14 @@ class _Failure(NamedTuple):
 
     reason: str
     direction: int | None
-    """Who sent the alert, or closed."""
+    """Index of the end that sent the alert, or that closed the connection."""
 
 
 def tls_columns(tcp: TcpConnection, client_index: int, protocol: str) -> dict[str, Any]:
-    """Return the columns about TLS, by name."""
+    """Return the values of the columns about TLS, by column name."""
     tls = tcp.tls
     if tls is not None and not (protocol == "tls" or tls.is_decrypted or tls.is_clear_client):
-        tls = None  # it only looked like TLS
+        tls = None  # the bytes only looked like TLS
     has_tls = tls is not None or protocol == "tls"
     if tls is None:
         tls = _UNKNOWN
@@ -58,7 +58,7 @@ def tls_columns(tcp: TcpConnection, client_index: int, protocol: str) -> dict[st
         "tls_mutual": tls.mutual,
         **_certificate("tls_certificate", tls.server_certificate),
         **_certificate("tls_client_certificate", tls.client_certificate),
-        "tls_alerts": [_alert(each, client_index) for each in tls.alerts],
+        "tls_alerts": [_alert(alert, client_index) for alert in tls.alerts],
         "tls_failure": None if failure is None else failure.reason,
         "tls_failed_by": None if failure is None else _end(failure.direction, client_index),
         "client_tls_records": tls.records[client_index] if is_counted else None,
@@ -113,6 +113,6 @@ def _is_failure(alert: SentAlert, tls: TlsConnection) -> bool:
         return alert.level == _FATAL or not tls.is_complete
     if tls.offered_versions is None:
         return False
-    # A session that is over is closed by such an alert too.
+    # An encrypted alert is also the normal end of a session.
     is_of_server = alert is tls.alerts[0] and alert.direction != tls.client_index
     return not tls.is_complete or (is_of_server and not tls.estimated_requests)

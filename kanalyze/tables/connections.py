@@ -36,7 +36,7 @@ __all__ = ["CONNECTION_COLUMNS", "ConnectionRow", "End", "connection_row"]
 
 End: TypeAlias = Literal["client", "broker"]
 
-_AFTER_ALL = (1 << 63) - 1
+_AFTER_ALL_PACKETS = (1 << 63) - 1
 """A packet number above all others."""
 
 
@@ -44,19 +44,19 @@ def _number(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit)
 
 
-def _moment(text: str) -> Meaning:
+def _time(text: str) -> Meaning:
     return Meaning("int64", text, "ns", is_time=True)
 
 
-def _perhaps(text: str, unit: str = "") -> Meaning:
+def _nullable_number(text: str, unit: str = "") -> Meaning:
     return Meaning("int64", text, unit, nullable=True)
 
 
-def _perhaps_moment(text: str) -> Meaning:
+def _nullable_time(text: str) -> Meaning:
     return Meaning("int64", text, "ns", nullable=True, is_time=True)
 
 
-def _text(text: str) -> Meaning:
+def _nullable_text(text: str) -> Meaning:
     return Meaning("string", text, nullable=True)
 
 
@@ -88,14 +88,14 @@ class ConnectionRow(NamedTuple):
     ]
     principal: Annotated[str | None, PRINCIPAL]
     requests: Annotated[
-        int | None, _perhaps("Kafka requests seen; null if it is not read as Kafka")
+        int | None, _nullable_number("Kafka requests seen; null if it is not read as Kafka")
     ]
     first_packet: Annotated[
         int | None,
-        _perhaps("number in the capture, from 1, of the first packet; null if unknown"),
+        _nullable_number("number in the capture, from 1, of the first packet; null if unknown"),
     ]
-    start_ns: Annotated[int, _moment("time of the first packet")]
-    end_ns: Annotated[int, _moment("time of the last packet")]
+    start_ns: Annotated[int, _time("time of the first packet")]
+    end_ns: Annotated[int, _time("time of the last packet")]
     duration_ns: Annotated[int, _number("end_ns - start_ns", "ns")]
     opened_by: Annotated[
         End | None,
@@ -134,7 +134,7 @@ class ConnectionRow(NamedTuple):
     ]
     handshake_rtt_ns: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "from the SYN to the acknowledgment of its SYN-ACK; null if one of the three packets "
             "was not seen or a SYN was sent again",
             "ns",
@@ -142,51 +142,51 @@ class ConnectionRow(NamedTuple):
     ]
     broker_handshake_rtt_ns: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "part of handshake_rtt_ns: from the capture point to the broker and back",
             "ns",
         ),
     ]
     broker_rtt_min_ns: Annotated[
-        int | None, _perhaps("shortest of the round trips in broker_rtt_mean_ns", "ns")
+        int | None, _nullable_number("shortest of the round trips in broker_rtt_mean_ns", "ns")
     ]
     broker_rtt_mean_ns: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "mean time from the capture point to the broker and back: from data of the "
             "client to its acknowledgment, including delayed acknowledgments",
             "ns",
         ),
     ]
     broker_rtt_max_ns: Annotated[
-        int | None, _perhaps("longest of the round trips in broker_rtt_mean_ns", "ns")
+        int | None, _nullable_number("longest of the round trips in broker_rtt_mean_ns", "ns")
     ]
     broker_rtt_samples: Annotated[
-        int | None, _perhaps("number of round trips; retransmitted data is not measured")
+        int | None, _nullable_number("number of round trips; retransmitted data is not measured")
     ]
     client_handshake_rtt_ns: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "part of handshake_rtt_ns: from the capture point to the client and back",
             "ns",
         ),
     ]
     client_rtt_min_ns: Annotated[
-        int | None, _perhaps("shortest of the round trips in client_rtt_mean_ns", "ns")
+        int | None, _nullable_number("shortest of the round trips in client_rtt_mean_ns", "ns")
     ]
     client_rtt_mean_ns: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "mean time from the capture point to the client and back: from data of the "
             "broker to its acknowledgment, including delayed acknowledgments",
             "ns",
         ),
     ]
     client_rtt_max_ns: Annotated[
-        int | None, _perhaps("longest of the round trips in client_rtt_mean_ns", "ns")
+        int | None, _nullable_number("longest of the round trips in client_rtt_mean_ns", "ns")
     ]
     client_rtt_samples: Annotated[
-        int | None, _perhaps("number of round trips; retransmitted data is not measured")
+        int | None, _nullable_number("number of round trips; retransmitted data is not measured")
     ]
     capture_point: Annotated[str | None, CAPTURE_POINT]
     client_packets: Annotated[int, _number("by the client: packets captured, every copy counted")]
@@ -199,14 +199,14 @@ class ConnectionRow(NamedTuple):
     ]
     client_duplicate_packets: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "by the client: additional copies of packets in the capture; if these are few, the "
             "network duplicated them",
         ),
     ]
     broker_duplicate_packets: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "by the broker: additional copies of packets in the capture; if these are few, the "
             "network duplicated them",
         ),
@@ -227,13 +227,13 @@ class ConnectionRow(NamedTuple):
     ]
     client_retransmitted_packets: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "by the client: packets whose payload had been seen before, at least in part",
         ),
     ]
     broker_retransmitted_packets: Annotated[
         int | None,
-        _perhaps(
+        _nullable_number(
             "by the broker: packets whose payload had been seen before, at least in part",
         ),
     ]
@@ -262,138 +262,149 @@ class ConnectionRow(NamedTuple):
     client_snapped_bytes: Annotated[int, _number("by the client: cut off by the snap length", "B")]
     broker_snapped_bytes: Annotated[int, _number("by the broker: cut off by the snap length", "B")]
     client_zero_windows: Annotated[
-        int | None, _perhaps("by the client: packets with a receive window of 0")
+        int | None, _nullable_number("by the client: packets with a receive window of 0")
     ]
     broker_zero_windows: Annotated[
-        int | None, _perhaps("by the broker: packets with a receive window of 0")
+        int | None, _nullable_number("by the broker: packets with a receive window of 0")
     ]
-    client_keep_alives: Annotated[int | None, _perhaps("by the client: keep-alive probes")]
-    broker_keep_alives: Annotated[int | None, _perhaps("by the broker: keep-alive probes")]
-    client_resets: Annotated[int | None, _perhaps("by the client: packets with RST")]
-    broker_resets: Annotated[int | None, _perhaps("by the broker: packets with RST")]
-    client_fins: Annotated[int | None, _perhaps("by the client: packets with FIN")]
-    broker_fins: Annotated[int | None, _perhaps("by the broker: packets with FIN")]
+    client_keep_alives: Annotated[int | None, _nullable_number("by the client: keep-alive probes")]
+    broker_keep_alives: Annotated[int | None, _nullable_number("by the broker: keep-alive probes")]
+    client_resets: Annotated[int | None, _nullable_number("by the client: packets with RST")]
+    broker_resets: Annotated[int | None, _nullable_number("by the broker: packets with RST")]
+    client_fins: Annotated[int | None, _nullable_number("by the client: packets with FIN")]
+    broker_fins: Annotated[int | None, _nullable_number("by the broker: packets with FIN")]
     client_syn_retransmissions: Annotated[
-        int | None, _perhaps("by the client: SYNs after the first")
+        int | None, _nullable_number("by the client: SYNs after the first")
     ]
     broker_syn_retransmissions: Annotated[
-        int | None, _perhaps("by the broker: SYNs after the first")
+        int | None, _nullable_number("by the broker: SYNs after the first")
     ]
     decoded_bytes: Annotated[
-        int | None, _perhaps("bytes of Kafka frames whose body was decoded to the end", "B")
+        int | None, _nullable_number("bytes of Kafka frames whose body was decoded to the end", "B")
     ]
     skipped_bytes: Annotated[
-        int | None, _perhaps("bytes skipped in the search for a frame boundary", "B")
+        int | None, _nullable_number("bytes skipped in the search for a frame boundary", "B")
     ]
     tls_decrypted: Annotated[
         bool | None,
         Meaning("bool", "whether its TLS could be decrypted; null without TLS", nullable=True),
     ]
-    tls_version: Annotated[str | None, _text("that the server chose, such as TLS 1.3")]
-    tls_cipher_suite: Annotated[str | None, _text("that the server chose, by IANA's name")]
-    tls_server_name: Annotated[str | None, _text("that the client wants to reach (SNI)")]
+    tls_version: Annotated[
+        str | None, _nullable_text("version that the server chose, such as TLS 1.3")
+    ]
+    tls_cipher_suite: Annotated[
+        str | None, _nullable_text("cipher suite that the server chose, by IANA's name")
+    ]
+    tls_server_name: Annotated[str | None, _nullable_text("server name that the client sent (SNI)")]
     tls_alpn: Annotated[
-        str | None, _text("protocol that the server chose (ALPN); TLS 1.3 encrypts it")
+        str | None, _nullable_text("protocol that the server chose (ALPN); TLS 1.3 encrypts it")
     ]
     tls_offered_versions: Annotated[
         list[str],
-        Meaning("list<string>", "that the client offers; empty where its hello was not seen"),
+        Meaning(
+            "list<string>", "versions that the client offers; empty if its ClientHello was not seen"
+        ),
     ]
     tls_offered_alpn: Annotated[
         list[str], Meaning("list<string>", "protocols that the client offers (ALPN)")
     ]
     tls_handshake_ns: Annotated[
         int | None,
-        _perhaps(
-            "from the ClientHello to the last Finished; of TLS 1.3 that is not decrypted, to the "
-            "client's first encrypted record; null where the handshake was not seen or failed",
+        _nullable_number(
+            "from the ClientHello to the last Finished; in TLS 1.3 that is not decrypted, to the "
+            "client's first encrypted record; null if the handshake was not seen or failed",
             "ns",
         ),
     ]
     tls_resumed: Annotated[
         bool | None,
-        Meaning("bool", "whether an earlier session was resumed; null: not seen", nullable=True),
+        Meaning("bool", "whether an earlier session was resumed; null if not seen", nullable=True),
     ]
     tls_certificate_requested: Annotated[
         bool | None,
         Meaning(
             "bool",
-            "whether the broker asked for a certificate of the client; null: not seen (TLS 1.3 "
-            "encrypts it), or a session was resumed",
+            "whether the broker asked for a certificate of the client; null if not seen (TLS 1.3 "
+            "encrypts it), or if a session was resumed",
             nullable=True,
         ),
     ]
     tls_mutual: Annotated[
         bool | None,
-        Meaning("bool", "whether the client sent a certificate; null: not seen", nullable=True),
+        Meaning("bool", "whether the client sent a certificate; null if not seen", nullable=True),
     ]
     tls_certificate_subject: Annotated[
         str | None,
-        _text(
-            "whose the broker's certificate is; null where it was not seen (TLS 1.3 encrypts it)"
+        _nullable_text(
+            "subject of the broker's certificate; null if it was not seen (TLS 1.3 encrypts it)"
         ),
     ]
-    tls_certificate_issuer: Annotated[str | None, _text("who signed the broker's certificate")]
+    tls_certificate_issuer: Annotated[
+        str | None, _nullable_text("issuer of the broker's certificate")
+    ]
     tls_certificate_not_after_ns: Annotated[
-        int | None, _perhaps_moment("time of the end of the broker's certificate")
+        int | None, _nullable_time("time of expiry of the broker's certificate")
     ]
     tls_client_certificate_subject: Annotated[
-        str | None, _text("whose the client's certificate is; null where none was seen")
+        str | None, _nullable_text("subject of the client's certificate; null if none was seen")
     ]
     tls_client_certificate_issuer: Annotated[
-        str | None, _text("who signed the client's certificate")
+        str | None, _nullable_text("issuer of the client's certificate")
     ]
     tls_client_certificate_not_after_ns: Annotated[
-        int | None, _perhaps_moment("time of the end of the client's certificate")
+        int | None, _nullable_time("time of expiry of the client's certificate")
     ]
     tls_alerts: Annotated[
         list[str],
         Meaning(
             "list<string>",
-            "the first 16 alerts: who sent it, its level, its name; encrypted where it cannot be "
-            "read",
+            "the first 16 alerts: the end that sent it, its level, its name; encrypted if it "
+            "cannot be read",
         ),
     ]
     tls_failure: Annotated[
         str | None,
-        _text(
-            "why no session came about, or why it broke: the name of an alert, encrypted, closed "
-            "(without an alert), plaintext_on_tls_port, tls_on_plaintext_port; null where nothing "
-            "shows that it failed"
+        _nullable_text(
+            "why the handshake or the session failed: the name of an alert, encrypted, closed "
+            "(without an alert), plaintext_on_tls_port, tls_on_plaintext_port; null if no failure "
+            "was seen"
         ),
     ]
     tls_failed_by: Annotated[
         End | None,
         Meaning(
             "string",
-            "client or broker: who sent that alert, or closed",
+            "client or broker: the end that sent that alert, or that closed the connection",
             nullable=True,
         ),
     ]
-    client_tls_records: Annotated[int | None, _perhaps("by the client: records of TLS")]
-    broker_tls_records: Annotated[int | None, _perhaps("by the broker: records of TLS")]
+    client_tls_records: Annotated[int | None, _nullable_number("by the client: TLS records")]
+    broker_tls_records: Annotated[int | None, _nullable_number("by the broker: TLS records")]
     client_tls_bytes: Annotated[
-        int | None, _perhaps("by the client: bytes of these records, with their headers", "B")
+        int | None,
+        _nullable_number("by the client: bytes of these records, with their headers", "B"),
     ]
     broker_tls_bytes: Annotated[
-        int | None, _perhaps("by the broker: bytes of these records, with their headers", "B")
+        int | None,
+        _nullable_number("by the broker: bytes of these records, with their headers", "B"),
     ]
     estimated_requests: Annotated[
         int | None,
-        _perhaps(
-            "an estimate by the encrypted records: how often data of the client was followed by "
-            "data of the broker; null without TLS, or where there is no telling the client"
+        _nullable_number(
+            "estimated from the encrypted records: how often data of the client was followed by "
+            "data of the broker; null without TLS, or if the client is unknown"
         ),
     ]
     estimated_response_time_median_ns: Annotated[
         int | None,
-        _perhaps(
-            "an estimate: median time from the former to the latter, as latency_ns of requests",
+        _nullable_number(
+            "estimated: median time from such data of the client to that of the broker, like "
+            "latency_ns of requests",
             "ns",
         ),
     ]
     estimated_response_time_p99_ns: Annotated[
-        int | None, _perhaps("an estimate: 99th percentile of the same", "ns")
+        int | None, _nullable_number("estimated: 99th percentile of the same time", "ns")
     ]
 
 
@@ -427,8 +438,8 @@ def connection_row(
         client_id: this and the following are as in their columns.
         client_software_name: None unless it was in a Kafka request.
         client_software_version: None unless it was in a Kafka request.
-        principal: never a secret.
-        requests: None if the connection is not read as Kafka.
+        principal: user of SASL; never a secret.
+        requests: number of Kafka requests; None if the connection is not read as Kafka.
         decoded_bytes: None if the connection is not read as Kafka.
         skipped_bytes: None if the connection is not read as Kafka.
     """
@@ -501,10 +512,10 @@ def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | Non
 
 
 def _capture_point(tcp: "TcpConnection", client_index: int) -> str | None:
-    """Return where the capture was taken, as of the last packet."""
+    """Return where the capture was taken, judged by all round trips of the connection."""
     client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]
     to_broker, to_client = (
-        tcp.path.round_trips[index].least_at(_AFTER_ALL)
+        tcp.path.round_trips[index].least_at(_AFTER_ALL_PACKETS)
         for index in (client_index, 1 - client_index)
     )
     return "host" if client.ip == broker.ip else capture_point(to_client, to_broker)
@@ -546,5 +557,5 @@ _PAIRS = (
     ("fins", "fin_packets", True),
     ("syn_retransmissions", "syn_retransmissions", True),
 )
-"""Of each pair of columns: the common name, the field with the counts, and whether they need
-``measures``."""
+"""For each pair of columns: the common part of the names, the field with the counts, and whether
+that field is in ``measures``."""

@@ -55,9 +55,9 @@ __all__ = [
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 _Field: TypeAlias = "Callable[[str], Sequence[Any]]"
-"""Returns the values of a field of the items, by the field's name; null for an unknown field."""
+"""A function that returns the items' values of a field, by its name; nulls if it is unknown."""
 _AnyEnds: TypeAlias = "Row | ConnectionRow | AnomalyRow"
-"""Rows that have a client and a broker."""
+"""Any row that has a client and a broker."""
 
 
 class BrokerAddress(NamedTuple):
@@ -145,7 +145,10 @@ def parse_status(text: str) -> str:
 
 
 def parse_error(text: str) -> int:
-    """Parse the name (in any case) or number of an error code; raises UsageError."""
+    """Parse the name (in any case) or number of an error code.
+
+    Raises UsageError for any other text.
+    """
     if _is_number(text.removeprefix("-")):
         code: int | None = int(text)
     else:
@@ -283,7 +286,7 @@ class RowFilter:
 
     def _chosen_checks(self) -> tuple[int, ...]:
         """Return the indices of the conditions that are set; indices can be pickled."""
-        return tuple(place for place, check in enumerate(_CHECKS) if check.is_set(self))
+        return tuple(index for index, check in enumerate(_CHECKS) if check.is_set(self))
 
     @classmethod
     def parse(
@@ -327,13 +330,13 @@ class RowFilter:
         Raises:
             UsageError: a text cannot be parsed.
         """
-        named = parse_apis(apis, api_names)
-        nothing = (None, None)
-        since_ns, since_of_day_ns = nothing if since is None else parse_time_or_time_of_day(since)
-        until_ns, until_of_day_ns = nothing if until is None else parse_time_or_time_of_day(until)
+        selected_apis = parse_apis(apis, api_names)
+        unset = (None, None)
+        since_ns, since_of_day_ns = unset if since is None else parse_time_or_time_of_day(since)
+        until_ns, until_of_day_ns = unset if until is None else parse_time_or_time_of_day(until)
         return cls(
-            api_names=named.names,
-            api_keys=named.keys,
+            api_names=selected_apis.names,
+            api_keys=selected_apis.keys,
             client_ids=tuple(client_ids),
             client_networks=tuple(map(parse_network, client_ips)),
             brokers=tuple(map(parse_broker, brokers)),
@@ -382,7 +385,10 @@ class RowFilter:
         return dated
 
     def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
-        """Return this filter for rows from one time to another, both included; None is no limit."""
+        """Return this filter, restricted to rows between two times, both included.
+
+        None means no limit on that side.
+        """
         narrowed = copy(self)
         if first_ns is not None:
             narrowed.since_ns = max(first_ns, narrowed.since_ns or first_ns)
@@ -395,7 +401,7 @@ class RowFilter:
     def conditions(self) -> dict[str, Any]:
         """The conditions that are set, as plain values, by argument name."""
         since, until = self.since_ns, self.until_ns
-        every = {
+        conditions = {
             "api": self._apis,
             "client_id": list(self.client_ids),
             "client_ip": list(map(str, self.client_networks)),
@@ -411,7 +417,7 @@ class RowFilter:
             "since": None if since is None else format_time(since),
             "until": None if until is None else format_time(until),
         }
-        return {name: value for name, value in every.items() if value not in ([], False, None)}
+        return {name: value for name, value in conditions.items() if value not in ([], False, None)}
 
     @property
     def names_items(self) -> bool:
@@ -429,9 +435,10 @@ class RowFilter:
 
     def matches(self, row: Row) -> bool:
         """Return whether a row meets every condition."""
-        checks = [_CHECKS[place] for place in self._checks]
+        checks = [_CHECKS[index] for index in self._checks]
         return all(
-            check.holds(self, *[_of_row(row, name) for name in check.columns]) for check in checks
+            check.holds(self, *[_row_value(row, name) for name in check.columns])
+            for check in checks
         )
 
     def matching(self, block: RowBlock) -> RowBlock:
@@ -442,9 +449,9 @@ class RowFilter:
     def numbers(self, block: RowBlock) -> Sequence[int]:
         """Return the positions of the matching rows of a block, from 0."""
         numbers: Sequence[int] = range(len(block))
-        for check in [_CHECKS[place] for place in self._checks]:
-            columns = [_of_block(block, name) for name in check.columns]
-            numbers = [n for n in numbers if check.holds(self, *[each[n] for each in columns])]
+        for check in [_CHECKS[index] for index in self._checks]:
+            columns = [_block_values(block, name) for name in check.columns]
+            numbers = [n for n in numbers if check.holds(self, *[column[n] for column in columns])]
         return numbers
 
     def matches_connection(self, row: ConnectionRow) -> bool:
@@ -519,16 +526,16 @@ class _Check(NamedTuple):
 
     is_set: Callable[[RowFilter], bool]
     columns: tuple[str, ...]
-    """Names of columns of the row contract; or ``topics`` and ``topic_partitions`` (all that a row
-    has), ``codes`` (those of its errors), ``has_errors``."""
+    """Names of columns of the row contract; or ``topics`` and ``topic_partitions`` (of all
+    partitions and errors of the row), ``codes`` (of its errors), ``has_errors``."""
     holds: Callable[..., bool]
     """Called with the filter, and the value of each of the columns."""
 
 
-def _of_row(row: Row, name: str) -> Any:
-    """Return the value of a row for a condition."""
+def _row_value(row: Row, name: str) -> Any:
+    """Return a row's value of one of the ``columns`` of a :class:`_Check`."""
     if name == "topics":
-        return [topic for topic, _ in _of_row(row, "topic_partitions")]
+        return [topic for topic, _ in _row_value(row, "topic_partitions")]
     if name == "topic_partitions":
         named = [(item.topic or item.topic_id, item.partition) for item in row.partitions]
         return [*named, *((item.topic, item.partition) for item in row.errors)]
@@ -537,20 +544,21 @@ def _of_row(row: Row, name: str) -> Any:
     return bool(row.errors) if name == "has_errors" else getattr(row, name)
 
 
-def _of_block(block: RowBlock, name: str) -> Sequence[Any]:
-    """Return the values of a block's rows for a condition."""
+def _block_values(block: RowBlock, name: str) -> Sequence[Any]:
+    """Return the values of a block's rows of one of the ``columns`` of a :class:`_Check`."""
     if name in ("topics", "topic_partitions"):
-        found = _topics_of if name == "topics" else _topic_partitions_of
-        items, failed = (_of_items(block, lists, found) for lists in ("partitions", "errors"))
-        return [[*some, *others] for some, others in zip(items, failed, strict=True)]
+        values_of = _topics_of if name == "topics" else _topic_partitions_of
+        partitions = _item_values(block, "partitions", values_of)
+        errors = _item_values(block, "errors", values_of)
+        return [[*of_row, *failed] for of_row, failed in zip(partitions, errors, strict=True)]
     if name == "codes":
-        return list(_of_items(block, "errors", lambda items: items("code")))
+        return list(_item_values(block, "errors", lambda items: items("code")))
     if name == "has_errors":
         return [end > first for first, end in pairwise(_lists(block, "errors").offsets)]
     return block.values([_COLUMNS[name]])[0]
 
 
-def _of_items(
+def _item_values(
     block: RowBlock, name: str, values_of: Callable[[_Field], Sequence[Any]]
 ) -> Iterator[Sequence[Any]]:
     """Yield, for each row, what ``values_of`` returns for its partitions, or for its errors."""
@@ -561,8 +569,8 @@ def _of_items(
     def values(field: str) -> Sequence[Any]:
         return items.values([fields[field]])[0] if field in fields else [None] * len(items)
 
-    found = values_of(values)
-    return (found[first:end] for first, end in pairwise(lists.offsets))
+    all_values = values_of(values)
+    return (all_values[first:end] for first, end in pairwise(lists.offsets))
 
 
 def _topics_of(field: _Field) -> Sequence[str | None]:

@@ -46,7 +46,7 @@ data that was not read."""
 MOST_ENDPOINTS = 1000
 """Number of endpoints that are counted separately."""
 MOST_TEXTS = 100
-"""Number of texts of captures that are kept."""
+"""Number of different texts of captures that are counted separately."""
 _OTHER = "other"
 _SYN_AGAIN_NS = 900_000_000
 """An unanswered SYN is sent again after a second (RFC 6298, section 2)."""
@@ -66,7 +66,7 @@ class AnomalyTotal:
 class CaptureQuality:
     """Counts of captured, missing and undecodable data.
 
-    All counters are 0 or above. A new value is the neutral element of :meth:`merge`.
+    All counters are 0 or above. Merging a new, empty object changes nothing (:meth:`merge`).
     """
 
     def __init__(self, captures: Iterable[str] = ()) -> None:
@@ -114,8 +114,8 @@ class CaptureQuality:
         self.kafka_ports: dict[str, int] = {}
         """Kafka connections by the broker's port."""
         self.unknown_ports: dict[str, UnknownTotal] = {}
-        """The ``unknown`` ones among the others, by server port; by both ports if the handshake was
-        not captured."""
+        """Connections whose protocol is ``unknown``, by server port; by both ports if the handshake
+        was not captured."""
         self.payload_bytes = 0
         """TCP payload of all connections; each byte of a stream counts once."""
         self.kafka_bytes = 0
@@ -181,14 +181,14 @@ class CaptureQuality:
         return self.last_time_ns - self.first_time_ns
 
     def count_times(self, first_ns: int, last_ns: int) -> None:
-        """Include packets between two times in the time range of the capture."""
-        self.first_time_ns = _of_known(min, self.first_time_ns, first_ns)
-        self.last_time_ns = _of_known(max, self.last_time_ns, last_ns)
+        """Extend the time range of the capture to include packets between two times."""
+        self.first_time_ns = _combine_known(min, self.first_time_ns, first_ns)
+        self.last_time_ns = _combine_known(max, self.last_time_ns, last_ns)
 
     def count_connection(self, tcp: TcpConnection) -> None:
         """Count a TCP connection that is closed."""
         self.connections += 1
-        if tcp.payload_bytes != _NOTHING:
+        if tcp.payload_bytes != _NO_PAYLOAD:
             self.payload_bytes += sum(tcp.unique_bytes)
             self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
             self.duplicate_bytes += sum(tcp.duplicate_bytes)
@@ -201,7 +201,7 @@ class CaptureQuality:
         self.count_attempt(tcp)
 
     def count_attempt(self, tcp: TcpConnection) -> None:
-        """Count a connection if it was refused, or not answered (so far)."""
+        """Count a connection if it was refused, or if its SYN was not answered so far."""
         if tcp.opened_by is None:
             return
         acceptor = 1 - tcp.opened_by
@@ -254,11 +254,11 @@ class CaptureQuality:
 
     def _add_unknown(self, ports: dict[str, UnknownTotal]) -> None:
         for port, total in ports.items():
-            mine = self.unknown_ports.setdefault(port, UnknownTotal())
-            mine.add(total.connections, total.packets, total.bytes)
+            sum_of_port = self.unknown_ports.setdefault(port, UnknownTotal())
+            sum_of_port.add(total.connections, total.packets, total.bytes)
 
     def count_description(self, description: FileMetadata) -> None:
-        """Add the metadata of captures."""
+        """Count the interfaces and comments in the metadata of captures."""
         texts = [interface.text for interface in description.interfaces]
         _add_bounded(self.interfaces, Counter([text for text in texts if text]), MOST_TEXTS)
         notes = description.comments
@@ -276,8 +276,8 @@ class CaptureQuality:
     def merge(self, other: CaptureQuality) -> None:
         """Add the counters of another part of the analysis; the operation is associative."""
         self.captures.extend(name for name in other.captures if name not in self.captures)
-        self.first_time_ns = _of_known(min, self.first_time_ns, other.first_time_ns)
-        self.last_time_ns = _of_known(max, self.last_time_ns, other.last_time_ns)
+        self.first_time_ns = _combine_known(min, self.first_time_ns, other.first_time_ns)
+        self.last_time_ns = _combine_known(max, self.last_time_ns, other.last_time_ns)
         for name in _BY_NAME:
             _add_to(getattr(self, name), getattr(other, name))
         for name in _BY_ENDPOINT:
@@ -285,7 +285,7 @@ class CaptureQuality:
         for name in _BY_TEXT:
             _add_bounded(getattr(self, name), getattr(other, name), MOST_TEXTS)
         self._add_unknown(other.unknown_ports)
-        self.dropped_packets = _of_known(_add, self.dropped_packets, other.dropped_packets)
+        self.dropped_packets = _combine_known(_add, self.dropped_packets, other.dropped_packets)
         for name, count in vars(other).items():
             if name not in _NOT_SUMMED:
                 setattr(self, name, getattr(self, name) + count)
@@ -342,7 +342,9 @@ class CaptureQuality:
     def to_values(self) -> dict[str, Any]:
         """Return every counter as plain JSON values, for :meth:`from_values`."""
         values: dict[str, Any] = dict(vars(self))
-        values["unknown_ports"] = {p: list(each.state()) for p, each in self.unknown_ports.items()}
+        values["unknown_ports"] = {
+            port: list(total.state()) for port, total in self.unknown_ports.items()
+        }
         values["anomalies"] = {
             kind.value: [total.count, total.bytes] for kind, total in self.anomalies.items()
         }
@@ -350,89 +352,91 @@ class CaptureQuality:
 
     @classmethod
     def from_values(cls, values: object) -> CaptureQuality:
-        """Make one from the values of :meth:`to_values`.
+        """Make a quality from the values of :meth:`to_values`.
 
         A counter that is absent has its initial value. Raises KeyError, TypeError or ValueError for
         any other value.
         """
-        made = cls()
-        fields_given = _object_of(values)
-        for name, fresh in vars(made).items():
-            if name not in fields_given:
+        quality = cls()
+        saved = _object_of(values)
+        for name, initial in vars(quality).items():
+            if name not in saved:
                 continue
-            value = fields_given[name]
+            value = saved[name]
             if name == "captures":
-                made.captures = _texts_of(value)
+                quality.captures = _texts_of(value)
             elif name == "anomalies":
                 for kind, total in _object_of(value).items():
                     count, size = _counts_of(total, 2)
-                    made.count_anomaly(_KINDS[kind], size, count)
+                    quality.count_anomaly(_KINDS[kind], size, count)
             elif name == "unknown_ports":
                 for port, total in _object_of(value).items():
-                    made.unknown_ports[_port_of(port)] = UnknownTotal.from_state(
+                    quality.unknown_ports[_port_of(port)] = UnknownTotal.from_state(
                         tuple(_counts_of(total, 3))
                     )
             elif name == "kafka_ports":
-                made.kafka_ports = {_port_of(p): n for p, n in _counters_of(value).items()}
-            elif isinstance(fresh, dict):
-                setattr(made, name, _counters_of(value))
+                quality.kafka_ports = {_port_of(p): n for p, n in _counters_of(value).items()}
+            elif isinstance(initial, dict):
+                setattr(quality, name, _counters_of(value))
             else:
-                setattr(made, name, _time_of(value) if name in _TIMES else _count_of(value, fresh))
-        return made
+                setattr(
+                    quality, name, _time_of(value) if name in _TIMES else _count_of(value, initial)
+                )
+        return quality
 
 
 _KINDS = {kind.value: kind for kind in AnomalyKind}
 _TIMES = ("first_time_ns", "last_time_ns")
-_MOST = (1 << 63) - 1
+_LARGEST_INT64 = (1 << 63) - 1
 
 
 def _object_of(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError("no JSON object")
+        raise TypeError("not a JSON object")
     return value
 
 
 def _texts_of(value: object) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError("no list of texts")
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError("not a list of texts")
     return list(value)
 
 
-def _counts_of(value: object, many: int) -> list[int]:
-    if not isinstance(value, list) or len(value) != many:
-        raise ValueError(f"not {many} numbers")
-    return [_count_of(each, 0) or 0 for each in value]
+def _counts_of(value: object, length: int) -> list[int]:
+    if not isinstance(value, list) or len(value) != length:
+        raise ValueError(f"not {length} numbers")
+    return [_count_of(count, 0) or 0 for count in value]
 
 
 def _counters_of(value: object) -> dict[str, int]:
     return {name: _count_of(count, 0) or 0 for name, count in _object_of(value).items()}
 
 
-def _count_of(value: object, fresh: int | None) -> int | None:
+def _count_of(value: object, initial: int | None) -> int | None:
     """Return a number that is 0 or above; None is allowed if the initial value is None."""
-    if value is None and fresh is None:
+    if value is None and initial is None:
         return None
-    if type(value) is not int or not 0 <= value <= _MOST:
-        raise ValueError("no number")
+    if type(value) is not int or not 0 <= value <= _LARGEST_INT64:
+        raise ValueError("not a count")
     return value
 
 
 def _time_of(value: object) -> int | None:
     if value is None:
         return None
-    if type(value) is not int or not -_MOST <= value <= _MOST:
-        raise ValueError("no time")
+    if type(value) is not int or not -_LARGEST_INT64 <= value <= _LARGEST_INT64:
+        raise ValueError("not a time")
     return value
 
 
 def _port_of(text: str) -> str:
     if not (text.isascii() and text.isdigit() and len(text) <= 5):
-        raise ValueError("no port")
+        raise ValueError("not a port")
     return text
 
 
-_NOTHING = [0, 0]
-"""A connection without payload: it has 0 in all columns about payload."""
+_NO_PAYLOAD = [0, 0]
+"""The payload of a connection without any: all its other counts of payload are 0 too."""
 _BY_NAME = ("other_packets", "tunnels", "other_protocols", "kafka_ports")
 _BY_ENDPOINT = ("refused_by", "unanswered_by")
 _BY_TEXT = ("interfaces", "comments")
@@ -449,24 +453,27 @@ _NOT_SUMMED = {
 }
 
 
-def _add_to(mine: dict[str, int], theirs: dict[str, int]) -> None:
-    for name, count in theirs.items():
-        mine[name] = mine.get(name, 0) + count
+def _add_to(totals: dict[str, int], counts: dict[str, int]) -> None:
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + count
 
 
-def _add_bounded(mine: dict[str, int], theirs: dict[str, int], most: int = MOST_ENDPOINTS) -> None:
+def _add_bounded(
+    totals: dict[str, int], counts: dict[str, int], most: int = MOST_ENDPOINTS
+) -> None:
     """Add counts whose names come from the wire; names beyond the limit count as ``other``."""
-    for name, count in theirs.items():
-        is_known = name in mine or len(mine) - (_OTHER in mine) < most
-        key = name if is_known else _OTHER
-        mine[key] = mine.get(key, 0) + count
+    for name, count in counts.items():
+        has_room = name in totals or len(totals) - (_OTHER in totals) < most
+        key = name if has_room else _OTHER
+        totals[key] = totals.get(key, 0) + count
 
 
 def _add(a: int, b: int) -> int:
     return a + b
 
 
-def _of_known(combine: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+def _combine_known(combine: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    """Return ``combine(a, b)``; if one of them is None, return the other."""
     if a is None:
         return b
     return a if b is None else combine(a, b)

@@ -42,7 +42,7 @@ QUALITY_COLUMNS: tuple[Column, ...] = columns_of(QualityFact)
 
 
 def quality_facts(quality: "CaptureQuality") -> "Iterator[QualityFact]":
-    """Yield the counts of a quality, also those by name."""
+    """Yield all counts of a capture's quality; a count by name gives one line per name."""
     yield from facts_of(quality.to_dict())
 
 
@@ -50,9 +50,9 @@ def facts_of(fields: "Mapping[str, Any]") -> "Iterator[QualityFact]":
     """Yield the counts in some fields of :meth:`.CaptureQuality.to_dict`."""
     for fact, value in fields.items():
         if fact in ("anomalies", "unread_ports"):
-            first = "count" if fact == "anomalies" else "connections"
+            field = "count" if fact == "anomalies" else "connections"
             for about, counts in value.items():
-                yield QualityFact(fact, about, counts[first])
+                yield QualityFact(fact, about, counts[field])
         elif isinstance(value, dict):
             for about, count in value.items():
                 yield QualityFact(fact, about, count)

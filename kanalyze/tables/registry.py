@@ -32,7 +32,7 @@ class TableSpec(NamedTuple):
 
     name: str
     line: str
-    """What one line is."""
+    """What one row of the table is, in words."""
     columns: tuple[Column, ...]
 
 
@@ -70,7 +70,7 @@ TABLES: dict[str, TableSpec] = {
 """The tables by name, in the order of the documentation."""
 
 ALWAYS = ("requests", "connections", "anomalies")
-"""Tables that cost almost nothing; the others are made only if asked for."""
+"""Tables that are always made, at almost no cost; the others are made only on request."""
 
 _OF_REQUEST = (
     *("request_id", "capture", "connection", "connection_number", "client_ip", "broker_ip"),
@@ -84,11 +84,11 @@ _BY_NAME = {column.name: column for column in (REQUEST_ID, *COLUMNS)}
 def _view(
     name: str, more: Iterable[str], names: Mapping[str, str], last: tuple[Column, ...] = ()
 ) -> TableSpec:
-    """Return the view of a list of requests.
+    """Return the view with one row per item of a list column of the table ``requests``.
 
     Args:
         name: name of the list and of the view.
-        more: columns of the request to copy.
+        more: columns of the request to copy besides :data:`_OF_REQUEST`.
         names: new names for some columns of the items.
         last: columns to put after those of the items.
     """
@@ -103,7 +103,7 @@ def _view(
 
 _COUNTED = _BY_NAME["record_count"]._replace(name="request_record_count")
 SQL_TABLES: dict[str, TableSpec] = {
-    **{n: table._replace(columns=with_times(table.columns)) for n, table in TABLES.items()},
+    **{name: table._replace(columns=with_times(table.columns)) for name, table in TABLES.items()},
     "requests": TABLES["requests"]._replace(columns=with_times((REQUEST_ID, *COLUMNS))),
     "partitions": _view("partitions", ("status", "acks"), {}, (_COUNTED,)),
     "errors": _view("errors", (), {"code": "error_code", "name": "error_name"}),

@@ -52,7 +52,7 @@ class Meaning(NamedTuple):
     is_time: bool = False
 
 
-def _moment(text: str) -> Meaning:
+def _nullable_time(text: str) -> Meaning:
     return Meaning("int64", text, "ns", nullable=True, is_time=True)
 
 
@@ -191,19 +191,19 @@ class Row(NamedTuple):
     client_id: Annotated[str | None, CLIENT_ID]
     request_start_ns: Annotated[
         int | None,
-        _moment("time of the packet with the request's first byte"),
+        _nullable_time("time of the packet with the request's first byte"),
     ]
     request_end_ns: Annotated[
         int | None,
-        _moment("time of the packet with the request's last byte"),
+        _nullable_time("time of the packet with the request's last byte"),
     ]
     response_start_ns: Annotated[
         int | None,
-        _moment("time of the packet with the response's first byte"),
+        _nullable_time("time of the packet with the response's first byte"),
     ]
     response_end_ns: Annotated[
         int | None,
-        _moment("time of the packet with the response's last byte"),
+        _nullable_time("time of the packet with the response's last byte"),
     ]
     latency_ns: Annotated[
         int | None, Meaning("int64", "response_start_ns - request_end_ns", "ns", nullable=True)

@@ -1,4 +1,4 @@
-"""An anonymous capture gives the same rows and report but for names, and has none of them."""
+"""An anonymized capture has no names, and gives the same rows and report except for names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OF_SNAPPED = (
     *("anomalies", "pipeline_wait_ns", "broker_time_ns", "waited", "client_snapped_bytes"),
     "broker_snapped_bytes",
 )
-"""What rows say of packets that are cut short."""
+"""Columns that differ if packets are cut short."""
 CHECKSUMS = (
     *("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "ip.checksum.status"),
     *("tcp.checksum.status", "udp.checksum.status", "tcp.seq_raw", "tcp.srcport", "tcp.flags"),
@@ -50,9 +50,9 @@ OF_CONTENTS = (
     *("key_schema_id", "value_schema_id", "key_schema_guid", "value_schema_guid", "trace_id"),
     "parent_span_id",
 )
-"""What rows say of the contents of records, which are blank."""
+"""Columns with contents of records, which are blank."""
 BESIDE = frozenset(("capture", "captures", "interfaces", "dropped_packets"))
-"""What a report says of files, and of what stands beside the packets."""
+"""Fields of a report about files, and about metadata beside the packets."""
 
 
 def assert_same(before: Path, after: Path, table: str, but: tuple[str, ...] = ()) -> int:
@@ -133,7 +133,7 @@ def test_without_records_a_capture_is_a_fraction(tmp_path: Path) -> None:
 
 
 def fields(capture: Path, *names: str) -> list[str]:
-    """What tshark says of each packet."""
+    """Return these fields of each packet, as tshark prints them."""
     checks = [f"-o{each}.check_checksum:TRUE" for each in ("ip", "tcp", "udp")]
     words = [word for name in names for word in ("-e", name)]
     done = subprocess.run(
@@ -193,7 +193,7 @@ def test_several_captures_become_one(tmp_path: Path) -> None:
     assert found.messages > found.unread_messages == 0
 
 
-def test_what_stands_beside_the_packets_is_left_out(tmp_path: Path) -> None:
+def test_metadata_beside_the_packets_is_left_out(tmp_path: Path) -> None:
     blocks = Blocks()
     packet = Packet(segment(payload=b"GET / HTTP/1.1\r\nHost: intranet.example\r\n\r\n"))
     comment = blocks.option(1, b"the comment of a colleague")
@@ -219,7 +219,7 @@ def test_what_stands_beside_the_packets_is_left_out(tmp_path: Path) -> None:
         assert secret not in content
 
 
-def test_the_file_is_the_owners_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_the_file_is_private_and_no_temporary_file_remains(tmp_path: Path) -> None:
     made = anonymous(tmp_path, path("any"))
     assert stat.S_IMODE(made.stat().st_mode) & 0o077 == 0
     assert [each.name for each in tmp_path.iterdir()] == [made.name]
@@ -247,7 +247,7 @@ def test_progress_counts_both_passes(tmp_path: Path) -> None:
     assert done == total == 2 * path("any").stat().st_size
 
 
-def test_a_key_is_a_text_that_takes_a_while() -> None:
+def test_a_key_is_derived_slowly_from_a_passphrase() -> None:
     assert key_of(b"one") == key_of(b"one") != key_of(b"other")
     assert key_of(None) != key_of(None)
     assert len(key_of(b"one")) == len(key_of(None)) == 32

@@ -1,4 +1,4 @@
-"""Names in what consumers tell each other become stand-ins; the rest is blank, or numbers."""
+"""Names in subscriptions and assignments become stand-ins; the rest is blank, or numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_names_in_an_assignment_are_stand_ins() -> None:
     assert parse_assignment(found).assigned == ((TOPIC, (0, 5)),)
 
 
-def test_what_does_not_fit_is_blank() -> None:
+def test_content_of_another_format_is_blank() -> None:
     for is_subscription, pieces in ((True, SUBSCRIPTION), (False, ASSIGNMENT)):
         content = b"".join(pieces)
         for cut in range(1, len(content)):

@@ -28,7 +28,7 @@ MOST = 1500
 
 
 def frame_of(vector: Vector, client_id: bytes = b"the-client") -> bytes:
-    """A frame with a vector as its body."""
+    """Return a frame with a test vector as its body."""
     key, version = vector.api_key or 0, vector.version
     if vector.kind == "request":
         header = struct.pack(">hhi", key, version, 7)
@@ -45,7 +45,7 @@ def frame_of(vector: Vector, client_id: bytes = b"the-client") -> bytes:
 
 @pytest.fixture(scope="module")
 def vectors() -> list[Vector]:
-    """Vectors that our definitions read; a sample of them all."""
+    """Return a sample of the test vectors that the definitions can read."""
     found = [each for each in read_vectors() if each.api_key is not None]
     random.Random(1).shuffle(found)
     return found[:MOST]
@@ -99,7 +99,7 @@ def test_vectors_keep_their_shape_and_lose_their_texts(vectors: list[Vector]) ->
     assert read > len(vectors) * 0.95
 
 
-def test_cut_and_broken_messages_keep_no_text(vectors: list[Vector]) -> None:
+def test_truncated_and_corrupt_messages_keep_no_text(vectors: list[Vector]) -> None:
     anonymizer = MessageAnonymizer(CATALOG, STAND_INS)
     chance = random.Random(2)
     for vector in vectors[:300]:
@@ -129,7 +129,7 @@ def test_a_message_with_holes_is_read_up_to_where_it_cannot_be(vectors: list[Vec
         assert b"the-client" not in whole.data
 
 
-def test_an_unknown_api_keeps_its_header_alone() -> None:
+def test_an_unknown_api_keeps_only_its_header() -> None:
     content = struct.pack(">hhih", 999, 3, 7, 3) + b"abc" + b"secret body of an unknown API"
     frame = struct.pack(">i", len(content)) + content
     found = MessageAnonymizer(CATALOG, STAND_INS).message(frame, 999, 3, "request")
@@ -139,13 +139,13 @@ def test_an_unknown_api_keeps_its_header_alone() -> None:
     assert not found.is_read
 
 
-def test_an_orphan_keeps_its_correlation_id_alone() -> None:
+def test_an_orphan_response_keeps_only_its_correlation_id() -> None:
     frame = struct.pack(">ii", 20, 7) + b"what nobody knows"[:16]
     found = MessageAnonymizer(CATALOG, STAND_INS).message(frame, None, None, "response")
     assert found.data == frame[:8] + bytes(16)
 
 
-def test_a_message_inside_an_envelope_is_treated_as_any() -> None:
+def test_a_message_inside_an_envelope_is_anonymized_like_any_other() -> None:
     inner = struct.pack(">hhih", 3, 1, 9, 5) + b"admin" + struct.pack(">ih", 1, 6) + b"orders"
     body = bytes((len(inner) + 1,)) + inner + b"\x05User" + b"\x05\x7f\0\0\1" + b"\0"
     content = struct.pack(">hhih", 58, 0, 7, 6) + b"broker" + b"\0" + body
@@ -158,7 +158,7 @@ def test_a_message_inside_an_envelope_is_treated_as_any() -> None:
     assert MessageAnonymizer(CATALOG, STAND_INS).forwarded(frame) == (3, 1)
 
 
-def test_uncompiled_it_says_the_same(vectors: list[Vector]) -> None:
+def test_uncompiled_messages_are_equal(vectors: list[Vector]) -> None:
     noise = random.Random(2)
     frames = []
     for vector in vectors[:200]:
@@ -177,7 +177,7 @@ def _made(anonymizer: MessageAnonymizer, vector: Vector, frame: bytes) -> tuple[
     return tuple(anonymizer.message(frame, vector.api_key, vector.version, vector.kind))
 
 
-def test_every_constant_of_c_is_that_of_python() -> None:
+def test_constants_of_the_pxd_are_those_of_python() -> None:
     text = Path(plans.__file__).with_name("messages.pxd").read_text()
     found = dict(re.findall(r"^    ([A-Z_]+) = (-?\d+)$", text, re.MULTILINE))
     assert found.pop("FAILED") == "-2"

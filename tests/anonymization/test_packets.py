@@ -1,4 +1,4 @@
-"""Packets keep ports, lengths and flags; addresses are stand-ins, and all else is blank."""
+"""Packets keep ports, lengths and flags; addresses are stand-ins, everything else is blank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = b"secret contents!"
 
 
 class Fixed:
-    """Gives the same payload for everything."""
+    """Returns the same payload for all packets."""
 
     def __init__(self, payload: bytes | None) -> None:
         self.asked: list[Any] = []
@@ -94,7 +94,7 @@ def test_right_checksums_are_right_again(case: tuple[bytes, int]) -> None:
 
 
 @for_each("case", [(V4, 34), (V6, 54)])
-def test_wrong_and_incomplete_checksums_stay_so(case: tuple[bytes, int]) -> None:
+def test_wrong_and_partial_checksums_stay_wrong_and_partial(case: tuple[bytes, int]) -> None:
     packet, transport = case
     whole = bytearray(right(packet, transport, 16))
     whole[transport + 16] ^= 0x10
@@ -118,7 +118,7 @@ def test_ports_sequence_and_flags_stay_and_addresses_are_stand_ins() -> None:
     assert made[54:] == bytes(len(SECRET))
 
 
-def test_the_payload_is_asked_for_by_its_place() -> None:
+def test_the_payload_is_requested_by_addresses_and_sequence_number() -> None:
     asked = Fixed(b"y" * 99)
     packets = PacketAnonymizer(STAND_INS, asked)
     packets.begin(batch_of(V4))
@@ -142,7 +142,7 @@ def test_a_snapped_packet_stays_snapped() -> None:
     assert made[50:52] != cut[50:52]
 
 
-def test_options_that_say_nothing_of_anyone_stay() -> None:
+def test_harmless_tcp_options_stay() -> None:
     known = b"\x02\x04\x05\xb4" + b"\x01\x03\x03\x07" + b"\x04\x02" + b"\x08\x0a" + b"12345678"
     strange = b"\xfe\x06abcd" + b"\x1e\x04ab" + b"\0\0"
     for options, expected in ((known, known), (strange, b"\1" * 10 + b"\0\0")):
@@ -166,13 +166,13 @@ def test_options_that_say_nothing_of_anyone_stay() -> None:
     ],
     ids=["first fragment", "fragment", "SCTP", "ARP", "IPv6 fragment", "TCP that cannot be"],
 )
-def test_what_is_not_read_is_blank(packet: bytes, kept: int) -> None:
+def test_bytes_that_no_parser_reads_are_blank(packet: bytes, kept: int) -> None:
     made = anonymous(packet)
     assert made[kept:] == bytes(len(packet) - kept)
     assert made[12:14] == packet[12:14]
 
 
-def test_udp_and_icmp_keep_their_head_alone() -> None:
+def test_udp_and_icmp_keep_only_their_headers() -> None:
     datagram = struct.pack(">HHHH", 5353, 9092, 8 + len(SECRET), 0) + SECRET
     whole = right(ethernet(ipv4(datagram, protocol=17)), 34, 6)
     made = anonymous(whole)
@@ -202,7 +202,7 @@ def test_other_link_layers_are_read(link: int) -> None:
     assert b"\x02\0\0\0\0\1" not in made
 
 
-def test_tags_of_vlans_stay_and_unknown_link_layers_are_blank() -> None:
+def test_vlan_tags_stay_and_unknown_link_layers_are_blank() -> None:
     packet = ethernet(ipv4(tcp(payload=SECRET)), 0x0800, tags=[0x8100, 0x88A8])
     made = anonymous(packet, b"x" * 40)
     assert made[12:22] == packet[12:22]
@@ -210,7 +210,7 @@ def test_tags_of_vlans_stay_and_unknown_link_layers_are_blank() -> None:
     assert anonymous(SECRET * 4, link=147) == bytes(64)
 
 
-def test_every_cut_is_survived() -> None:
+def test_truncated_packets_raise_nothing() -> None:
     tunnel = ethernet(ipv4(ipv6(tcp(payload=SECRET)), protocol=41))
     assert anonymous(tunnel, b"x" * 40).endswith(b"x" * len(SECRET))
     for packet in (V4, V6, tunnel):

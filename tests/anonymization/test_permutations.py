@@ -38,7 +38,7 @@ def test_large_domains_are_permuted_too() -> None:
     assert all(0 <= each < 65**300 for each in found)
 
 
-def test_as_many_random_bytes_come_as_are_asked_for() -> None:
+def test_random_bytes_have_the_requested_length() -> None:
     assert [len(random_bytes(KEY, b"x", size)) for size in (0, 1, 32, 33, 1000)] == [
         *(0, 1, 32, 33, 1000)
     ]

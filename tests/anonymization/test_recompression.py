@@ -1,4 +1,4 @@
-"""Compressed bytes come out at the size that is asked for, and say the same."""
+"""Compressed bytes have the requested size, and decompress to the same data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ XERIAL = b"\x82SNAPPY\x00\0\0\0\1\0\0\0\1"
 
 
 def blanked(size: int, seed: int) -> bytes:
-    """Something like records without contents: small numbers, and runs of one byte."""
+    """Return data like blanked records: small numbers, and runs of one byte."""
     chance = random.Random(seed)
     made = bytearray()
     while len(made) < size:
@@ -69,7 +69,7 @@ def test_the_framing_of_snappy_stays() -> None:
     assert decompress(SNAPPY, found, 1 << 20) == (data, None)
 
 
-def test_other_readers_read_it_too() -> None:
+def test_other_libraries_read_the_result() -> None:
     data = blanked(70_000, 2)
     found = {codec: compressed_to(codec, data, bytes(40_000)) for codec in (GZIP, LZ4)}
     assert gzip.decompress(found[GZIP] or b"") == data
@@ -84,7 +84,7 @@ def test_the_wrong_checksum_of_old_frames_stays_wrong() -> None:
     assert decompress(LZ4, found, 1 << 20, wrong_lz4_checksum=True) == (data, None)
 
 
-def test_what_is_too_small_has_no_result() -> None:
+def test_too_small_sizes_give_no_result() -> None:
     data = random.Random(4).randbytes(2000)
     for codec in (GZIP, SNAPPY, LZ4, ZSTD, 5):
         assert compressed_to(codec, data, bytes(1000)) is None

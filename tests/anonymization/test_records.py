@@ -1,4 +1,4 @@
-"""Records lose their contents, and nothing else."""
+"""Records lose only their contents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def blank(field: bytes, holes: Any = ()) -> tuple[bytes, RecordBlanker]:
 
 
 def shape(field: bytes) -> Any:
-    """All that a reader says of a records field but contents."""
+    """Return everything that a reader finds in a records field, except contents."""
     batches, problems = read(field)
     return problems, [
         (
@@ -116,7 +116,7 @@ def test_records_that_cannot_be_read_are_blank_as_a_whole() -> None:
 
 
 @for_each("cut", [1, 5, 17, 30, 60, 61, 62, 100, 200])
-def test_a_cut_batch_is_blank_behind_its_header(cut: int) -> None:
+def test_a_cut_batch_is_blank_after_its_header(cut: int) -> None:
     field = batch_of(LARGE[:5])
     found, _ = blank(field + field[:cut])
     assert found[: len(field)] == blank(field)[0]
@@ -128,11 +128,11 @@ def test_a_cut_batch_is_blank_behind_its_header(cut: int) -> None:
 
 
 @for_each("field", [b"plain text, which is no batch at all", b"x" * 500, bytes(300), b""])
-def test_what_is_no_batch_is_blank(field: bytes) -> None:
+def test_bytes_that_are_not_a_batch_are_blank(field: bytes) -> None:
     assert blank(field)[0] == bytes(len(field))
 
 
-def test_a_hole_leaves_the_headers_of_the_others() -> None:
+def test_a_hole_leaves_the_headers_of_other_batches() -> None:
     one = batch_of(LARGE[:5])
     field = one * 3
     hole = len(one) + 100, len(one) + 150
@@ -145,7 +145,7 @@ def test_a_hole_leaves_the_headers_of_the_others() -> None:
     assert blank(field, [lost])[0][len(one) :] == bytes(2 * len(one))
 
 
-def test_every_broken_byte_is_survived() -> None:
+def test_corrupt_bytes_raise_nothing() -> None:
     field = batch_of(ITEMS[:4]) + messages_of(1, ITEMS[:4])
     for at, value in itertools.product(range(0, len(field), 3), (0, 0x7F, 0xFF)):
         broken = bytearray(field)

@@ -1,4 +1,4 @@
-"""Every field with content has a rule that somebody thought about."""
+"""Every field with content has an explicit rule."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_every_field_with_content_has_a_rule_of_its_own() -> None:
     assert RULES.keys() - met == set()
 
 
-def test_only_words_of_kafka_may_stay() -> None:
+def test_only_kafkas_own_words_may_stay() -> None:
     found = {rule_of(struct, field) for struct, field in all_fields()}
     assert found == {None, *Rule}
 
 
-def test_a_field_that_nobody_knows_is_treated_as_its_type() -> None:
+def test_an_unknown_field_is_treated_by_its_type() -> None:
     versions = VersionRange.parse("0+")
     made = {
         kind: rule_of("Any", Field("Unheard", kind, versions))

@@ -1,4 +1,4 @@
-"""Stand-ins are as long as what they stand for, and different where it is different."""
+"""Stand-ins have the length of their originals, and no two originals have the same one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_name_keeps_its_length_and_the_kinds_of_its_characters(name: str) -> N
     assert found != name.encode() or len(name) < 3
 
 
-def test_bytes_that_are_no_text_become_others_that_are_none() -> None:
+def test_bytes_that_are_not_utf8_become_other_bytes_that_are_not() -> None:
     names = [b"\xff\xfe", b"abc\x80", b"\xc3", bytes(range(128, 160))]
     found = [STAND_INS.name(name) for name in names]
     assert [len(name) for name in found] == [len(name) for name in names]
@@ -46,12 +46,12 @@ def test_bytes_that_are_no_text_become_others_that_are_none() -> None:
     assert len({STAND_INS.name(bytes((0xC3, byte))) for byte in range(256)}) == 256
 
 
-def test_internal_topics_and_no_name_stay() -> None:
+def test_internal_topics_and_the_empty_name_stay() -> None:
     for name in (*INTERNAL_TOPICS, b""):
         assert STAND_INS.name(name) == name
 
 
-def test_one_key_gives_the_same_stand_ins_and_another_one_others() -> None:
+def test_the_same_key_gives_the_same_stand_ins_and_another_key_others() -> None:
     again, other = StandIns(b"k" * 32), StandIns(new_key())
     assert again.name(b"orders") == STAND_INS.name(b"orders") != other.name(b"orders")
     assert again.uuid(b"u" * 16) == STAND_INS.uuid(b"u" * 16) != other.uuid(b"u" * 16)
@@ -83,7 +83,7 @@ def test_addresses_have_as_many_first_bits_in_common_as_before(size: int) -> Non
         *("fe80::1234", "fd00::1", "ff02::fb", "2001:db8::1", "8.8.8.8", "::ffff:8.8.8.8"),
     ],
 )
-def test_kinds_of_addresses_stay(text: str) -> None:
+def test_special_networks_of_addresses_stay(text: str) -> None:
     before = ipaddress.ip_address(text)
     after = ipaddress.ip_address(STAND_INS.address(before.packed))
     assert after != before
@@ -96,13 +96,13 @@ def test_kinds_of_addresses_stay(text: str) -> None:
         assert after.packed[-4:] == inner
 
 
-def test_loopback_and_no_address_stay() -> None:
+def test_loopback_broadcast_and_unspecified_addresses_stay() -> None:
     for text in ("127.0.0.1", "0.0.0.0", "255.255.255.255", "::1", "::"):
         packed = ipaddress.ip_address(text).packed
         assert STAND_INS.address(packed) == packed
 
 
-def test_a_host_is_the_address_of_the_packets_where_that_is_as_long() -> None:
+def test_an_address_as_text_is_that_of_the_packets_if_it_has_the_same_length() -> None:
     seen = {True: 0, False: 0}
     for last in range(256):
         text = f"203.0.113.{last}".encode()
@@ -129,7 +129,7 @@ def test_macs_keep_their_kind() -> None:
         assert STAND_INS.mac(mac) == mac
 
 
-def test_ids_that_mean_something_stay() -> None:
+def test_reserved_ids_stay() -> None:
     for number in (0, 1, 99):
         assert STAND_INS.uuid(number.to_bytes(16)) == number.to_bytes(16)
     assert STAND_INS.uuid((100).to_bytes(16)) != (100).to_bytes(16)

@@ -1,4 +1,4 @@
-"""Bytes of streams are found again by their place, and blank where nobody put any."""
+"""Bytes of streams are found by stream offset, and are zero where none were added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kanalyze.anonymization.streams import StreamPieces, StreamPlaces, StreamRan
 from kanalyze.model.tcp import Endpoint, TcpConnection
 
 
-def test_any_range_is_what_was_put_there() -> None:
+def test_any_range_has_the_added_bytes() -> None:
     chance = random.Random(1)
     streams = {number: bytearray(3000) for number in (4, 5, 9)}
     with TemporaryFile() as file:
@@ -73,7 +73,7 @@ def places(*connections: tuple[int, int, int]) -> StreamPlaces:
     return found
 
 
-def test_a_place_is_found_by_the_ends_and_the_sequence_number() -> None:
+def test_a_stream_offset_is_found_by_addresses_and_sequence_number() -> None:
     found = places((6, 1, 1000))
     assert found.find(CLIENT, BROKER, PORTS, 1010, 1) == (12, 10)
     assert found.find(BROKER, CLIENT, PORTS[2:] + PORTS[:2], 80, 2) == (13, 3)
@@ -81,7 +81,7 @@ def test_a_place_is_found_by_the_ends_and_the_sequence_number() -> None:
     assert found.find(CLIENT, BROKER, PORTS[2:] + PORTS[:2], 80, 2) is None
 
 
-def test_ports_that_are_used_again_are_another_connection() -> None:
+def test_reused_ports_are_another_connection() -> None:
     found = places((8, 500, 3000), (6, 1, 1000))
     assert found.find(CLIENT, BROKER, PORTS, 1001, 499) == (12, 1)
     assert found.find(CLIENT, BROKER, PORTS, 3001, 500) == (16, 1)

@@ -36,7 +36,7 @@ def test_the_user_of_scram_is_a_stand_in() -> None:
         b"",
     ],
 )
-def test_nothing_else_of_a_token_stays(content: bytes) -> None:
+def test_everything_else_in_a_token_is_blanked(content: bytes) -> None:
     found = token(content, STAND_INS)
     assert len(found) == len(content)
     for word in (b"alice", b"ali=", b"Bearer", b"eyJ", b"status", b"invalid", b"secret", b"token"):
@@ -52,7 +52,7 @@ def test_gssapi_is_still_recognized() -> None:
     assert b"alice" not in found
 
 
-def test_tokens_that_nobody_kept_have_the_form_of_their_mechanism() -> None:
+def test_tokens_of_unknown_content_have_the_form_of_their_mechanism() -> None:
     made = raw_token(b"PLAIN", USER, 0, 20, is_clients=True)
     assert principal_of("PLAIN", made) == USER.decode()
     assert len(made) == 20

@@ -1,4 +1,4 @@
-"""Packets in tunnels are read through all headers, and each address on the way is a stand-in."""
+"""Packets in tunnels: all nested headers are read, and all their addresses are stand-ins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 WRAPPED = wrapped()
 GUESSED = "Ethernet in MPLS"
-"""What it holds tshark guesses by the first half byte of an address, which is another one then."""
+"""tshark guesses what is inside from the first 4 bits of an address, which the stand-in changes."""
 BLANK_LINKS = (105, 127, 239, 258)
 READ = [name for name, each in WRAPPED.items() if each.link_type not in BLANK_LINKS]
 NOT_THERE = (*(ipaddress.ip_address(each).packed for each in (*INNER_V6, *OUTER, *OUTER_V6)),)
@@ -72,12 +72,12 @@ def test_the_segment_is_read_as_before(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in WRAPPED if name not in READ])
-def test_link_layers_that_say_more_are_blank(name: str) -> None:
+def test_link_layers_with_more_than_addresses_are_blank(name: str) -> None:
     assert set(made(WRAPPED[name])) == {0}
 
 
 def checksums(capture: Path) -> list[str]:
-    """What tshark says of each packet: 1 for right, 0 for wrong, of all headers."""
+    """Return tshark's checksum status of all headers of each packet: 1 is right, 0 is wrong."""
     names = "ip.checksum.status", "tcp.checksum.status", "udp.checksum.status"
     more = "gre.checksum.status", "tcp.seq_raw"
     return fields(capture, *names, *more)
@@ -99,7 +99,7 @@ def test_tshark_finds_the_same_checksums_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["IPv4 in VXLAN", "IPv6 in ERSPAN III with more"])
-def test_every_cut_is_survived(name: str) -> None:
+def test_truncated_packets_raise_nothing(name: str) -> None:
     whole = WRAPPED[name].data
     for cut in range(len(whole)):
         packets = PacketAnonymizer(STAND_INS, Fixed(None))
@@ -107,7 +107,7 @@ def test_every_cut_is_survived(name: str) -> None:
         assert len(packets.packet(0)) == cut
 
 
-def test_a_checksum_that_was_left_out_stays_out() -> None:
+def test_an_unset_checksum_stays_unset() -> None:
     name = "IPv4 in VXLAN"
     whole = bytearray(WRAPPED[name].data)
     assert made(WRAPPED[name])[40:42] != bytes(2)
@@ -115,6 +115,6 @@ def test_a_checksum_that_was_left_out_stays_out() -> None:
     assert made(WRAPPED[name]._replace(data=bytes(whole)))[40:42] == bytes(2)
 
 
-def test_options_of_geneve_and_what_a_platform_adds_are_blank() -> None:
+def test_geneve_options_are_blank() -> None:
     assert b"12345678" in WRAPPED["IPv4 in Geneve with options"].data
     assert b"12345678" not in made(WRAPPED["IPv4 in Geneve with options"])

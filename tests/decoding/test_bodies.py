@@ -85,7 +85,7 @@ def test_a_newer_version_is_read_as_the_newest_known_one_when_that_fits_exactly(
     assert found.problem.size_in_bytes > 0
 
 
-def test_an_answer_of_error_35_has_a_version_0_body_whatever_was_asked():
+def test_a_response_with_error_35_has_a_version_0_body():
     request = frame(18, 3, "request", {"clientSoftwareName": "x", "clientSoftwareVersion": "1"})
     request = request[:6] + struct.pack(">h", 90) + request[8:]
     values = {"errorCode": 35, "apiKeys": [{"apiKey": 18, "minVersion": 0, "maxVersion": 4}]}
@@ -93,7 +93,7 @@ def test_an_answer_of_error_35_has_a_version_0_body_whatever_was_asked():
     assert (found.version, found.values, found.problem) == (0, values, None)
 
 
-def test_a_message_of_which_bytes_are_missing_has_its_size():
+def test_a_message_with_missing_bytes_has_its_size():
     made = exchange(HEARTBEAT)
     made.response = message(None, 5000)
     problem = READER.exchange(made).response.problem
@@ -101,14 +101,14 @@ def test_a_message_of_which_bytes_are_missing_has_its_size():
     assert problem.size_in_bytes == 5000
 
 
-def test_a_response_without_its_request_is_a_size():
+def test_an_orphan_response_has_only_its_size():
     made = exchange(None, frame(12, 0, "response", {"errorCode": 0}))
     found = READER.exchange(made)
     assert found.request is None
     assert found.response.problem.kind == AnomalyKind.ORPHAN_RESPONSE
 
 
-def test_what_is_no_kafka_of_today_is_left_alone():
+def test_messages_of_kafka_07_are_not_read_by_definitions():
     found = READER.exchange(exchange(HEARTBEAT, wire="kafka-0.7", api_version=None))
     assert found.request.values is None
     assert found.request.problem.size_in_bytes == len(HEARTBEAT) - 4
@@ -133,7 +133,7 @@ def test_a_header_without_client_id_is_read():
     assert found.values == {"brokerId": 3}
 
 
-def test_an_envelope_gives_what_is_inside():
+def test_the_messages_inside_an_envelope_are_decoded():
     inner = frame(12, 0, "request", {"groupId": "g", "generationId": 1, "memberId": "m"})
     answer = frame(12, 0, "response", {"errorCode": 16})
     request = {"requestData": inner[4:], "requestPrincipal": None, "clientHostAddress": b"\1"}
@@ -202,7 +202,7 @@ def test_a_message_of_every_api_is_decoded_as_it_was_written(sample):
 
 
 def with_sizes(value: Any) -> Any:
-    """Values with the sizes of records in place of them, or of what was found of them."""
+    """Return values with each records field replaced by its size in bytes."""
     if isinstance(value, list):
         return [with_sizes(item) for item in value]
     if not isinstance(value, dict):

@@ -107,7 +107,7 @@ def test_offsets_have_a_time_and_a_number() -> None:
     assert third["response"] == {"errorCode": 2}
 
 
-def test_text_tells_where_every_field_stands() -> None:
+def test_text_shows_the_position_of_every_field() -> None:
     answer = old.sized(b"\0\0" + old.fetched(error_code=3) + old.fetched(old.message()))
     lines = shown(talk().client(SEVERAL).broker(answer))
     assert lines[0].startswith("MultiFetch v0 error")
@@ -129,7 +129,7 @@ def test_text_tells_where_every_field_stands() -> None:
     ]
 
 
-def test_a_long_list_is_cut_unless_all_is_asked_for() -> None:
+def test_a_long_list_is_cut_unless_all_is_requested() -> None:
     spoken = talk().client(old.offsets(number=30)).broker(old.offsets_answer(*range(30)))
     assert "... 10 more" in shown(spoken)
     lines = shown(spoken, everything=True)
@@ -137,7 +137,7 @@ def test_a_long_list_is_cut_unless_all_is_asked_for() -> None:
     assert any("[29]: int64 = 29" in line for line in lines)
 
 
-def test_what_is_not_to_be_read_says_why_and_is_not_taken_for_a_later_api() -> None:
+def test_an_unreadable_message_has_a_reason_and_is_not_read_as_a_later_api() -> None:
     spoken = talk().client(old.offsets()).broker(old.fetched(b"\x7f" * 20)).close()
     (found,) = made(spoken)
     assert (found["response"], found["responseProblem"]["kind"]) == (None, "malformed_body")
@@ -149,7 +149,7 @@ def test_what_is_not_to_be_read_says_why_and_is_not_taken_for_a_later_api() -> N
     assert kinds == ["missing_bytes"]
 
 
-def test_a_request_that_is_none_is_malformed() -> None:
+def test_bytes_that_are_not_a_request_are_malformed() -> None:
     spoken = talk().client(old.fetch(0), old.sized(b"\0\1" + b"\0" * 20)).close()
     kinds = [entry.get("requestProblem", {}).get("kind") for entry in made(spoken)]
     assert kinds == [None, "malformed_body"]
@@ -158,7 +158,7 @@ def test_a_request_that_is_none_is_malformed() -> None:
 @pytest.mark.parametrize(
     ("wanted", "kept"), [(0, {0, 3}), (1, {1, 2}), (2, {2, 4}), (3, {3}), (4, {4}), (12, set())]
 )
-def test_bytes_are_kept_by_type_and_by_the_key_of_the_api_that_it_is_like(
+def test_bytes_are_kept_by_request_type_and_by_the_corresponding_api_key(
     wanted: int, kept: set[int]
 ) -> None:
     spoken = talk(lambda key: key == wanted)

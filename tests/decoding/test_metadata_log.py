@@ -8,7 +8,7 @@ from kanalyze.decoding.metadata_log import holds_credentials
 
 
 def record(api_key: int, *texts: str, frame_version: int = 1) -> bytes:
-    """A frame version, a key, version 0, the type of a resource, and compact strings."""
+    """Return frame version, API key, version 0, a resource type, and compact strings."""
     parts = [bytes([len(text) + 1]) + text.encode() for text in texts]
     return bytes([frame_version, api_key, 0, *([4] if texts else [])]) + b"".join(parts)
 
@@ -38,7 +38,7 @@ def test_a_configuration_is_shown_unless_it_is_a_secret(
     assert holds_credentials(record(4, "orders", name, value)) is is_secret
 
 
-def test_what_cannot_be_read_is_not_shown() -> None:
+def test_unreadable_values_are_not_shown() -> None:
     whole = record(4, "orders", "retention.ms", "1000")
     assert all(holds_credentials(whole[:size]) for size in range(len(whole)))
     assert holds_credentials(record(2, frame_version=9))

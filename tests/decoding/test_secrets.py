@@ -1,4 +1,4 @@
-"""No byte of a secret is in anything that is decoded, whole or broken."""
+"""No byte of a secret is in any output, whether messages are whole or broken."""
 
 from __future__ import annotations
 
@@ -136,11 +136,11 @@ CASES = [
     (19, 7, "request", CREATE),
     (58, 0, "request", ENVELOPE),
 ]
-"""API, version, kind and values of messages that hold the secret."""
+"""API, version, kind and values of messages that contain the secret."""
 
 
 def everything_shown(data: bytes, api_key: int, version: int, kind: str) -> str:
-    """All outputs of an exchange with that frame, as one text."""
+    """Return all outputs of an exchange with this frame, as one text."""
     made = exchange(data) if kind == "request" else exchange(None, data)
     made.api_key, made.api_version = api_key, version
     found = READER.exchange(made)
@@ -150,7 +150,7 @@ def everything_shown(data: bytes, api_key: int, version: int, kind: str) -> str:
 
 
 def fragments() -> list[str]:
-    """How parts of the secret would look in an output, however its bytes are written there."""
+    """Return parts of the secret in every form in which an output might write its bytes."""
     half = len(SECRET) // 2
     found = []
     for part in (SECRET, SECRET[:half], SECRET[half:], SECRET[:6], SECRET[-6:]):
@@ -183,7 +183,7 @@ def test_no_byte_of_a_secret_is_shown_of_a_message_cut_anywhere(api_key, version
         assert_no_secret(everything_shown(data, api_key, version, kind))
 
 
-def test_the_fragments_looked_for_are_found_where_nothing_is_hidden():
+def test_the_fragments_are_found_if_nothing_is_hidden():
     # JoinGroup's metadata is no secret: what is looked for would be seen.
     protocols = [{"name": TEXT, "metadata": SECRET}]
     values = {
@@ -255,7 +255,7 @@ def test_names_of_secrets_are_known(name):
         "",
     ],
 )
-def test_names_of_what_is_none_are_known_too(name):
+def test_names_of_harmless_settings_are_not_secret(name):
     assert not is_secret_name(name)
 
 
@@ -295,7 +295,7 @@ def test_a_password_within_a_value_is_hidden_whatever_the_name(value):
         "compact,delete",
     ],
 )
-def test_a_value_without_one_is_shown(value):
+def test_a_value_without_a_password_is_shown(value):
     assert not holds_password(value)
 
 
@@ -321,7 +321,7 @@ def test_the_messages_with_secrets_are_these():
     }
 
 
-def test_the_value_of_a_configuration_that_was_not_read_to_its_end_is_hidden():
+def test_the_value_of_an_incomplete_configuration_is_hidden():
     # What comes after it might say that it is sensitive.
     message = CATALOG.message(32, "response")
     body = Writer(message, 4).write(described("harmless", is_sensitive=True))
@@ -339,7 +339,7 @@ def walk(node):
         yield from walk(child)
 
 
-def test_a_sasl_token_in_a_version_nobody_knows_is_not_shown():
+def test_a_sasl_token_of_an_unknown_version_is_not_shown():
     head = struct.pack(">hhi", 36, 99, 1) + b"\0\3app\0"
     shown = everything_shown(sized(head + b"\x16" + SECRET + b"\0\0\0"), 36, 99, "request")
     assert "unknown_api_version" in shown

@@ -50,7 +50,7 @@ def test_columns_can_be_chosen():
     assert batch.to_pylist() == [{"latency_ns": 2_000_000, "client_id": "app"}]
 
 
-def test_text_that_is_no_unicode_is_written_with_escapes():
+def test_text_that_is_not_unicode_is_written_with_escapes():
     batch = BatchMaker().of_rows([row(client_id="a\udc80", anomalies=["b\udc81"])])
     assert batch.column("client_id").to_pylist() == ["a\\udc80"]
     assert batch.column("anomalies").to_pylist() == [["b\\udc81"]]
@@ -115,7 +115,7 @@ def test_arrays_are_what_pyarrow_itself_makes_of_the_values(some):
         assert made.null_count == values.count(None)
 
 
-def test_words_of_many_blocks_are_looked_at_only_where_they_occur():
+def test_only_words_that_occur_in_a_block_are_converted():
     block = RowBlock.of_rows([row(), row(), row()])
     codes = array("i", [40_000, -1, 2])
     texts = Words(codes, [f"client-{number}" for number in range(50_000)])
@@ -130,7 +130,7 @@ def test_a_number_that_fits_int64_but_not_its_column_is_not_cut_either():
         BatchMaker().of_block(RowBlock(2, {**block.columns, "client_port": ports}))
 
 
-def test_columns_that_are_slices_of_others_are_as_good():
+def test_slices_of_columns_can_be_converted():
     traffic = plain_traffic(10)
     whole = RowBlock.of_rows(traffic)
     latencies = whole.columns["latency_ns"]

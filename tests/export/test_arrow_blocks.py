@@ -1,4 +1,4 @@
-"""Blocks become Arrow batches and blocks again, and nothing is lost."""
+"""Converting blocks to Arrow batches and back loses nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.rows import orphan, plain_traffic, row, rows
 @settings(max_examples=examples(50))
 @given(st.lists(rows(), max_size=5))
 def test_rows_come_back(some):
-    """But for texts that are no Unicode: Arrow has escapes of these."""
+    """Only texts that are not Unicode differ: Arrow has their escapes."""
     batch = BatchMaker().of_rows(some)
     assert BatchMaker().of_rows(block_of(batch, COLUMNS).rows()).equals(batch)
 
@@ -45,7 +45,7 @@ def test_a_block_that_came_back_makes_the_same_batch():
 
 
 @pytest.mark.parametrize("name", ["capture", "connection_number", "errors", "anomalies"])
-def test_a_null_where_none_may_be_is_refused(name):
+def test_a_null_in_a_column_without_nulls_is_refused(name):
     batch = BatchMaker().of_rows([row()])
     at = batch.schema.get_field_index(name)
     broken = batch.set_column(at, name, pa.nulls(1, batch.schema.field(name).type))

@@ -64,7 +64,7 @@ def test_nested_columns_are_json(tmp_path):
 
 @settings(max_examples=examples(40))
 @given(some=st.lists(rows(), max_size=3))
-def test_every_text_can_be_had_back(tmp_path_factory, some):
+def test_every_text_can_be_recovered(tmp_path_factory, some):
     lines = read_back(written(tmp_path_factory.mktemp("csv"), some))
     for item, cells in zip(some, lines, strict=True):
         for name in ("client_id", "principal", "group_id", "client_software_name"):

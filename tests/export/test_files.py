@@ -32,7 +32,7 @@ def test_a_file_appears_when_it_is_closed_and_not_before(tmp_path):
     assert names(tmp_path) == ["out.csv"]
 
 
-def test_giving_up_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_aborting_leaves_only_the_old_file(tmp_path):
     target = tmp_path / "out.csv"
     target.write_bytes(b"old")
     output = OutputFile(str(target))
@@ -42,7 +42,7 @@ def test_giving_up_leaves_the_old_file_and_nothing_else(tmp_path):
     assert names(tmp_path) == ["out.csv"]
 
 
-def test_an_exception_in_the_block_gives_up(tmp_path):
+def test_an_exception_in_the_block_aborts(tmp_path):
     def fail():
         with OutputFile(str(tmp_path / "out")) as output:
             output.file.write(b"half")
@@ -53,7 +53,7 @@ def test_an_exception_in_the_block_gives_up(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_closing_or_giving_up_twice_does_nothing(tmp_path):
+def test_closing_or_aborting_twice_does_nothing(tmp_path):
     output = OutputFile(str(tmp_path / "out"))
     output.close()
     output.close()
@@ -72,7 +72,7 @@ def test_a_new_file_has_the_permissions_that_the_umask_says(tmp_path):
 
 @pytest.mark.parametrize("target", ["real", "missing", "link", "/dev/null", "pipe"])
 def test_a_link_is_replaced_and_never_followed(tmp_path, target):
-    """Whoever may make links in a folder does not decide what is written elsewhere."""
+    """A user who can make links in a folder must not decide which file is overwritten."""
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "real").chmod(0o600)
     os.mkfifo(tmp_path / "pipe")
@@ -98,21 +98,21 @@ def test_a_link_gives_no_permissions(tmp_path):
     assert stat.S_IMODE((tmp_path / "link").lstat().st_mode) == 0o640
 
 
-def test_giving_up_leaves_the_link(tmp_path):
+def test_aborting_leaves_the_link(tmp_path):
     (tmp_path / "link").symlink_to("missing")
     OutputFile(str(tmp_path / "link")).abort()
     assert (tmp_path / "link").readlink() == Path("missing")
     assert names(tmp_path) == ["link"]
 
 
-def test_a_folder_that_is_a_loop_is_an_error_with_the_name_that_was_given(tmp_path):
+def test_a_folder_that_is_a_link_to_itself_is_an_error_with_the_given_name(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(OSError, match="symbolic links") as told:
         OutputFile(str(tmp_path / "loop" / "out.csv"))
     assert told.value.filename == str(tmp_path / "loop" / "out.csv")
 
 
-def test_a_link_to_a_folder_is_no_file(tmp_path):
+def test_a_link_to_a_folder_is_refused(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
     with pytest.raises(IsADirectoryError):
@@ -121,8 +121,8 @@ def test_a_link_to_a_folder_is_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "{}/link"])
-def test_what_stands_for_an_open_file_is_that_file(tmp_path, name):
-    """``/dev/stdout`` is a link too: nothing in /dev is replaced, and ``>>`` goes on at the end."""
+def test_a_name_of_an_open_descriptor_means_that_file(tmp_path, name):
+    """``/dev/stdout`` is a link too: nothing in /dev is replaced, and ``>>`` appends."""
     (tmp_path / "link").symlink_to("/dev/stdout")
     code = (
         "import sys\n"
@@ -146,7 +146,7 @@ def test_a_descriptor_that_is_not_open_is_an_error_with_its_name():
     assert told.value.filename == "/dev/fd/987"
 
 
-def test_a_pipe_is_written_as_it_is(tmp_path):
+def test_a_pipe_is_written_directly(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read = []
@@ -159,27 +159,27 @@ def test_a_pipe_is_written_as_it_is(tmp_path):
     assert names(tmp_path) == ["pipe"]
 
 
-def test_a_device_is_written_as_it_is():
+def test_a_device_is_written_directly():
     with OutputFile("/dev/null") as output:
         output.file.write(b"gone")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError):
         OutputFile(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["missing/out.txt", "x" * 300], ids=["no folder", "too long"])
-def test_where_no_file_can_be_it_is_an_error_with_the_name_that_was_given(tmp_path, name):
+def test_a_file_that_cannot_be_made_is_an_error_with_the_given_name(tmp_path, name):
     with pytest.raises(OSError, match=r"No such file|too long") as told:
         OutputFile(str(tmp_path / name))
     assert told.value.filename == str(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_standard_output_takes_all_also_where_it_is_not_buffered(tmp_path, monkeypatch):
-    """What is not buffered may take a part, and say how much: when a signal comes, for one."""
+def test_unbuffered_standard_output_gets_all_bytes(tmp_path, monkeypatch):
+    """An unbuffered stream may write only a part of the bytes, for example if a signal arrives."""
 
     class Hasty(io.FileIO):
         def write(self, data):
@@ -223,7 +223,7 @@ except OSError as error:
 @pytest.mark.parametrize(
     ("name", "number"), [("out.csv", errno.EFBIG), ("/dev/full", errno.ENOSPC)]
 )
-def test_what_cannot_be_written_is_told_with_the_name_that_was_given(tmp_path, name, number, times):
+def test_a_failed_write_is_an_error_with_the_given_name(tmp_path, name, number, times):
     done = subprocess.run(
         [sys.executable, "-c", WRITE_MUCH, name, str(times)],
         capture_output=True,

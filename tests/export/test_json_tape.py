@@ -1,4 +1,4 @@
-"""Bodies as JSON, straight from the tape: compiled, and as the Python that it is."""
+"""Bodies as JSON, directly from the tape: compiled and uncompiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LARGEST = 2**63 - 1
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
 def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
-    """What decodes and what writes, of one kind and then of the other."""
+    """Return decoder and writer, compiled and then uncompiled."""
     if request.param == "compiled":
         yield SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
         return
@@ -42,7 +42,7 @@ def core(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
 
 
 def written(core: SimpleNamespace, definition: MessageSpec, version: int, content: bytes) -> Any:
-    """What is written of a response with that body."""
+    """Return the JSON of a response with this body."""
     decode = core.compiler.compile_decoder(definition, version, EVERYTHING)
     assert decode.read(content, 0) == len(content)
     secrets = Redactor(definition).plan
@@ -61,7 +61,7 @@ def values_written(core: SimpleNamespace, api_key: int, version: int, values: An
 
 
 @pytest.mark.parametrize("step", [30, pytest.param(1, marks=pytest.mark.long)])
-def test_what_kafkas_serializer_wrote_is_the_same_compiled_and_not(core, step):
+def test_messages_of_kafkas_serializer_are_the_same_compiled_and_uncompiled(core, step):
     here = SimpleNamespace(compiler=compiler, log=kip673.LogLines(CATALOG))
     for vector in read_vectors()[::step]:
         message = definition_of(vector, CATALOG), vector.version, vector.content
@@ -86,7 +86,7 @@ def test_a_text_is_written_whatever_is_in_it(core, text):
     assert values_written(core, 12, 0, values) == values
 
 
-def test_tagged_fields_stand_where_their_definition_has_them(core):
+def test_tagged_fields_are_in_the_order_of_the_definition(core):
     definition = CATALOG.message(18, "response")
     values = {
         "errorCode": 0,
@@ -103,7 +103,7 @@ def test_tagged_fields_stand_where_their_definition_has_them(core):
     assert made["unknownTaggedFields"] == [{"tag": 9, "data": "aGk="}]
 
 
-def test_a_secret_is_hidden_and_what_stands_beside_it_is_not(core):
+def test_a_secret_is_hidden_and_the_fields_beside_it_are_not(core):
     values = {"authBytes": b"secret", "_taggedFields": [(9, b"secret")]}
     made = values_written(core, 36, 2, values)
     hidden = "[hidden]"

@@ -35,7 +35,7 @@ BEFORE_THE_LOG = {17, 18, 36}
 before requests are logged."""
 
 
-def test_the_comparison_tells_what_differs():
+def test_the_comparison_finds_differences():
     assert is_same({"a": [1, HIDDEN]}, {"a": [1, "x"]})
     assert not is_same({"a": 1}, {"a": True})
     assert not is_same({"a": [1]}, {"a": [1, 2]})
@@ -49,7 +49,7 @@ def written(request: bytes | None, response: bytes | None = None, **changes):
 
 
 def written_body(message: DecodedMessage):
-    """What is written of a response that was decoded."""
+    """Return the JSON of a decoded response."""
     made = exchange(None, frame(12, 0, "response", {"errorCode": 0}))
     return json.loads(json_of(made, row(), DecodedExchange(None, message, None)))["response"]
 
@@ -60,7 +60,7 @@ def key_of(entry, client: str, *, forwarded: bool):
 
 
 def ours(name: str):
-    """Our objects of a capture by client, correlation id and API."""
+    """Return the written objects of a capture by client, correlation id and API."""
     found = defaultdict(list)
     for one, its_row in exchanges_of(name):
         made = json.loads(json_of(one, its_row))
@@ -72,14 +72,14 @@ def ours(name: str):
 
 
 def logged(entry, part: str):
-    """A part of the broker's entry, with the names of today."""
+    """Return a part of the broker's entry, with the names of the newest definitions."""
     names = RENAMED.get((entry["requestHeader"]["requestApiKeyName"], part), {})
     found = entry[part]
     return {names.get(name, name): value for name, value in found.items()} if names else found
 
 
 def without_records(found):
-    """A ShareFetch response, in whose records the broker logs an empty text whatever they are."""
+    """Return a ShareFetch response without records, which the broker logs as an empty text."""
     if isinstance(found, list):
         return [without_records(item) for item in found]
     if not isinstance(found, dict):
@@ -93,7 +93,7 @@ def without_records(found):
 
 
 def is_same(made, theirs) -> bool:
-    """Whether both are equal but for what we hide."""
+    """Return whether both are equal except for hidden values."""
     if made == HIDDEN:
         return theirs is not None
     if isinstance(made, dict) and isinstance(theirs, dict):
@@ -106,12 +106,12 @@ def is_same(made, theirs) -> bool:
 
 
 def unsent(made) -> bool:
-    """Whether the client had left when the broker had its answer: the wire has none."""
+    """Return whether the client closed before the broker sent a response, which is not captured."""
     return made.get("status") == "unanswered" and made["responsePacket"] is None
 
 
 def unknown_to_the_broker(entry) -> bool:
-    """Whether this is an ApiVersions in a version that the broker could not read."""
+    """Return whether this is an ApiVersions request of a version that the broker did not know."""
     is_api_versions = entry["requestHeader"]["requestApiKeyName"] == "API_VERSIONS"
     return is_api_versions and entry["response"]["errorCode"] == UNSUPPORTED_VERSION
 
@@ -150,7 +150,7 @@ def test_every_entry_of_the_brokers_request_log_is_ours(name):
     assert len(ours_alone) == truth(name).get("refused_requests", 0)
 
 
-def test_what_a_snap_length_left_whole_is_as_in_the_brokers_log():
+def test_whole_messages_of_a_snapped_capture_are_as_in_the_brokers_log():
     found = ours(CUT)
     compared = 0
     for entry in request_log(CUT):
@@ -188,7 +188,7 @@ def test_every_message_kafkas_serializer_wrote_has_the_json_of_kafkas_converter(
     assert len(compared) > 700 // step
 
 
-def test_a_request_that_wants_no_answer_has_an_empty_one():
+def test_a_request_without_a_response_has_an_empty_one():
     values = {"acks": 0, "timeoutMs": 1, "topicData": []}
     made = written(frame(0, 0, "request", values), one_way=True)
     assert made["request"] == values
@@ -267,7 +267,7 @@ def test_unknown_tagged_fields_are_kept_where_they_were():
     ("value", "expected"),
     [(1.5, 1.5), (float("inf"), "Infinity"), (float("-inf"), "-Infinity"), (float("nan"), "NaN")],
 )
-def test_a_number_that_json_has_not_is_a_text(value, expected):
+def test_a_number_that_json_cannot_represent_is_a_text(value, expected):
     op = {"key": "k", "value": value, "remove": False}
     values = {"entries": [{"entity": [], "ops": [op]}], "validateOnly": False}
     made = written(frame(49, 0, "request", values))
@@ -280,7 +280,7 @@ def test_a_header_of_version_0_has_no_client_id():
     assert made["requestHeader"]["requestApiKeyName"] == "CONTROLLED_SHUTDOWN"
 
 
-def test_an_api_nobody_knows_has_a_header_without_a_name_and_a_problem():
+def test_an_unknown_api_has_a_header_without_a_name_and_a_problem():
     data = sized(struct.pack(">hhi", 999, 3, 1) + b"\0\3app" + b"body")
     made = written(data)
     assert made["requestHeader"]["requestApiKey"] == 999
@@ -295,14 +295,14 @@ def test_an_api_nobody_knows_has_a_header_without_a_name_and_a_problem():
     }
 
 
-def test_an_exchange_of_kafka_07_is_not_called_by_a_name_of_today():
+def test_an_exchange_of_kafka_07_has_its_own_api_name():
     made = exchange(sized(b"\0\2" + bytes(20)), wire="kafka-0.7", api_version=None)
     found = json.loads(json_of(made, row(api_name="MultiFetch")))
     assert found["requestHeader"]["requestApiKeyName"] == "MULTI_FETCH"
     assert found["request"] is None
 
 
-def test_a_response_alone_has_nulls_for_what_was_not_seen():
+def test_an_orphan_response_has_nulls_for_the_request():
     made = written(None, frame(12, 0, "response", {"errorCode": 0}))
     assert made["requestHeader"]["requestApiKey"] is None
     assert made["requestHeader"]["correlationId"] == 77
@@ -310,7 +310,7 @@ def test_a_response_alone_has_nulls_for_what_was_not_seen():
     assert made["responseProblem"]["kind"] == "orphan_response"
 
 
-def test_what_the_wire_adds_has_keys_of_its_own():
+def test_facts_from_the_capture_have_additional_keys():
     values = {"groupId": "g", "generationId": 1, "memberId": "m"}
     made = written(frame(12, 0, "request", values))
     assert made["connection"] == "10.0.0.1:40000>10.0.0.9:9092"
@@ -328,7 +328,7 @@ def test_a_line_is_ascii_whatever_came_over_the_wire():
     assert json.loads(line)["request"] == values
 
 
-def test_a_catalog_of_ones_own_serves_as_well():
+def test_a_users_catalog_works_too():
     own = Catalog()
     made = exchange(frame(12, 0, "request", {"groupId": "g", "generationId": 1, "memberId": "m"}))
     block = RowBlock.of_rows([row()])

@@ -19,7 +19,7 @@ NUMBERS = [0, 7, -7, 10, 2**63 - 1, -(2**63), -(10**18), 10**18]
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"])
 def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """The module, of one kind and then of the other."""
+    """Return the module, compiled and then uncompiled."""
     if request.param == "compiled":
         yield lines
         return
@@ -35,7 +35,7 @@ def test_numbers_are_written_whatever_their_size(core):
     assert writer.each(1, [cells]) == ["<0>\n"]
 
 
-def test_what_is_null_is_what_stands_for_it(core):
+def test_null_is_written_as_its_text(core):
     valid = bytearray([1, 0])
     numbers = core.NumberCells(array("q", [5, 0]), valid, b"null")
     truths = core.TruthCells(array("q", [1, 0]), valid, b"null")
@@ -56,12 +56,12 @@ def test_lists_are_those_of_json(core):
     )
 
 
-def test_lines_may_be_longer_than_what_there_is_room_for(core):
+def test_lines_may_be_longer_than_the_buffer(core):
     long = b"x" * 100_000
     writer = core.LineWriter([b""], b"\n")
     assert writer.lines(3, [core.TextCells([long, b"", b"y"])]) == long + b"\n\ny\n"
 
 
-def test_a_row_that_is_not_there_is_an_error_and_nothing_else(core):
+def test_a_missing_row_is_an_error(core):
     with pytest.raises(IndexError):
         core.LineWriter([b""], b"").lines(2, [core.NumberCells(array("q", [1]), None, b"")])

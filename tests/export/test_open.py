@@ -26,7 +26,7 @@ def test_the_ending_says_the_format(name, expected):
 
 
 @pytest.mark.parametrize("name", ["a", "a.xlsx", ".csv", "a.csv/b"])
-def test_an_ending_that_says_nothing_is_refused(name):
+def test_an_unknown_file_ending_is_refused(name):
     with pytest.raises(UsageError, match="cannot tell the format"):
         format_of(name)
 

@@ -123,7 +123,7 @@ def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):
     assert all(10_000 / 1000 < count < 10_000 / 200 for count in groups[:-1])
 
 
-def test_a_row_larger_than_a_group_may_be_is_a_group(tmp_path, monkeypatch):
+def test_a_row_larger_than_the_limit_is_a_row_group(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 1)
     with ParquetWriter(str(tmp_path / "out.parquet")) as writer:
         writer.write(plain_traffic(3))

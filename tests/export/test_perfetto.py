@@ -70,7 +70,7 @@ def test_each_request_is_a_slice_of_its_connection(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_slices_of_a_thread_are_one_in_another_or_apart(tmp_path: Path, name: str) -> None:
-    """What overlaps in part is drawn wrong by every viewer."""
+    """Viewers draw slices wrong if these overlap in part."""
     threads = defaultdict(list)
     for each in trace(tmp_path, path(name))["traceEvents"]:
         assert each["ph"] in "XMsf"
@@ -108,7 +108,7 @@ def test_an_arrow_goes_from_produce_to_each_fetch_of_the_same_offsets(tmp_path: 
     assert all(ends["s"][number]["ts"] <= ends["f"][number]["ts"] for number in ends["s"])
 
 
-def test_what_is_in_flight_at_once_is_on_threads_of_its_own(tmp_path: Path) -> None:
+def test_requests_in_flight_at_once_are_on_separate_threads(tmp_path: Path) -> None:
     first = made.row(request_start_ns=0, request_end_ns=1, response_start_ns=50, response_end_ns=60)
     second = first._replace(request_start_ns=10, request_end_ns=11, correlation_id=8)
     later = first._replace(request_start_ns=60, request_end_ns=61, response_start_ns=70)
@@ -122,7 +122,7 @@ def test_texts_from_the_wire_stay_json(tmp_path: Path) -> None:
     assert events[0]["args"]["name"].startswith('"]}</script>')
 
 
-def test_a_trace_without_requests_is_whole(tmp_path: Path) -> None:
+def test_a_trace_without_requests_is_valid_json(tmp_path: Path) -> None:
     assert written(tmp_path, []) == []
 
 

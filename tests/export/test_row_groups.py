@@ -39,7 +39,7 @@ def sizes_of(some: list[Row]) -> list[int]:
     return sizes_up_to(RowBlock.of_rows(some), COLUMNS).tolist()
 
 
-def test_a_group_is_full_at_so_many_rows():
+def test_a_row_group_is_full_at_the_limit_of_rows():
     assert groups_of(texts(*"abcde"), texts(*"fg"), most_rows=3) == [
         ["a", "b", "c"],
         ["d", "e", "f"],
@@ -47,7 +47,7 @@ def test_a_group_is_full_at_so_many_rows():
     ]
 
 
-def test_a_group_is_given_as_soon_as_it_is_full():
+def test_a_row_group_is_yielded_as_soon_as_it_is_full():
     groups = RowGroups(TEXTS, most_rows=2, most_bytes=1000)
     assert list(map(unpacked, groups.add(texts("a", "b")))) == [["a", "b"]]
     assert list(groups.rest()) == []
@@ -67,7 +67,7 @@ def test_groups_do_not_depend_on_the_batches(some, cuts):
     assert groups_of(*parts, **limits) == groups_of(texts(*some), **limits)
 
 
-def test_a_group_holds_the_columns_asked_for_alone():
+def test_a_row_group_has_only_the_requested_columns():
     groups = RowGroups(COLUMNS[1:3], most_rows=2, most_bytes=1000)
     (group,) = groups.add(RowBlock.of_rows(plain_traffic(2)))
     assert list(group.columns) == ["connection", "connection_number"]

@@ -46,7 +46,7 @@ def test_every_field_says_what_it_means_and_in_what_unit():
     assert b"unit" not in schema.field("client_id").metadata
 
 
-def test_columns_are_chosen_by_name_in_the_order_asked():
+def test_columns_are_selected_by_name_in_the_given_order():
     assert [column.name for column in choose_columns(["client_id", "capture"])] == [
         "client_id",
         "capture",
@@ -54,7 +54,7 @@ def test_columns_are_chosen_by_name_in_the_order_asked():
     assert choose_columns(None) is COLUMNS
 
 
-def test_an_unknown_column_is_told_with_similar_ones():
+def test_an_unknown_column_is_refused_with_similar_names():
     with pytest.raises(UsageError, match=r"^unknown column: 'clientid'; did you mean client_id, "):
         choose_columns(["clientid"])
     with pytest.raises(UsageError, match=r"^unknown column: 'xyz'; there are capture, connection,"):
@@ -62,7 +62,7 @@ def test_an_unknown_column_is_told_with_similar_ones():
 
 
 @pytest.mark.parametrize("names", [[], ["nope"], ["capture", "capture"]])
-def test_columns_that_make_no_sense_are_refused(names):
+def test_repeated_and_empty_column_lists_are_refused(names):
     with pytest.raises(UsageError, match="column"):
         choose_columns(names)
 

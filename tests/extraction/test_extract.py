@@ -1,4 +1,4 @@
-"""The rows of what is extracted are the rows of the whole; tshark shows the same packets."""
+"""Extracted packets give the same rows as the whole capture; tshark shows the same packets."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ OF_ITS_OWN = (
     *("record_bytes", "acks", "max_wait_ms", "min_bytes", "group_id", "member_id"),
     "transactional_id",
 )
-"""What a request and its response say by themselves. Names of topics by their id, and what proves
-that a broker waited, may be in other messages."""
+"""Columns that depend only on a request and its response. Names of topics by id, and proof that a
+broker waited, may be in other messages."""
 OF_THE_HANDSHAKE = ("client_software_name", "client_software_version", "principal")
 
 
@@ -158,7 +158,7 @@ def packets_of(capture: Path) -> list[tuple[int, bytes]]:
         ]
 
 
-def test_around_takes_what_is_near_on_the_same_connection(tmp_path: Path) -> None:
+def test_around_adds_packets_near_in_time_on_the_same_connection(tmp_path: Path) -> None:
     row = next(row for row in kanalyze.requests(path("groups")) if row.api_name == "SyncGroup")
     option = ("--api", "SyncGroup", "--client-id", row.client_id)
     extract(tmp_path, path("groups"), *option)
@@ -173,7 +173,7 @@ def test_around_takes_what_is_near_on_the_same_connection(tmp_path: Path) -> Non
     assert packets_of(tmp_path / "out.pcapng") == all_of_them
 
 
-def test_several_captures_are_one_in_the_order_of_time(tmp_path: Path) -> None:
+def test_several_captures_become_one_in_order_of_time(tmp_path: Path) -> None:
     packets = packets_of(path("basics"))
     halves = packets[: len(packets) // 2], packets[len(packets) // 2 :]
     for name, half in zip("ba", halves, strict=True):  # the folder lists the later one first
@@ -206,7 +206,7 @@ def test_comments_and_the_name_of_the_interface_stay(tmp_path: Path) -> None:
     assert [each.text for each in about.interfaces] == ["eth7, filter: port 9092"]
 
 
-def test_a_datagram_in_fragments_is_taken_whole(tmp_path: Path) -> None:
+def test_all_fragments_of_a_datagram_are_copied(tmp_path: Path) -> None:
     whole = packets_of(path("basics"))
     packets = [disorder.Packet(time_ns, data, len(data), 1) for time_ns, data in whole]
     made = fragmented(packets, random.Random(1))
@@ -222,7 +222,7 @@ def test_without_a_match_there_is_no_file(tmp_path: Path, capsys) -> None:
     assert "no requests match --client-id nobody" in capsys.readouterr().err
 
 
-def test_what_can_be_read_once_is_refused(tmp_path: Path, capsys) -> None:
+def test_an_input_that_can_be_read_only_once_is_refused(tmp_path: Path, capsys) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     target = tmp_path / "out.pcapng"
@@ -232,7 +232,7 @@ def test_what_can_be_read_once_is_refused(tmp_path: Path, capsys) -> None:
     assert "save what comes through a pipe to a file" in told
 
 
-def test_a_capture_is_replaced_by_force_alone_and_read_by_its_owner_alone(tmp_path: Path) -> None:
+def test_a_capture_is_replaced_only_with_force_and_is_private(tmp_path: Path) -> None:
     target = tmp_path / "out.pcapng"
     words = ["extract", "-o", str(target), str(path("basics"))]
     assert main(words) == 0
@@ -284,7 +284,7 @@ def test_all_requests_of_a_finding_are_extracted(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("all_findings")
 def test_connections_that_were_cut_are_extracted_with_their_end(tmp_path: Path) -> None:
-    """After the silence there is no request, only the packets that close the connection."""
+    """After the idle time there is no request, only the packets that close the connection."""
     extract(tmp_path, path("fault-idle-240"), "--finding", "idle_cut")
     [cut] = kanalyze.connections(tmp_path / "out.pcapng")
     [whole] = [
@@ -299,7 +299,7 @@ def test_connections_that_were_cut_are_extracted_with_their_end(tmp_path: Path) 
 
 @pytest.mark.usefixtures("all_findings")
 def test_the_connections_of_a_finding_need_no_request(tmp_path: Path) -> None:
-    """Nobody answers at the address that a broker advertises: there are SYNs alone."""
+    """No host answers at the address that a broker advertises: there are only SYNs."""
     assert extract(tmp_path, path("fault-wrong-listener"), "--finding", "wrong_listener") == []
     whole = {
         (row.connection, row.start_ns, row.client_packets, row.broker_packets)
@@ -313,7 +313,7 @@ def test_the_connections_of_a_finding_need_no_request(tmp_path: Path) -> None:
     } <= whole
 
 
-def test_a_finding_that_there_is_not(tmp_path: Path, capsys) -> None:
+def test_an_unknown_finding_is_refused(tmp_path: Path, capsys) -> None:
     target = str(tmp_path / "x.pcapng")
     assert main(["extract", "-o", target, "--finding", "nope", str(path("basics"))]) == 2
     assert "no finding is named 'nope'; there are late_heartbeats, " in capsys.readouterr().err
@@ -335,7 +335,7 @@ def without_numbers(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", often(tls_captures.READABLE, tls_captures.READABLE[:3]))
-def test_what_is_decrypted_stays_encrypted_and_can_be_decrypted(
+def test_decrypted_connections_stay_encrypted_in_the_file_and_can_be_decrypted(
     tmp_path: Path, capsys, name: str
 ) -> None:
     keys = ("--keylog", tls_captures.keylog(name))
@@ -348,7 +348,7 @@ def test_what_is_decrypted_stays_encrypted_and_can_be_decrypted(
     assert_found([row for row in whole if row.api_name == api], found)
 
 
-def test_secrets_are_put_in_where_that_is_asked_for_and_no_others(tmp_path: Path, capsys) -> None:
+def test_secrets_of_the_copied_sessions_are_included_on_request(tmp_path: Path, capsys) -> None:
     name, other = "tls13-aes128gcm", "tls13-aes256gcm"
     capture, keys = tls_captures.path(name), tls_captures.keylog(name)
     other_keys = tls_captures.keylog(other)

@@ -57,7 +57,7 @@ def _uncompiled(exchange: Any, values: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def compiled() -> SimpleNamespace:
-    """Give the modules that make rows, compiled."""
+    """Return the compiled modules that make rows."""
     return SimpleNamespace(
         block=block,
         buffers=buffers,
@@ -71,7 +71,7 @@ def compiled() -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def uncompiled_rows() -> SimpleNamespace:
-    """Give them uncompiled."""
+    """Return the same modules, uncompiled."""
     with uncompiled(*_BESIDES) as modules:
         pass
     return _named(modules)
@@ -81,5 +81,5 @@ def uncompiled_rows() -> SimpleNamespace:
 def core(
     request: pytest.FixtureRequest, compiled: SimpleNamespace, uncompiled_rows: SimpleNamespace
 ) -> SimpleNamespace:
-    """Give the modules that make rows, of one kind and then of the other."""
+    """Return the modules that make rows: the compiled ones, then the uncompiled ones."""
     return compiled if request.param == "compiled" else uncompiled_rows

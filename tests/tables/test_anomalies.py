@@ -29,13 +29,13 @@ def test_a_row_names_the_place_in_its_own_capture() -> None:
     assert (row.sender, row.stream_offset, row.bytes) == ("[fe80::1]:50000", 12, 40)
 
 
-def test_while_the_client_is_not_known_the_first_sender_stands_for_it() -> None:
+def test_until_the_client_is_known_the_first_sender_counts_as_the_client() -> None:
     row = row_of(Anomaly(AnomalyKind.LOST_BYTES, connection=TCP))
     assert row.connection == "10.0.0.9:9092>[fe80::1]:50000"
     assert row.sender is None
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     row = row_of(Anomaly(AnomalyKind.CAPTURE_TRUNCATED, detail="a.pcap: the file ends"))
     known = {name: value for name, value in row._asdict().items() if value is not None}
     assert known == {

@@ -70,7 +70,7 @@ def alert(side: int, name: str, level: str | None = "fatal") -> dict[str, Any]:
         (None, {}, (None, None)),
     ],
 )
-def test_why_it_failed_and_by_whom(
+def test_tls_failures_have_a_reason_and_an_end(
     facts: dict[str, Any] | None, changes: dict[str, Any], expected: tuple[str | None, str | None]
 ) -> None:
     found = columns(facts, **changes)
@@ -95,7 +95,7 @@ def test_ends_are_client_and_broker_whichever_was_seen_first() -> None:
     assert found["tls_client_certificate_subject"] is None
 
 
-def test_decrypted_is_null_without_tls_and_false_where_nobody_watched() -> None:
+def test_decrypted_is_null_without_tls_and_false_without_a_tls_analysis() -> None:
     assert columns(COMPLETE)["tls_decrypted"] is False
     assert columns({**COMPLETE, "is_decrypted": True}, protocol="kafka")["tls_decrypted"] is True
     assert columns(None)["tls_decrypted"] is False
@@ -103,6 +103,6 @@ def test_decrypted_is_null_without_tls_and_false_where_nobody_watched() -> None:
     assert columns({"is_clear_client": True}, protocol="kafka")["tls_decrypted"] is None
 
 
-def test_what_only_looked_like_tls_is_forgotten() -> None:
+def test_bytes_that_only_looked_like_tls_leave_no_columns() -> None:
     plain = columns(None, protocol="kafka")
     assert columns({"records": [3, 0], "client_index": 0}, protocol="kafka") == plain

@@ -45,7 +45,7 @@ def row(tcp: TcpConnection, client_index: int | None = 0, **named: Any) -> Conne
     )
 
 
-def test_a_row_says_who_talks_to_whom_and_for_how_long() -> None:
+def test_a_row_has_both_ends_and_the_duration() -> None:
     made = row(connection())
     assert made.connection == "10.0.0.1:50000>[2001:db8::1]:9092"
     assert (made.client_ip, made.client_port) == ("10.0.0.1", 50000)
@@ -56,19 +56,19 @@ def test_a_row_says_who_talks_to_whom_and_for_how_long() -> None:
     assert made.client_known is True
 
 
-def test_the_client_may_be_the_one_that_was_heard_second() -> None:
+def test_the_client_may_be_the_end_that_sent_second() -> None:
     made = row(connection(), client_index=1)
     assert made.connection == "[2001:db8::1]:9092>10.0.0.1:50000"
     assert (made.opened_by, made.closed_by) == ("broker", "client")
 
 
-def test_an_unknown_client_is_the_first_sender_and_said_to_be_unknown() -> None:
+def test_if_the_client_is_unknown_the_first_sender_counts_as_the_client() -> None:
     made = row(connection(opened_by=None, closed_by=None), client_index=None)
     assert made.connection.startswith("10.0.0.1")
     assert (made.client_known, made.opened_by, made.closed_by) == (False, None, None)
 
 
-def test_what_the_upper_layers_know_is_taken_over() -> None:
+def test_facts_of_the_kafka_session_are_copied() -> None:
     known = {
         "client_id": "app",
         "client_software_name": "lib",
@@ -84,7 +84,7 @@ def test_what_the_upper_layers_know_is_taken_over() -> None:
     assert {getattr(empty, name) for name in known} == {None}
 
 
-def test_without_measures_what_would_be_measured_is_null_and_the_rest_is_not() -> None:
+def test_without_measures_only_measured_columns_are_null() -> None:
     made = row(connection())
     nullable = {column.name for column in CONNECTION_COLUMNS if column.nullable}
     nulls = {name for name in ConnectionRow._fields if getattr(made, name) is None}
@@ -92,7 +92,7 @@ def test_without_measures_what_would_be_measured_is_null_and_the_rest_is_not() -
 
 
 @pytest.mark.parametrize("client_index", [0, 1])
-def test_the_counts_of_both_ends_stand_with_their_ends(client_index: int) -> None:
+def test_counts_are_in_the_columns_of_their_end(client_index: int) -> None:
     counts = {
         name: [10 * i + 1, 10 * i + 2]
         for i, name in enumerate(
@@ -138,7 +138,7 @@ def test_the_counts_of_both_ends_stand_with_their_ends(client_index: int) -> Non
         assert getattr(made, f"broker_{name}") == pair[1 - client_index]
 
 
-def test_the_way_to_the_broker_is_timed_by_what_the_client_sends() -> None:
+def test_round_trips_to_the_broker_are_those_of_client_data() -> None:
     trips = (RoundTrips(4, 400, 50, 150), RoundTrips(2, 7, 3, 4))
     made = row(connection(measures=measures_of(round_trips=trips)))
     assert (made.broker_rtt_min_ns, made.broker_rtt_mean_ns, made.broker_rtt_max_ns) == (
@@ -149,7 +149,7 @@ def test_the_way_to_the_broker_is_timed_by_what_the_client_sends() -> None:
     assert (made.broker_rtt_samples, made.client_rtt_samples) == (4, 2)
 
 
-def test_the_halves_of_a_handshake_are_named_by_where_they_lead() -> None:
+def test_the_two_parts_of_the_handshake_are_assigned_to_their_ends() -> None:
     measures = measures_of(
         syn_time_ns=100, syn_ack_time_ns=350, handshake_ack_time_ns=400, opened_by=0
     )

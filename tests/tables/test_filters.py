@@ -33,14 +33,14 @@ def test_without_conditions_every_row_passes(any_row):
     assert parse().passes_all
 
 
-def test_without_conditions_the_block_of_rows_is_handed_on_as_it_is():
+def test_without_conditions_the_block_is_returned_unchanged():
     block = RowBlock.of_rows([row(), fetch()])
     assert RowFilter().matching(block) is block
     assert parse(apis=["Fetch"]).matching(block).rows() == [fetch()]
 
 
 @pytest.mark.parametrize("text", ["Fetch", "fetch", "FETCH", "1"])
-def test_an_api_goes_by_name_in_any_case_or_by_key(text):
+def test_an_api_is_selected_by_name_in_any_case_or_by_key(text):
     wanted = parse(apis=[text])
     assert wanted.matches(fetch())
     assert not wanted.matches(row())
@@ -51,7 +51,7 @@ def test_a_key_without_a_name_can_be_requested():
     assert parse(apis=["999"]).matches(row(api_key=999, api_name=None))
 
 
-def test_several_values_of_one_kind_add_up():
+def test_of_several_values_of_a_condition_one_must_match():
     wanted = parse(apis=["Fetch", "Produce"])
     assert wanted.matches(fetch())
     assert wanted.matches(row())
@@ -71,7 +71,7 @@ def test_an_unknown_api_is_refused_with_the_names_that_are_near():
         parse(apis=["zzz"])
 
 
-def test_a_name_from_the_old_protocol_passes_where_no_names_are_given():
+def test_any_api_name_is_accepted_if_no_names_are_given():
     assert RowFilter.parse(apis=["MultiFetch"]).matches(row(api_name="MultiFetch"))
 
 
@@ -89,7 +89,7 @@ def test_a_name_from_the_old_protocol_passes_where_no_names_are_given():
         ("*", None, False),
     ],
 )
-def test_client_ids_are_globs_that_heed_case(glob, client_id, expected):
+def test_client_ids_are_case_sensitive_globs(glob, client_id, expected):
     assert parse(client_ids=[glob]).matches(row(client_id=client_id)) is expected
 
 
@@ -111,7 +111,7 @@ def test_client_addresses_are_addresses_or_networks(text, client_ip, expected):
 
 
 @pytest.mark.parametrize("text", ["", "host", "10.0.0.256", "10.0.0.0/33", "1.2.3.4:80"])
-def test_what_is_no_address_is_refused(text):
+def test_an_invalid_address_is_refused(text):
     with pytest.raises(UsageError, match="not an IP address or network"):
         parse(client_ips=[text])
 
@@ -133,19 +133,19 @@ def test_brokers_are_addresses_with_or_without_a_port(text, expected):
 @pytest.mark.parametrize(
     "text", ["", "host", "host:9092", "10.0.0.9:", "10.0.0.9:x", "[::1", "10.0.0.9:0", ":9092"]
 )
-def test_what_is_no_broker_is_refused(text):
+def test_an_invalid_broker_address_is_refused(text):
     with pytest.raises(UsageError, match="not a"):
         parse_broker(text)
 
 
-def test_a_broker_without_a_port_stands_for_all_its_ports():
+def test_a_broker_without_a_port_matches_every_port():
     assert parse(brokers=["10.0.0.9"]).matches(row(broker_port=1))
     assert parse(brokers=["10.0.0.9:9092"]).matches(row(broker_port=9092))
     assert not parse(brokers=["10.0.0.9:9092"]).matches(row(broker_port=9093))
     assert not parse(brokers=["10.0.0.8"]).matches(row())
 
 
-def test_topics_are_looked_for_in_partitions_and_in_errors():
+def test_topics_match_in_partitions_and_in_errors():
     wanted = parse(topics=["ord*"])
     assert wanted.matches(row(partitions=[partition("x"), partition("orders")]))
     assert wanted.matches(failed("orders", 3, "UNKNOWN_TOPIC_OR_PARTITION", partitions=[]))
@@ -153,7 +153,7 @@ def test_topics_are_looked_for_in_partitions_and_in_errors():
     assert not wanted.matches(row(partitions=[]))
 
 
-def test_a_topic_without_a_name_goes_by_its_id():
+def test_a_topic_without_a_name_is_matched_by_its_id():
     by_id = row(partitions=[partition(None, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")])
     assert parse(topics=["AAAAAAAAAAAAAAAAAAAAAQ"]).matches(by_id)
     assert not parse(topics=["orders"]).matches(by_id)
@@ -180,12 +180,12 @@ def passing(wanted: RowFilter, *rows) -> list[bool]:
         (["malformed"], [False, False, False, False]),
     ],
 )
-def test_a_status_goes_by_its_word(asked, expected):
+def test_rows_are_selected_by_status(asked, expected):
     rows = (row(), failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"), unanswered(), orphan())
     assert passing(parse(statuses=asked), *rows) == expected
 
 
-def test_an_error_is_looked_for_at_every_level():
+def test_an_error_code_matches_at_every_level():
     rows = (
         failed("orders", 6, "NOT_LEADER_OR_FOLLOWER"),
         failed(
@@ -212,7 +212,7 @@ def test_an_error_is_looked_for_at_every_level():
         ("-32768", -(1 << 15)),
     ],
 )
-def test_an_error_goes_by_its_name_or_its_code(text, code):
+def test_an_error_is_selected_by_name_or_code(text, code):
     assert parse_error(text) == code
     assert parse(error_codes=[text]).matches(failed("orders", code, "", error_code=code))
 
@@ -220,17 +220,17 @@ def test_an_error_goes_by_its_name_or_its_code(text, code):
 @pytest.mark.parametrize(
     "text", ["", "-", "NOT_LEADER", "32768", "UNKNOWN_99999", "9" * 5000, "\u00b2"]
 )
-def test_what_is_no_error_is_refused(text):
+def test_an_unknown_error_is_refused(text):
     with pytest.raises(UsageError, match=r"^unknown error: "):
         parse_error(text)
 
 
-def test_what_an_error_may_have_been_is_said():
+def test_similar_names_of_errors_are_suggested():
     with pytest.raises(UsageError, match=r"; did you mean NOT_LEADER_OR_FOLLOWER"):
         parse_error("NOT_LEADER_FOLLOWER")
 
 
-def test_an_unknown_status_is_refused_with_those_that_there_are():
+def test_an_unknown_status_is_refused_with_the_known_ones():
     with pytest.raises(UsageError, match=r"^unknown status: 'fine'; there are ok, error, one_way,"):
         parse_status("fine")
 
@@ -258,12 +258,12 @@ PARTITIONS = (
         (["orders-3"], ["clicks"], [False] * 6),
     ],
 )
-def test_a_partition_is_one_of_the_topic_that_is_asked_for(asked, topics, expected):
+def test_a_partition_condition_applies_to_the_selected_topics(asked, topics, expected):
     assert passing(parse(partitions=asked, topics=topics), *PARTITIONS) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-3", "orders-", "orders-x", "2147483648", "9" * 5000])
-def test_what_is_no_partition_is_refused(text):
+def test_an_invalid_partition_is_refused(text):
     with pytest.raises(UsageError, match=r"^not a partition: "):
         parse_partition(text)
 
@@ -299,7 +299,7 @@ def test_since_is_inclusive_and_until_is_not():
     ]
 
 
-def test_either_end_of_time_may_be_left_open():
+def test_either_time_limit_may_be_omitted():
     assert parse(since="2026-01-01").matches(row())
     assert not parse(since="2026-01-02").matches(row())
     assert parse(until="2026-01-02").matches(row())
@@ -358,7 +358,7 @@ def test_a_time_of_day_is_of_the_day_of_the_first_packet(first, since, until, ex
     assert not on_day.passes_all
 
 
-def test_a_time_of_day_may_stand_beside_a_date():
+def test_a_time_of_day_may_be_combined_with_a_date():
     since_ns = BEGIN + 3 * DAY + of_day("23:30")
     wanted = RowFilter.parse(since=format_time(since_ns), until="00:15", topics=["t"])
     on_day = wanted.on_day_of(BEGIN + 3 * DAY)

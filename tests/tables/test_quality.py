@@ -34,7 +34,7 @@ QUALITIES = st.builds(
 
 
 @given(QUALITIES)
-def test_what_is_kept_as_json_comes_back(quality):
+def test_a_quality_survives_json(quality):
     quality.unknown_ports["9092"] = UnknownTotal.from_state((1, 2, 3))
     quality.kafka_ports["9092"] = 4
     quality.interfaces["eth0 \ud800"] = 5
@@ -69,7 +69,7 @@ def test_what_is_kept_as_json_comes_back(quality):
         {"interfaces": [1]},
     ],
 )
-def test_what_nobody_kept_is_refused(values):
+def test_values_that_are_not_a_saved_quality_are_refused(values):
     with pytest.raises((KeyError, TypeError, ValueError)):
         CaptureQuality.from_values(values)
 
@@ -87,7 +87,7 @@ def test_merging_is_associative(one, two, three):
 
 
 @given(QUALITIES)
-def test_a_fresh_quality_is_neutral(quality):
+def test_merging_an_empty_quality_changes_nothing(quality):
     assert merged(quality).to_dict() == quality.to_dict()
     assert merged(CaptureQuality(), quality, CaptureQuality()).to_dict() == quality.to_dict()
 
@@ -115,7 +115,7 @@ def test_a_capture_of_two_parts_is_named_once():
     assert merged(CaptureQuality(["a"]), CaptureQuality(["b", "a"])).captures == ["a", "b"]
 
 
-def test_dropped_packets_are_unknown_only_when_no_input_says_them():
+def test_dropped_packets_are_unknown_only_if_no_input_reports_them():
     assert merged(CaptureQuality(), CaptureQuality()).dropped_packets is None
     assert merged(CaptureQuality(), capture_quality(dropped_packets=0)).dropped_packets == 0
     known = capture_quality(dropped_packets=3)
@@ -131,7 +131,7 @@ def test_anomalies_are_counted_by_kind():
     assert (total.count, total.bytes) == (3, 120)
 
 
-def test_a_share_of_one_says_that_nothing_is_missing():
+def test_a_share_of_one_means_that_nothing_is_missing():
     almost = capture_quality(kafka_bytes=10**9, decoded_bytes=10**9 - 1)
     assert almost.to_dict()["decoded_share"] == 0.999999
     assert capture_quality(kafka_bytes=7, decoded_bytes=7).to_dict()["decoded_share"] == 1
@@ -162,7 +162,7 @@ def description(*names: str | None, comments: tuple[tuple[str, str], ...] = ()) 
     return made
 
 
-def test_what_captures_say_of_themselves_is_counted_by_text():
+def test_descriptions_in_captures_are_counted_by_text():
     quality = CaptureQuality()
     comments = ("section", "rack 2"), ("packet", "here"), ("statistics", "dumpcap"), ("packet", "a")
     for _ in range(2):
@@ -174,7 +174,7 @@ def test_what_captures_say_of_themselves_is_counted_by_text():
     assert (quality.comments, quality.packet_comments) == ({"rack 2": 2}, 4)
 
 
-def test_an_interface_without_name_and_filter_says_nothing():
+def test_an_interface_without_name_and_filter_is_not_counted():
     plain = FileMetadata()
     plain.add_interface(CaptureInterface("x.pcap", 1, 65535))
     quality = CaptureQuality()

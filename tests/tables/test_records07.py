@@ -24,7 +24,7 @@ PACKED = old.message(gzip.compress(old.message(b"b") + old.message(b"c", magic=0
 
 
 def talk() -> Talk:
-    """A connection whose messages with records keep their bytes."""
+    """Return the exchanges of a connection; messages with records keep their bytes."""
     reader = MessageReader(CATALOG, DECODERS, Extractors(CATALOG).needed_fields)
     return Talk(tracker=ConnectionTracker(reader, CATALOG, keep=has_records))
 
@@ -90,7 +90,7 @@ def test_a_wrong_checksum_is_reported() -> None:
     assert [(r.value, r.crc_ok) for r in found] == [("X", False)]
 
 
-def test_what_cannot_be_read_gives_a_row_with_the_problem() -> None:
+def test_an_unreadable_message_gives_a_row_with_the_problem() -> None:
     bad = old.message(b"no gzip", codec=1)
     (row,) = rows_of(talk().client(old.produce(), old.produce(bad)))[1:]
     assert (row.problem, row.codec, row.magic, row.batch_base_offset) == (
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_gives_a_row_with_the_problem() -> None:
     )
 
 
-def test_a_message_that_a_broker_cut_is_no_problem() -> None:
+def test_a_message_cut_by_the_broker_is_not_a_problem() -> None:
     found = rows_of(talk().client(old.fetch(0)).broker(old.fetched(old.message(b"a") * 2)[:-1]))
     assert found == []
     messages = old.message(b"a") + old.message(b"b")[:-1]

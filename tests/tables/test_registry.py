@@ -21,12 +21,12 @@ def test_every_column_has_a_name_of_its_own_and_a_meaning(table) -> None:
         assert all(each.meaning for each in (column, *column.fields)), column.name
 
 
-def test_chosen_are_those_that_are_named_and_those_that_are_always_there() -> None:
+def test_selected_tables_are_the_named_ones_and_the_default_ones() -> None:
     assert [table.name for table in choose_tables()] == list(ALWAYS)
     assert [table.name for table in choose_tables(["requests", *TABLES])] == list(TABLES)
 
 
-def test_a_table_that_is_not_there_is_named() -> None:
+def test_an_unknown_table_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"^unknown table: 'nope'; there are requests, "):
         choose_tables(["nope"])
 
@@ -42,7 +42,7 @@ DUCKDB_TYPES = {
 }
 
 
-def test_what_is_reported_of_tables_and_views_is_what_sql_finds() -> None:
+def test_declared_columns_of_tables_and_views_are_those_of_sql() -> None:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([path("groups")]), TABLES)
         for table in SQL_TABLES.values():
@@ -59,7 +59,7 @@ def test_what_is_reported_of_tables_and_views_is_what_sql_finds() -> None:
                     assert database.ask(empty).to_pylist() == [{"n": 0}], column.name
 
 
-def test_a_table_that_nobody_selects_is_not_there() -> None:
+def test_a_table_that_is_not_selected_does_not_exist() -> None:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         fill(database, Analysis([path("groups")]), ["groups"])
         assert database.ask("SELECT count(*) > 0 AS some FROM groups").to_pylist() == [

@@ -91,7 +91,7 @@ def test_points_in_time_have_timestamps_and_durations_have_none(table):
     assert len(set(names)) == len(names)
 
 
-def test_a_timestamp_stands_behind_its_integers():
+def test_a_timestamp_column_follows_its_integer_column():
     names = [column.name for column in with_times(COLUMNS)]
     assert names[names.index("request_start_ns") + 1] == "request_start_time"
     assert [name for name in names if name.endswith("_time")] == [

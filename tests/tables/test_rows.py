@@ -23,7 +23,7 @@ RowsOf: TypeAlias = "Callable[[Talk], list[Row]]"
 
 @pytest.fixture
 def rows_of(core: SimpleNamespace) -> RowsOf:
-    """Give what returns the rows of a talk."""
+    """Return a function that makes the rows of a talk."""
 
     def rows_of(talk: Talk) -> list[Row]:
         extractors = core.extract.Extractors(talk.catalog)
@@ -49,7 +49,7 @@ def test_times_are_of_first_and_last_packets(rows_of: RowsOf) -> None:
     assert (row.record_count, row.record_bytes) == (3, 3061)
 
 
-def test_a_plain_answer_is_ok_with_code_0_and_name_none(rows_of: RowsOf) -> None:
+def test_a_response_without_errors_has_status_ok_and_code_0(rows_of: RowsOf) -> None:
     (row,) = rows_of(Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1)))
     assert (row.status, row.error_code, row.error_name, row.errors) == ("ok", 0, "NONE", [])
     assert (row.api_name, row.api_key, row.api_version) == ("Heartbeat", 12, 0)
@@ -71,7 +71,7 @@ def test_an_error_deep_inside_is_an_error_of_the_request(rows_of: RowsOf) -> Non
     assert row.errors == [("t", 0, 6, "NOT_LEADER_OR_FOLLOWER")]
 
 
-def test_one_way_and_unanswered_have_no_response_and_claim_no_code(rows_of: RowsOf) -> None:
+def test_one_way_and_unanswered_requests_have_no_error_code(rows_of: RowsOf) -> None:
     talk = Talk().client(k.produce(1, acks=0), k.heartbeat(2)).close()
     one_way, unanswered = rows_of(talk)
     assert (one_way.status, unanswered.status) == ("one_way", "unanswered")
@@ -81,7 +81,9 @@ def test_one_way_and_unanswered_have_no_response_and_claim_no_code(rows_of: Rows
     assert unanswered.anomalies == ["unanswered_request"]
 
 
-def test_a_request_that_expects_no_answer_and_has_one_is_judged_by_it(rows_of: RowsOf) -> None:
+def test_the_status_of_a_one_way_request_with_a_response_is_that_of_the_response(
+    rows_of: RowsOf,
+) -> None:
     talk = Talk().client(k.produce(1, acks=0), k.produce(2, acks=0))
     talk.broker(k.produce_answer(1), k.produce_answer(2, error_code=6)).close()
     good, bad = rows_of(talk)
@@ -99,7 +101,7 @@ def test_an_orphan_has_no_api(rows_of: RowsOf) -> None:
     assert row.correlation_id == 9
 
 
-def test_a_malformed_body_claims_nothing_but_header_times_and_bytes(rows_of: RowsOf) -> None:
+def test_a_malformed_body_gives_only_header_times_and_sizes(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1), k.heartbeat(2))
     talk.broker(k.heartbeat_answer(1), k.response(2, b"\0"))
     row = rows_of(talk)[1]
@@ -118,7 +120,7 @@ def test_a_request_whose_end_was_lost_has_no_latency(rows_of: RowsOf) -> None:
     assert row.record_count == 3
 
 
-def test_records_that_no_header_counts_make_the_sum_unknown(rows_of: RowsOf) -> None:
+def test_records_without_a_count_make_the_sum_unknown(rows_of: RowsOf) -> None:
     # A compressed message of magic 1 hides how many there are inside.
     message = b"\0\0\0\0" + b"\x01\x01" + bytes(8) + b"\xff\xff\xff\xff" + b"\0\0\0\3abc"
     wrapper = bytes(8) + len(message).to_bytes(4, "big") + message
@@ -146,7 +148,7 @@ def fetches(
     return [[(p.topic, p.partition, p.error_code) for p in row.partitions] for row in rows_of(talk)]
 
 
-def test_an_incremental_fetch_is_of_all_partitions_of_its_session(rows_of: RowsOf) -> None:
+def test_an_incremental_fetch_lists_all_partitions_of_its_session(rows_of: RowsOf) -> None:
     _, changed, empty, fewer = fetches(
         rows_of,
         (t.fetch(1, 0, 0, {"a": [0, 1]}), t.fetch_answer(1, 77, {"a": [0, 1]})),
@@ -159,7 +161,7 @@ def test_an_incremental_fetch_is_of_all_partitions_of_its_session(rows_of: RowsO
     assert fewer == [("b", 5, None)]
 
 
-def test_a_session_from_before_the_capture_claims_only_what_is_seen(rows_of: RowsOf) -> None:
+def test_a_session_from_before_the_capture_lists_only_named_partitions(rows_of: RowsOf) -> None:
     (row,) = fetches(rows_of, (t.fetch(1, 77, 30), t.fetch_answer(1, 77, {"a": [3]})))
     assert row == [("a", 3, 0)]
 
@@ -174,7 +176,7 @@ def test_partitions_listed_for_their_session_alone_are_bounded(rows_of: RowsOf) 
     assert (len(first), len(empty)) == (1200, 1000)
 
 
-def test_a_throttled_answer_says_so_and_its_latency_does_not(rows_of: RowsOf) -> None:
+def test_throttle_time_is_not_part_of_the_latency(rows_of: RowsOf) -> None:
     # Since KIP-219 the answer is sent at once and the client has to wait.
     answer = k.produce_answer(1)
     talk = Talk().client(k.produce(1, acks=1)).broker(answer[:-4] + (1500).to_bytes(4, "big"))
@@ -182,8 +184,8 @@ def test_a_throttled_answer_says_so_and_its_latency_does_not(rows_of: RowsOf) ->
     assert (row.throttle_time_ms, row.latency_ns, row.status) == (1500, 1, "ok")
 
 
-def test_every_column_stands_in_its_place(rows_of: RowsOf) -> None:
-    """Rows are made by place: what stands in each is what the contract calls it."""
+def test_every_column_has_its_own_value(rows_of: RowsOf) -> None:
+    """Rows are made by position: each value must be in the column that the contract names."""
     talk = Talk().client(k.api_versions(1)).broker(k.api_versions_answer_v0(1, 35))
     talk.client(k.produce(2, acks=1, version=7, records=k.record_batch(2, size=50)))
     talk.broker(k.produce_answer(2, version=7))
@@ -249,7 +251,7 @@ def test_every_column_stands_in_its_place(rows_of: RowsOf) -> None:
     assert row.client_software_name != row.client_software_version
 
 
-def test_what_peers_are_is_reported_anew_when_they_change(rows_of: RowsOf) -> None:
+def test_cells_of_peers_follow_changes_of_the_peers(rows_of: RowsOf) -> None:
     talk = Talk().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
     talk.client(k.api_versions(2)).broker(k.api_versions_answer_v0(2, 35))
     before, after = rows_of(talk)

@@ -5,7 +5,7 @@ changed on its connection. This module must not know packets or rows.
 
 Clients ask for metadata every few minutes, and a cluster may have many thousands of partitions. So
 :class:`SeenMetadata` keeps the latest values of each connection, and only changes give lines. Its
-memory is bounded; what it had to forget gives lines again.
+memory is bounded; values that were dropped give lines again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ _KEY_TYPES = {0: "group", 1: "transaction", 2: "share"}
 _CONTROLLERS = 2
 """The endpoint type in DescribeCluster that asks for controllers."""
 _NUMBERS = 7
-"""Of a partition in Metadata: index, error, leader, epoch; number of replicas, in sync, offline."""
+"""Number of integers that are kept of a partition in Metadata: its index, error code, leader and
+leader epoch, and how many of its replicas there are, are in sync, are offline."""
 _UNKNOWN = -1
 _PACKED_BYTES = _NUMBERS * array("i").itemsize
 _STATES = {
@@ -144,14 +145,17 @@ def _broker(
     broker: _Values,
     about: tuple[str | None, bool | None, int | None],
 ) -> KeyedValue:
-    """Return the values of a broker. Responses of different APIs are not compared.
+    """Return the values of a broker.
 
-    ``about`` is the cluster's id, whether the broker is fenced, and the controller's id.
+    Args:
+        key: kind, node id, and a name of the response, so that different APIs are not compared.
+        broker: the broker in the response.
+        about: the cluster's id, whether the broker is fenced, and the controller's id.
     """
     cluster_id, fenced, controller = about
     is_controller = None if controller is None or controller < 0 else controller == key[1]
-    at = (broker["Host"], broker["Port"], broker["Rack"], cluster_id, fenced)
-    return key, (*at, is_controller)
+    values = (broker["Host"], broker["Port"], broker["Rack"], cluster_id, fenced)
+    return key, (*values, is_controller)
 
 
 def _coordinators(version: int, request: _Values | None, response: _Values) -> Iterator[KeyedValue]:
@@ -193,7 +197,10 @@ _READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue
 
 
 class SeenMetadata:
-    """The latest values of each connection; bounded, least recently updated connection first."""
+    """The latest values of each connection.
+
+    Memory is bounded: the values of the least recently updated connection are dropped first.
+    """
 
     _NOT_SAVED = ("_bytes", "_most_bytes")
 
@@ -206,23 +213,23 @@ class SeenMetadata:
     def state(self, connections: Collection[tuple[str, int]]) -> State:
         """Return what :meth:`from_state` takes: the values of the given connections."""
         return tuple(
-            (*connection, tuple(known.items()))
-            for connection, known in self._connections.items()
+            (*connection, tuple(latest.items()))
+            for connection, latest in self._connections.items()
             if connection in connections
         )
 
     @classmethod
     def from_state(cls, state: object) -> Self:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls()
-        for each in items(state, "t"):
-            name, number, entries = fields(each, "snt")
-            values_of_connection = made._connections.setdefault((name, number), {})
+        metadata = cls()
+        for connection_state in items(state, "t"):
+            name, number, entries = fields(connection_state, "snt")
+            values_of_connection = metadata._connections.setdefault((name, number), {})
             for entry in items(entries, "t"):
                 key, value = _checked(*fields(entry, "tt"))
                 values_of_connection[key] = value
-                made._bytes += _size(value)
-        return made
+                metadata._bytes += _size(value)
+        return metadata
 
     def changes(
         self, connection: tuple[str, int], entries: list[KeyedValue]
@@ -231,16 +238,16 @@ class SeenMetadata:
         values_of_connection = self._connections.pop(connection, {})
         self._connections[connection] = values_of_connection  # moves the connection to the end
         for key, value in entries:
-            before = values_of_connection.get(key)
+            previous = values_of_connection.get(key)
             # If a broker becomes the controller, the broker itself has not changed.
-            if before is not None and _compared(key, before) == _compared(key, value):
+            if previous is not None and _compared(key, previous) == _compared(key, value):
                 continue
             values_of_connection[key] = value
-            self._bytes += _size(value) - (0 if before is None else _size(before))
-            yield from _lines(key, value, before)
+            self._bytes += _size(value) - (0 if previous is None else _size(previous))
+            yield from _lines(key, value, previous)
         while self._bytes > self._most_bytes and self._connections:
-            forgotten = self._connections.pop(next(iter(self._connections)))
-            self._bytes -= sum(map(_size, forgotten.values()))
+            dropped = self._connections.pop(next(iter(self._connections)))
+            self._bytes -= sum(map(_size, dropped.values()))
 
 
 def _checked(key: tuple[Any, ...], value: tuple[Any, ...]) -> KeyedValue:
@@ -259,20 +266,22 @@ def _checked(key: tuple[Any, ...], value: tuple[Any, ...]) -> KeyedValue:
 
 
 def _size(value: tuple[Any, ...]) -> int:
-    texts = sum(len(each) for each in value if isinstance(each, str | bytes))
+    """Return the estimated memory in bytes of a key with this value."""
+    texts = sum(len(part) for part in value if isinstance(part, str | bytes))
     return 400 + texts  # a key and a tuple, with their entry in a dict
 
 
 def _compared(key: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the part of a value whose changes give a line: of a broker, all but is_controller."""
     return value[:-1] if key[0] in ("broker", "controller") else value
 
 
 def _lines(
-    key: tuple[Any, ...], value: tuple[Any, ...], before: tuple[Any, ...] | None
+    key: tuple[Any, ...], value: tuple[Any, ...], previous: tuple[Any, ...] | None
 ) -> Iterator[MetadataEntry]:
     kind, first, second = key
     if kind == "topic":
-        yield from _topic_lines(first, second, value, before)
+        yield from _topic_lines(first, second, value, previous)
     elif kind == "hint":
         code, leader, epoch = value
         yield MetadataEntry(
@@ -315,17 +324,17 @@ def _topic_lines(
     topic: str | None,
     topic_id: str | None,
     value: tuple[int, bytes],
-    before: tuple[Any, ...] | None,
+    previous: tuple[Any, ...] | None,
 ) -> Iterator[MetadataEntry]:
     """Yield the partitions of a topic that are new or changed.
 
     A topic that has no partitions, or an error, gives one entry for the topic itself.
     """
     code, packed = value
-    old = set() if before is None else set(_partitions(before[1]))
+    old = set() if previous is None else set(_partitions(previous[1]))
     partitions = _partitions(packed)
-    was_said = before is not None and before[0] == code and (code != 0 or not old)
-    if (not partitions or code != 0) and not was_said:
+    is_repeated = previous is not None and previous[0] == code and (code != 0 or not old)
+    if (not partitions or code != 0) and not is_repeated:
         yield MetadataEntry(
             "topic", topic=topic, topic_id=topic_id, error_code=code, error_name=error_name(code)
         )
@@ -355,5 +364,5 @@ def _partitions(packed: bytes) -> list[tuple[int, ...]]:
 
 
 def _known(number: int) -> int | None:
-    """Return a number; None if it is negative, which stands for none."""
+    """Return a number; None if it is negative, which means that there is none."""
     return None if number < 0 else number

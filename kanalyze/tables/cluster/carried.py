@@ -42,9 +42,9 @@ _Rows: TypeAlias = "Callable[[RowBlock], list[tuple[Any, ...]]]"
 
 def rows_maker(name: str, columns: Sequence[Column]) -> _Rows:
     """Return a function that makes named tuples of type ``name`` from the columns of a block."""
-    made: Any = namedtuple(name, [column.name for column in columns])  # type: ignore[misc]
+    row_type: Any = namedtuple(name, [column.name for column in columns])  # type: ignore[misc]
 
     def rows(block: RowBlock) -> list[tuple[Any, ...]]:
-        return list(map(made._make, zip(*block.values(columns), strict=True)))
+        return list(map(row_type._make, zip(*block.values(columns), strict=True)))
 
     return rows

@@ -27,7 +27,7 @@ FieldPaths: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
 """By API key: the paths of fields in requests, and in responses."""
 
 _MOST_CELLS = 1 << 22
-"""A body with more values is not read here: as Python objects they would take 200 MB."""
+"""A body with more values on its tape is skipped: as Python objects they would take 200 MB."""
 _Level: TypeAlias = "dict[str, _Level | None]"
 """The fields of a struct by name; a field that is a struct has its own fields."""
 
@@ -35,14 +35,14 @@ _Level: TypeAlias = "dict[str, _Level | None]"
 def more_fields(paths_of_tables: Iterable[FieldPaths]) -> dict[tuple[int, str], Projection]:
     """Return the additional fields to decode, by API key and kind of message.
 
-    Definitions that a user gives must have all of them too.
+    Definitions from a user must have all these fields too.
     """
     paths: dict[tuple[int, str], set[str]] = {}
-    for of_table in paths_of_tables:
-        for api_key, (of_request, of_response) in of_table.items():
-            paths.setdefault((api_key, "request"), set()).update(of_request)
-            paths.setdefault((api_key, "response"), set()).update(of_response)
-    return {place: Projection.of(*found) for place, found in paths.items()}
+    for table_paths in paths_of_tables:
+        for api_key, (request_paths, response_paths) in table_paths.items():
+            paths.setdefault((api_key, "request"), set()).update(request_paths)
+            paths.setdefault((api_key, "response"), set()).update(response_paths)
+    return {message: Projection.of(*field_paths) for message, field_paths in paths.items()}
 
 
 class BodyFields:
@@ -58,7 +58,7 @@ class BodyFields:
         """Return the values of a body by field name; None if the body was not decoded.
 
         Structs, and structs in lists, are dicts too. A field that the version does not have has its
-        default. A field is left out if the body is of a release that had it under another name.
+        default. A field is left out if it has another name in the release that sent the body.
         """
         taped: Taped | None = None if message is None else message.taped
         if message is None or taped is None or taped.cells > _MOST_CELLS:
@@ -89,27 +89,28 @@ def _level_of(struct: Struct, selection: Selection) -> _Level:
 
 
 def _named(values: tuple[Any, ...], level: _Level) -> dict[str, Any]:
-    made: dict[str, Any] = dict(zip(level, values, strict=True))
-    for name, below in level.items():
-        value = made[name]
-        if below is None or value is None:
+    """Return the values of a struct by field name."""
+    fields: dict[str, Any] = dict(zip(level, values, strict=True))
+    for name, inner_level in level.items():
+        value = fields[name]
+        if inner_level is None or value is None:
             continue
         if not isinstance(value, list):
-            made[name] = _named(value, below)
-        elif any(below.values()):
-            made[name] = [_named(each, below) for each in value]
+            fields[name] = _named(value, inner_level)
+        elif any(inner_level.values()):
+            fields[name] = [_named(item, inner_level) for item in value]
         else:  # most structs have no structs inside
-            made[name] = [dict(zip(below, each)) for each in value]  # noqa: B905 - faster
-    return made
+            fields[name] = [dict(zip(inner_level, item)) for item in value]  # noqa: B905 - faster
+    return fields
 
 
 def _leave_out_unread(values: dict[str, Any], level: _Level, shape: Shape) -> None:
     """Remove fields that were not decoded, from the body and its structs (not those in lists)."""
     tagged = {index for index, _ in (shape.tags or {}).values()}
-    for index, (name, below) in enumerate(level.items()):
+    for index, (name, inner_level) in enumerate(level.items()):
         if index in shape.keys:
-            inner = shape.shapes[shape.keys.index(index)]
-            if below is not None and isinstance(values[name], dict):
-                _leave_out_unread(values[name], below, inner.inner or inner)
+            field_shape = shape.shapes[shape.keys.index(index)]
+            if inner_level is not None and isinstance(values[name], dict):
+                _leave_out_unread(values[name], inner_level, field_shape.inner or field_shape)
         elif index not in tagged:
             del values[name]

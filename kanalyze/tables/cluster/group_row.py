@@ -65,7 +65,7 @@ class GroupEvent(NamedTuple):
         ),
     ] = None
     protocol_type: Annotated[
-        str | None, Meaning("string", "consumer, connect, ...; null where not given", "", True)
+        str | None, Meaning("string", "consumer, connect, ...; null if not sent", "", True)
     ] = None
     protocol_name: Annotated[
         str | None, Meaning("string", "the assignor that was chosen", "", True)
@@ -84,8 +84,8 @@ class GroupEvent(NamedTuple):
         int | None,
         Meaning(
             "int32",
-            "members of the group; known only for the leader's join (the members it is sent) and "
-            "sync (the members it assigns to)",
+            "members of the group; known only for the leader's join (the members in its response) "
+            "and sync (the members that it assigns to)",
             "",
             True,
         ),

@@ -1,7 +1,7 @@
 """The facts about consumer groups in an exchange: joins, assignments, failed sessions, offsets.
 
 In: the values of the two bodies of an exchange. Out: :class:`GroupEvent`. This module must not know
-packets or rows. It keeps nothing: a line depends only on its exchange.
+packets or rows. It has no state: a line depends only on its exchange.
 
 A heartbeat gives a line only if it failed. A heartbeat of the newer groups (KIP-848 and similar)
 also gives a line if the member joins or leaves, if the epoch changes, or if either side names
@@ -113,7 +113,7 @@ def group_events(
             yield event._replace(error_name=error_name(code))
 
 
-# -- the groups that members join -----------------------------------------------------------------
+# -- classic groups: join, sync, heartbeat, leave -------------------------------------------------
 
 
 def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
@@ -124,7 +124,7 @@ def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
     members = answer.get("Members")
     topics, owned = None, None
     if request["ProtocolType"] == _CONSUMER:
-        topics, owned = _subscription(each["Metadata"] for each in protocols)
+        topics, owned = _subscription(protocol["Metadata"] for protocol in protocols)
     yield GroupEvent(
         event="join",
         group_id=request["GroupId"],
@@ -133,7 +133,7 @@ def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
         generation_id=_known(answer.get("GenerationId")),
         protocol_type=request["ProtocolType"] or None,
         protocol_name=answer.get("ProtocolName") or None,
-        protocols=tuple([each["Name"] for each in protocols[:MOST_LISTED]]),
+        protocols=tuple([protocol["Name"] for protocol in protocols[:MOST_LISTED]]),
         leader=leader,
         is_leader=is_leader,
         member_count=len(members) if members and is_leader else None,
@@ -184,13 +184,13 @@ def _heartbeat(request: _Values, response: _Values | None) -> Iterator[GroupEven
 
 
 def _leave(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
-    """Yield the members that leave: the sender, or from version 3 on those that it names."""
+    """Yield the members that leave: up to version 2 the sender, then those that it names."""
     answer = response or {}
     code = answer.get("ErrorCode")
     members = request.get("Members") or [{"MemberId": request.get("MemberId")}]
     codes = {
-        (each["MemberId"], each.get("GroupInstanceId")): each["ErrorCode"]
-        for each in answer.get("Members") or ()
+        (member["MemberId"], member.get("GroupInstanceId")): member["ErrorCode"]
+        for member in answer.get("Members") or ()
     }
     for member in members:
         key = (member["MemberId"], member.get("GroupInstanceId"))
@@ -222,19 +222,19 @@ def _commit(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
         generation_id=_known(request.get("GenerationIdOrMemberEpoch")),
     )
     for topic in request["Topics"]:
-        of_topic = _topic(topic)
+        topic_key = _topic(topic)
         for part in topic["Partitions"]:
             partition = part["PartitionIndex"]
-            code = codes.get((of_topic, partition))
+            code = codes.get((topic_key, partition))
             epoch = _known(part.get("CommittedLeaderEpoch"))
-            yield _of_partition(event, of_topic, partition, part["CommittedOffset"], epoch, code)
+            yield _of_partition(event, topic_key, partition, part["CommittedOffset"], epoch, code)
 
 
 def _fetch_offsets(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
-    """Yield the stored offsets; from version 8 on of several groups."""
+    """Yield the stored offsets; from version 8 on, those of several groups."""
     if response is None:
         return
-    requested = {each["GroupId"]: each for each in request.get("Groups") or ()}
+    requested = {group["GroupId"]: group for group in request.get("Groups") or ()}
     groups = response.get("Groups") or ()
     if not groups and not requested:
         groups = [{**response, "GroupId": request.get("GroupId")}]
@@ -249,12 +249,12 @@ def _fetch_offsets(request: _Values, response: _Values | None) -> Iterator[Group
         if group.get("ErrorCode"):
             yield event._replace(error_code=group["ErrorCode"])
         for topic in group.get("Topics") or ():
-            of_topic = _topic(topic)
+            topic_key = _topic(topic)
             for part in topic["Partitions"]:
                 offset = _known(part["CommittedOffset"])
                 epoch = _known(part.get("CommittedLeaderEpoch"))
                 code = part["ErrorCode"]
-                yield _of_partition(event, of_topic, part["PartitionIndex"], offset, epoch, code)
+                yield _of_partition(event, topic_key, part["PartitionIndex"], offset, epoch, code)
 
 
 _BEFORE_TOPIC: Final = GroupEvent._fields.index("topic")
@@ -268,15 +268,15 @@ def _of_partition(
     epoch: int | None,
     code: int | None,
 ) -> GroupEvent:
-    """Return an event with what is last in it: a partition's offset and error.
+    """Return an event with its last fields set: topic, partition, offset and error.
 
-    A capture may have hundreds of thousands, and ``_replace`` takes four times as long.
+    A capture may have hundreds of thousands of them, and ``_replace`` takes four times as long.
     """
     error = None if code is None else error_name(code)
     return GroupEvent._make((*event[:_BEFORE_TOPIC], *topic, partition, offset, epoch, code, error))
 
 
-# -- the newer groups, where all is a heartbeat ---------------------------------------------------
+# -- the newer groups, which have only heartbeats -------------------------------------------------
 
 
 def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
@@ -287,10 +287,10 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
         request["MemberEpoch"],
     )
     topics, regex = request.get("SubscribedTopicNames"), request.get("SubscribedTopicRegex")
-    assigned_count, assigned = _given(answer)
+    assigned_count, assigned = _assigned(answer)
     owned = _count(_partition_lists(request))
-    has_news = (topics, regex, owned, assigned_count) != (None, None, None, None)
-    if not (has_news or code or sent <= 0 or (code == 0 and epoch != sent)):
+    has_changes = (topics, regex, owned, assigned_count) != (None, None, None, None)
+    if not (has_changes or code or sent <= 0 or (code == 0 and epoch != sent)):
         return
     yield GroupEvent(
         event="join" if sent == 0 else "leave" if sent < 0 else "heartbeat",
@@ -313,28 +313,28 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
     )
 
 
-def _given(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
-    """Return the number of assigned partitions (None: no assignment), and the first of them."""
+def _assigned(answer: _Values) -> tuple[int | None, tuple[AssignedPartition, ...]]:
+    """Return the number of assigned partitions, and the first 1000; None without an assignment."""
     if answer.get("ActiveTasks") is not None:
         return _count(_partition_lists(answer)), ()
     assignment = answer.get("Assignment")
     # Kafka 3.5 and 3.6 have other names for these fields.
     if assignment is None or "TopicPartitions" not in assignment:
         return None, ()
-    every = (
+    partitions = (
         AssignedPartition(None, topic_id_text(topic["TopicId"]), partition)
         for topic in assignment["TopicPartitions"]
         for partition in topic["Partitions"]
     )
-    return _count(_partition_lists(assignment)), tuple(islice(every, MOST_LISTED))
+    return _count(_partition_lists(assignment)), tuple(islice(partitions, MOST_LISTED))
 
 
 def _partition_lists(values: _Values) -> list[list[int]] | None:
-    """Return the partitions of each topic or subtopology in a message; None for no list."""
-    named = values.get("TopicPartitions")
-    if named is None:
-        named = values.get("ActiveTasks")
-    return None if named is None else [each["Partitions"] for each in named]
+    """Return the partitions of each topic or subtopology in a message; None if it has no list."""
+    topics = values.get("TopicPartitions")
+    if topics is None:
+        topics = values.get("ActiveTasks")
+    return None if topics is None else [topic["Partitions"] for topic in topics]
 
 
 def _count(lists: list[list[int]] | None) -> int | None:
@@ -349,7 +349,7 @@ def _subscription(
 ) -> tuple[tuple[str, ...] | None, int | None]:
     """Return topics and number of owned partitions, from the first metadata that can be parsed.
 
-    A client sends the same topics with every assignor.
+    Both are None if there is none. A client sends the same topics with every assignor.
     """
     for data in islice(metadata, MOST_LISTED):
         try:
@@ -358,16 +358,16 @@ def _subscription(
             continue
         owned = None
         if subscription.version >= 1:
-            owned = sum(len(each.partitions) for each in subscription.owned)
+            owned = sum(len(topic.partitions) for topic in subscription.owned)
         return subscription.topics, owned
     return None, None
 
 
 def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartition] | None:
-    """Return the partitions that a member is assigned; None if the protocol is not consumer's.
+    """Return the partitions that a member is assigned; None if it is no consumer's assignment.
 
-    Up to version 4 the messages do not name the protocol. Then the bytes are parsed as a consumer's
-    assignment, and are one only if every byte is consumed.
+    Up to version 4 the messages do not name the protocol. Then the bytes count as a consumer's
+    assignment only if they can be parsed as one to the last byte.
     """
     if protocol_type not in (None, _CONSUMER) or (protocol_type is None and not data):
         return None
@@ -397,7 +397,7 @@ def _topic(topic: _Values) -> tuple[str | None, str | None]:
 
 
 def _known(number: int | None) -> int | None:
-    """Return a number; None if it is negative, which stands for none."""
+    """Return a number; None if it is negative, which means that there is none."""
     return None if number is None or number < 0 else number
 
 

@@ -54,11 +54,14 @@ class ClusterFacts(NamedTuple):
     """Number of the exchange's row in its block, from 0."""
     table: str
     items: list[Any]
-    """For groups: events; for metadata: keyed values."""
+    """For ``groups``: :class:`GroupEvent`; for ``metadata``: pairs of subject and values."""
 
 
 def fields_of(tables: Collection[str]) -> dict[tuple[int, str], Projection]:
-    """Return the fields that some tables need in addition to those of rows."""
+    """Return the fields to decode for these tables in addition to those of rows.
+
+    Other names than :data:`CLUSTER_TABLES` are ignored.
+    """
     return more_fields([_FIELDS[table] for table in sorted(CLUSTER_TABLES & {*tables})])
 
 
@@ -87,7 +90,7 @@ class ClusterReader:
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
-                # Most bodies are of these APIs and have no leaders.
+                # Most exchanges are of these APIs, and only those with errors name leaders.
                 and (not hinting(key) or status.codes[row] == failed)
             ):
                 self._add(facts, row, _METADATA, exchange)
@@ -112,7 +115,7 @@ class ClusterLines:
     _NOT_SAVED = ("_names",)
 
     def __init__(self, names: TopicNames) -> None:
-        """Begin; ``names`` are the known names of topics."""
+        """Begin without metadata; ``names`` are the known names of topics."""
         self._names = names
         self._seen = SeenMetadata()
 
@@ -153,10 +156,10 @@ class ClusterLines:
                 columns = {REQUEST_ID.name: numbers, **carried, **item_columns}
                 yield table, RowBlock(len(lines), columns)
 
-    def _lines(self, block: RowBlock, of_row: ClusterFacts) -> list[Any]:
-        if of_row.table == _GROUPS:
-            return [self._named_event(event) for event in of_row.items]
-        changes = self._seen.changes(_connection(block, of_row.row), of_row.items)
+    def _lines(self, block: RowBlock, facts: ClusterFacts) -> list[Any]:
+        if facts.table == _GROUPS:
+            return [self._named_event(event) for event in facts.items]
+        changes = self._seen.changes(_connection(block, facts.row), facts.items)
         return [self._named(entry) for entry in changes]
 
     def _named_event(self, event: GroupEvent) -> GroupEvent:

@@ -127,8 +127,8 @@ class RowBlock:
 
     def part(self, first: int, end: int) -> RowBlock:
         """Return the rows from ``first`` (counted from 0) up to, but not including, ``end``."""
-        made = {name: _part(values, first, end) for name, values in self.columns.items()}
-        return RowBlock(end - first, made)
+        columns = {name: _part(values, first, end) for name, values in self.columns.items()}
+        return RowBlock(end - first, columns)
 
     def take(self, numbers: Sequence[int]) -> RowBlock:
         """Return the rows at these positions (counted from 0), in this order."""
@@ -146,10 +146,10 @@ class RowBlock:
 
     def _piece_end(self, first: int) -> int:
         """Return the end of the piece that begins with row ``first``."""
-        offsets = [values.offsets for values in self.columns.values() if isinstance(values, Lists)]
+        lists = [values for values in self.columns.values() if isinstance(values, Lists)]
 
         def bytes_up_to(end: int) -> int:
-            items = sum(each[end] - each[first] for each in offsets)
+            items = sum(values.offsets[end] - values.offsets[first] for values in lists)
             return (end - first) * ROW_BYTES + items * _ITEM_BYTES
 
         ends = range(first + 1, self.n + 1)
@@ -164,7 +164,7 @@ class RowBlock:
         return [_values_of(column, self.columns[column.name]) for column in columns]
 
 
-# -- columns of rows ------------------------------------------------------------------------------
+# -- columns from rows ----------------------------------------------------------------------------
 
 
 def columns_of_rows(
@@ -209,13 +209,13 @@ def _lists_of(column: Column, values: Sequence[Sequence[Any]]) -> Lists:
     return Lists(
         offsets,
         {
-            part.name: _words_of(of_part) if part.type == "string" else _ints_of(of_part)
-            for part, of_part in zip(column.fields, by_field, strict=True)
+            field.name: _words_of(items) if field.type == "string" else _ints_of(items)
+            for field, items in zip(column.fields, by_field, strict=True)
         },
     )
 
 
-# -- columns of columns ---------------------------------------------------------------------------
+# -- columns from columns -------------------------------------------------------------------------
 
 
 def words_in_use(texts: Words) -> Words:
@@ -223,8 +223,8 @@ def words_in_use(texts: Words) -> Words:
     codes, words = texts
     if len(words) <= len(codes):
         return texts
-    places, used = first_places(codes, len(words))
-    return Words(places, [words[code] for code in used])
+    new_codes, used = first_places(codes, len(words))
+    return Words(new_codes, [words[code] for code in used])
 
 
 def _picked(values: ColumnValues, numbers: array[int]) -> ColumnValues:
@@ -309,7 +309,7 @@ def _joined_words(parts: Sequence[Words]) -> Words:
     return Words(codes, list(codes_by_word))
 
 
-# -- rows of columns ------------------------------------------------------------------------------
+# -- rows from columns ----------------------------------------------------------------------------
 
 
 def _values_of(column: Column, values: ColumnValues) -> list[Any]:
@@ -319,12 +319,12 @@ def _values_of(column: Column, values: ColumnValues) -> list[Any]:
 
 
 def _numbers(column: Column, ints: Ints) -> list[Any]:
-    made: list[Any] = ints.values.tolist()
+    values: list[Any] = ints.values.tolist()
     if column.type == "bool":
-        made = list(map(bool, made))
+        values = list(map(bool, values))
     if ints.valid is None:
-        return made
-    return [value if valid else None for value, valid in zip(made, ints.valid, strict=True)]
+        return values
+    return [value if valid else None for value, valid in zip(values, ints.valid, strict=True)]
 
 
 def _texts(texts: Words) -> list[str | None]:
@@ -338,7 +338,7 @@ def _texts(texts: Words) -> list[str | None]:
 
 def _lists(column: Column, lists: Lists) -> list[Any]:
     if column.fields:
-        by_field = [_values_of(part, lists.fields[part.name]) for part in column.fields]
+        by_field = [_values_of(field, lists.fields[field.name]) for field in column.fields]
         items = list(map(_ITEMS.get(column.name, tuple), zip(*by_field, strict=True)))
     else:
         items = _values_of(column, lists.fields[""])

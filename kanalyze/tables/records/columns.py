@@ -1,4 +1,4 @@
-"""Writes rows of records by column.
+"""Writes the rows of records by column.
 
 In: records, or a cursor over records, and the cells that all records of a batch share. Out:
 :class:`~kanalyze.tables.columns.block.RowBlock`. This module must not know which cells those are,
@@ -51,10 +51,10 @@ LARGEST_INT64 = (1 << 63) - 1
 
 
 class OffsetColumns:
-    """Columns that are filled by the offsets of fetched records."""
+    """Columns whose values depend on the offsets of fetched records."""
 
     def __init__(self, buffers: dict[str, IntBuffer | WordBuffer]) -> None:
-        """Write into these buffers, with nothing to match."""
+        """Write into these buffers; nothing is known of any offset until :meth:`match`."""
         self._is_acquired: IntBuffer = ints_of(buffers, "is_acquired")
         self._delivery_count: IntBuffer = ints_of(buffers, "delivery_count")
         self._produced_time: IntBuffer = ints_of(buffers, "produced_time_ns")
@@ -65,20 +65,20 @@ class OffsetColumns:
     def match(
         self, fetched_ns: int, produced: list[OffsetRanges], acquired: OffsetRanges | None
     ) -> None:
-        """Take what is known of the records that follow.
+        """Set what is known about the offsets of the records that follow.
 
         Args:
             fetched_ns: time of the response.
-            produced: times at which the records of the partition were produced; the first that has
-                an offset counts.
-            acquired: how often acquired records were delivered; None if it is no ShareFetch.
+            produced: times at which the records of the partition were produced; of several ranges
+                with an offset, the first counts.
+            acquired: delivery counts of acquired records; None if this is not a ShareFetch.
         """
         self._fetched_ns, self._produced, self._acquired = fetched_ns, produced, acquired
         self._produced_from = self._produced_end = 0
         self._acquired_from = self._acquired_end = 0
 
     def put(self, at: int, offset: int) -> None:
-        """Write what is known of the record with an offset."""
+        """Write the columns for the record with this offset."""
         if self._produced:
             if not self._produced_from <= offset < self._produced_end:
                 self._find_produced(offset)
@@ -87,14 +87,14 @@ class OffsetColumns:
                 self._delay.put(at, self._fetched_ns - self._produced_ns)
         if self._acquired is not None:
             if not self._acquired_from <= offset < self._acquired_end:
-                found = self._acquired.around(offset)
-                self._acquired_from, self._acquired_end, self._deliveries = found
+                acquired = self._acquired.around(offset)
+                self._acquired_from, self._acquired_end, self._deliveries = acquired
             self._is_acquired.put(at, 1 if self._deliveries >= 0 else 0)
             if self._deliveries >= 0:
                 self._delivery_count.put(at, self._deliveries)
 
     def _find_produced(self, offset: int) -> None:
-        """Find when the record with an offset was produced, and for which others it is the same."""
+        """Find when the record with this offset was produced, and the range with the same time."""
         start, end, time_ns = -LARGEST_INT64, LARGEST_INT64, -1
         for ranges in self._produced:
             first, last, time_ns = ranges.around(offset)
@@ -148,7 +148,7 @@ class RecordColumns:
         self._name_codes: dict[bytes, int] = {}
         self._names_written = self._name_room = 0
         self.by_offset = OffsetColumns(buffers)
-        """Takes what is known of fetched records, until the next :meth:`begin`."""
+        """The columns that depend on offsets; :meth:`begin` resets what is known."""
         self._found_in: WordBuffer = words_of(buffers, "found_in")
         self._rows = self._room = self._headers = self._header_room = 0
         self._first = 0
@@ -175,7 +175,7 @@ class RecordColumns:
         assigned: int | None = None,
         is_assigned: bool = False,
     ) -> None:
-        """Begin rows that share cells.
+        """Begin a group of rows with the same shared cells.
 
         Args:
             cells: the shared cells, in the order of ``shared``.
@@ -229,7 +229,7 @@ class RecordColumns:
             record: the record.
             control_type: type of a control record; None for a user's record.
             shown: its cells from ``key`` to ``headers``.
-            found_in: where the bytes of a search were found.
+            found_in: where the bytes of a search were found; None without a search.
         """
         at = self._next_row()
         key, value = record.key, record.value
@@ -261,20 +261,22 @@ class RecordColumns:
         """Return the rows written since the last call."""
         self._end()
         rows = self._rows
-        made: dict[str, ColumnValues] = {
+        columns: dict[str, ColumnValues] = {
             name: self._buffers[name].drain(rows)
             for name in self._names
             if name not in ("headers", "header_names")
         }
         names = self._name.drain(self._names_written)
         name_ends = self._name_ends.drain(rows).values
-        made["header_names"] = Lists(array("q", [0]) + name_ends, {"": names})
+        columns["header_names"] = Lists(array("q", [0]) + name_ends, {"": names})
         if self._header_names:
             fields: dict[str, Ints | Words] = {
                 name.partition(".")[2]: self._buffers[name].drain(self._headers)
                 for name in self._header_names
             }
-            made["headers"] = Lists(array("q", [0]) + self._header_ends.drain(rows).values, fields)
+            columns["headers"] = Lists(
+                array("q", [0]) + self._header_ends.drain(rows).values, fields
+            )
         for buffer in self._buffers.values():
             if isinstance(buffer, WordBuffer):
                 buffer.forget()
@@ -282,7 +284,7 @@ class RecordColumns:
         self._names_written = self._name_room = 0
         self._name_codes.clear()
         self._bytes = 0
-        return RowBlock(rows, made)
+        return RowBlock(rows, columns)
 
     # -- cells ------------------------------------------------------------------------------------
 
@@ -304,7 +306,7 @@ class RecordColumns:
             self._value_schema_id.put(at, of_value)
 
     def _put_header_facts(self, at: int, headers: tuple[Header, ...]) -> None:
-        """Write the headers' names, and what headers of known formats say."""
+        """Write the names of the headers, and the values of headers with known formats."""
         has_facts = False
         for header in headers:
             key = header[0]

@@ -15,7 +15,7 @@ cdef class RecordFieldRows:
     cdef bint _is_produce
     cdef bint _has_base_offsets
     cdef long long _index
-    cdef long long _left
+    cdef long long _records_left
     cdef RecordBatch _batch
     cdef RecordCursor _cursor
     cdef object _records
@@ -23,15 +23,15 @@ cdef class RecordFieldRows:
     cdef object _search
     cdef object _is_aborted
 
-    cpdef bint add_to(self, RecordColumns made) except *
+    cpdef bint add_to(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch)
-    cdef bint _begin_batch(self, RecordColumns made) except *
+    cdef bint _begin_batch(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch, count=cython.longlong)
-    cdef bint _add_records(self, RecordColumns made) except *
+    cdef bint _add_records(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch)
-    cdef _end_batch(self, RecordColumns made)
-    cdef tuple _about(self, RecordBatch batch)
+    cdef _end_batch(self, RecordColumns columns)
+    cdef tuple _batch_cells(self, RecordBatch batch)
     cdef _aborted(self, RecordBatch batch)
 
 
-cpdef add_problem(RecordColumns made, tuple cells, problem, tuple about=*)
+cpdef add_problem(RecordColumns columns, tuple cells, problem, tuple batch_cells=*)

@@ -31,13 +31,13 @@ OF_BATCH = (
     *("batch_record_count", "partition_leader_epoch", "producer_id", "producer_epoch"),
     *("is_transactional", "is_control", "delete_horizon_ms", "crc_ok", "is_aborted", "problem"),
 )
-"""Columns with values of the batch."""
-_NOTHING = (None,) * (len(OF_BATCH) - 2)
-_NOTHING_SHOWN: tuple[Any, ...] = (None, None, None, None, ())
+"""Columns whose values come from the batch."""
+_NO_BATCH_CELLS = (None,) * (len(OF_BATCH) - 2)
+_NO_SHOWN_CELLS: tuple[Any, ...] = (None, None, None, None, ())
 
 
 class FetchedField:
-    """What a response, and the capture before it, say about the records of one field.
+    """What a response, and the capture before it, show about the records of one field.
 
     Attributes:
         transactions: which batches are of aborted transactions; None if it is not known.
@@ -64,8 +64,8 @@ class RecordFieldRows:
 
     __slots__ = (
         *("_assigned", "_batch", "_batches", "_cells", "_cursor", "_fetched", "_has_base_offsets"),
-        *("_index", "_is_aborted", "_is_produce", "_left", "_problems", "_records", "_search"),
-        "_shown",
+        *("_index", "_is_aborted", "_is_produce", "_problems", "_records", "_records_left"),
+        *("_search", "_shown"),
     )
 
     def __init__(
@@ -103,56 +103,59 @@ class RecordFieldRows:
         self._search = search
         self._is_aborted: bool | None = None
         self._index = 0
-        self._left = 0
+        self._records_left = 0
         self._batch: RecordBatch | None = None
         self._cursor: Any = None
         self._records: Any = None
 
-    def add_to(self, made: RecordColumns) -> bool:
+    def add_to(self, columns: RecordColumns) -> bool:
         """Add rows until the columns are full; return true if all rows were added."""
-        while self._batch is not None or self._begin_batch(made):
-            if not self._add_records(made):
+        while self._batch is not None or self._begin_batch(columns):
+            if not self._add_records(columns):
                 return False
-            self._end_batch(made)
-            if made.is_full:
+            self._end_batch(columns)
+            if columns.is_full:
                 return False
         for problem in self._problems:
             # A broker fills a response up to its limit and cuts the last batch; that is legal.
             if self._is_produce or problem is not RecordProblem.CUT_BATCH:
-                add_problem(made, self._cells, problem.value, _NOTHING)
+                add_problem(columns, self._cells, problem.value, _NO_BATCH_CELLS)
         return True
 
-    def _begin_batch(self, made: RecordColumns) -> bool:
+    def _begin_batch(self, columns: RecordColumns) -> bool:
         """Go to the next batch; return false if there is none."""
         batch: RecordBatch | None = next(self._batches, None)
         self._batch = batch
         if batch is None:
             return False
         self._is_aborted = self._aborted(batch)
-        about = (*self._about(batch), None)
-        made.begin(
-            (*self._cells, batch.timestamp_type, *about), batch, self._assigned, self._is_produce
+        batch_cells = (*self._batch_cells(batch), None)
+        columns.begin(
+            (*self._cells, batch.timestamp_type, *batch_cells),
+            batch,
+            self._assigned,
+            self._is_produce,
         )
         if self._fetched is not None:
             fetched = self._fetched
-            made.by_offset.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
+            columns.by_offset.match(fetched.fetched_ns, fetched.produced, fetched.acquired)
         self._cursor = None
         if self._shown is None and self._search is None and not batch.is_control:
             self._cursor = batch.cursor()
-            self._left = batch.most_records
+            self._records_left = batch.most_records
         if self._cursor is None:
             self._records = iter(batch.records())
         return True
 
-    def _add_records(self, made: RecordColumns) -> bool:
+    def _add_records(self, columns: RecordColumns) -> bool:
         """Add records of the batch until the columns are full; return whether all were added."""
         batch = self._batch
         assert batch is not None
         if self._cursor is not None:
-            count = made.add_all(self._cursor, self._index, self._left)
+            count = columns.add_all(self._cursor, self._index, self._records_left)
             self._index += count
-            self._left -= count
-            if made.is_full:
+            self._records_left -= count
+            if columns.is_full:
                 return False
             batch.end(self._cursor)
             return True
@@ -160,21 +163,21 @@ class RecordFieldRows:
             found_in = None if self._search is None else self._search(record, batch)
             if self._search is None or found_in is not None:
                 kind = control_type(record.key) if batch.is_control else None
-                shown = _NOTHING_SHOWN if self._shown is None else self._shown(record, batch)
-                made.add(self._index, record, kind, shown, found_in)
+                shown = _NO_SHOWN_CELLS if self._shown is None else self._shown(record, batch)
+                columns.add(self._index, record, kind, shown, found_in)
             self._index += 1
-            if made.is_full:
+            if columns.is_full:
                 return False
         return True
 
-    def _end_batch(self, made: RecordColumns) -> None:
+    def _end_batch(self, columns: RecordColumns) -> None:
         batch = self._batch
         assert batch is not None
         self._batch = None
         for problem in batch.problems:
-            add_problem(made, self._cells, problem.value, self._about(batch))
+            add_problem(columns, self._cells, problem.value, self._batch_cells(batch))
 
-    def _about(self, batch: RecordBatch) -> tuple[Any, ...]:
+    def _batch_cells(self, batch: RecordBatch) -> tuple[Any, ...]:
         """Return the cells of :data:`OF_BATCH` except the first and the last."""
         return (
             batch.codec,
@@ -193,19 +196,22 @@ class RecordFieldRows:
         )
 
     def _aborted(self, batch: RecordBatch) -> bool | None:
-        """Return whether the records of a batch are of an aborted transaction; None if unknown."""
+        """Return whether the records of a batch belong to an aborted transaction.
+
+        None if unknown, and for control batches.
+        """
         if self._fetched is not None and self._fetched.transactions is not None:
-            found: bool | None = self._fetched.transactions.is_aborted(batch)
-            return found
+            is_aborted: bool | None = self._fetched.transactions.is_aborted(batch)
+            return is_aborted
         return None if batch.is_control or batch.is_transactional else False
 
 
 def add_problem(
-    made: RecordColumns,
+    columns: RecordColumns,
     cells: tuple[Any, ...],
     problem: str,
-    about: tuple[Any, ...] = _NOTHING,
+    batch_cells: tuple[Any, ...] = _NO_BATCH_CELLS,
 ) -> None:
     """Add a row with a problem and without a record."""
-    made.begin((*cells, None, *about, problem))
-    made.add_none()
+    columns.begin((*cells, None, *batch_cells, problem))
+    columns.add_none()

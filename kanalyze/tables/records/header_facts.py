@@ -1,11 +1,11 @@
-"""What the headers of a record say in formats that are known.
+"""Reads the record headers whose formats are known.
 
 In: headers. Out: :class:`HeaderFacts`. This module must not know rows.
 
 Formats: W3C Trace Context, level 1 (``traceparent``); the headers of Confluent's
 ``HeaderSchemaIdSerializer`` (``__key_schema_id``, ``__value_schema_id``): the byte 1 and the 16
-bytes of a GUID, then anything; or the byte 0 and an id of 4 bytes. If a name is repeated, the last
-header counts, as for the libraries that read them.
+bytes of a GUID, then any bytes; or the byte 0 and an id of 4 bytes. If a name is repeated, the last
+header counts, as in the client libraries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GUID_END = 17
 
 
 class HeaderFacts(NamedTuple):
-    """What the headers of a record say.
+    """The values in the headers of a record.
 
     Attributes:
         trace_id: of ``traceparent``, in hexadecimal digits.
@@ -58,7 +58,7 @@ NO_FACTS = HeaderFacts(None, None, -1, -1, None, None)
 
 
 def facts_of(headers: Sequence[Header]) -> HeaderFacts:
-    """Return what headers say."""
+    """Return the values in headers with known formats."""
     values = {key: value for key, value in headers if value is not None and key in KNOWN_HEADERS}
     trace_id, parent_span_id = _trace(values.get(_TRACE_PARENT))
     of_key, of_value = values.get(_KEY_SCHEMA), values.get(_VALUE_SCHEMA)

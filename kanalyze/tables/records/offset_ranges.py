@@ -42,8 +42,8 @@ class OffsetRanges:
     def add(self, first: int, end: int, number: int) -> None:
         """Add the offsets from ``first`` up to, but not including, ``end``.
 
-        If it overlaps others, their number becomes unknown, and the new range is left out: which
-        of them an offset belongs to is not known.
+        If it overlaps other ranges, their numbers become unknown and the new range is left out,
+        because it is not known which range an offset belongs to.
         """
         if not 0 <= first < end <= LAST_OFFSET:
             return
@@ -62,7 +62,7 @@ class OffsetRanges:
     def around(self, offset: int) -> tuple[int, int, int]:
         """Return the first offset of the range with ``offset``, its end, and its number.
 
-        Between ranges, these are the bounds of the gap, and -1.
+        If no range has the offset, return the bounds of the gap around it, and -1.
         """
         at = bisect_right(self._firsts, offset)
         if at > 0 and offset < self._ends[at - 1]:
@@ -72,7 +72,7 @@ class OffsetRanges:
         return first, end, _UNKNOWN
 
     def forget_half(self) -> int:
-        """Remove the lower half of the ranges, at least one; return how many these were."""
+        """Remove the lower half of the ranges, at least one; return how many were removed."""
         count = (len(self._firsts) + 1) // 2
         for column in (self._firsts, self._ends, self._numbers):
             del column[:count]
@@ -94,18 +94,19 @@ _OF_ITEMS = [
 class ProducedOffsets:
     """When records were produced, by topic, partition and offset.
 
-    A topic is known by its id. Where only one of producer and consumer has the id, or neither, it
-    is known by its name and the broker's IP address: other clusters have topics with the same name.
+    A topic is identified by its id. If producer and consumer do not both have the id, the topic is
+    identified by its name and the broker's IP address, because other clusters may have a topic with
+    the same name.
     """
 
     def __init__(self, most_ranges: int = _MOST_RANGES) -> None:
-        """Remember at most ``most_ranges`` ranges; then the lower half of each topic's goes."""
+        """Keep at most ``most_ranges`` ranges; then drop the lower half of each partition's."""
         self._most = most_ranges
         self._count = 0
         self._by_key: dict[_Key, OffsetRanges] = {}
 
     def note(self, block: RowBlock) -> None:
-        """Remember what the Produce requests in a block of requests appended."""
+        """Keep the offsets that the Produce requests in a block of requests appended."""
         lists = block.columns["partitions"]
         assert isinstance(lists, Lists)
         rows = {c.name: v for c, v in zip(_OF_ROWS, block.values(_OF_ROWS), strict=True)}
@@ -133,9 +134,9 @@ class ProducedOffsets:
     def find(
         self, broker_ip: str, topic_id: str | None, topic: str | None, partition: int | None
     ) -> list[OffsetRanges]:
-        """Return what is known of a partition; the first that has an offset counts."""
+        """Return the ranges of a partition; of several with an offset, the first counts."""
         keys = _keys_to_read(broker_ip, topic_id, topic, partition)
-        return [found for key in keys if (found := self._by_key.get(key)) is not None]
+        return [ranges for key in keys if (ranges := self._by_key.get(key)) is not None]
 
     def _add(self, key: _Key, first: int, end: int, sent_ns: int) -> None:
         ranges = self._by_key.get(key)

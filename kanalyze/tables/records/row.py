@@ -48,8 +48,8 @@ class HeaderItem(NamedTuple):
 def _schema_id(part: str) -> Meaning:
     text = (
         f"schema id of the {part} in Confluent's wire format: the byte 0 and a positive number of "
-        f"4 bytes, at its beginning or in the header __{part}_schema_id; other data may begin so "
-        "by chance"
+        f"4 bytes, at its beginning or in the header __{part}_schema_id; other data may look like "
+        "this by chance"
     )
     return Meaning("int32", text, nullable=True)
 
@@ -251,8 +251,8 @@ class RecordRow(NamedTuple):
             "fetched: time of the packet with the first byte of the Produce request that appended "
             "the record, by topic, partition and offset; null if the capture does not have that "
             "request and its response, for compressed message sets (magic 0 and 1), if several "
-            "requests got the offset, or if the batch is forgotten, as the older ones of more than "
-            "262,144 may be",
+            "requests got the offset, or if the batch was dropped from memory, which can happen "
+            "beyond 262,144 batches",
             "ns",
             nullable=True,
             is_time=True,
@@ -277,7 +277,7 @@ RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 """The columns of :class:`RecordRow`, in the order of its fields."""
 
 VALUE_COLUMNS = frozenset({"key", "key_encoding", "value", "value_encoding", "headers"})
-"""Columns with users' data: null or empty unless values are asked for."""
+"""Columns with users' data: null or empty unless values are requested."""
 
 WHOLE_CAPTURE_COLUMNS = frozenset({"produced_time_ns", "delay_ns", "found_in"})
 """Columns that only ``kanalyze records`` and ``kanalyze.records`` have: they need the requests of

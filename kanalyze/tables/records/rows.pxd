@@ -95,7 +95,7 @@ cdef class RecordReader:
     cdef dict _topic_ids
 
     @cython.locals(holder=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
-    cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns made)
+    cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns columns)
     @cython.locals(
         layout=_MessageLayout,
         body=cython.Py_ssize_t,
@@ -118,7 +118,7 @@ cdef class RecordReader:
     @cython.locals(message=Message)
     cdef bint _is_read_committed(self, Exchange exchange) except *
     @cython.locals(part=_PartitionRecords)
-    cdef _add_unread(self, _RecordsMessage holder, RecordColumns made)
+    cdef _add_unread(self, _RecordsMessage holder, RecordColumns columns)
 
 
 cdef _RequestCells _request_cells(row)

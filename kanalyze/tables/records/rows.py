@@ -83,8 +83,8 @@ class _PartitionRecords:
     Attributes:
         assigned_offset: offset that the broker assigned to the first record; Produce only.
         first_offset: position of the first byte in the log; Fetch of Kafka 0.7 only.
-        marked: aborted transactions of a Fetch, or acquired records of a ShareFetch; None if the
-            response does not have them.
+        marked: the list of aborted transactions of a Fetch, or of acquired records of a
+            ShareFetch; None if the message does not have it.
     """
 
     __slots__ = (
@@ -215,8 +215,8 @@ class _RequestCells:
         if self._at < 0:
             items: list[PartitionItem] = self._rows.partitions
             return items
-        made: list[Any] = self._rows.items(self._at)
-        return made
+        cells: list[Any] = self._rows.items(self._at)
+        return cells
 
 
 _REQUEST_COLUMN_NAMES = (
@@ -278,14 +278,14 @@ class _MessageLayout:
 
 
 _HEAD = Struct(">hh").pack
-_MOST_REMEMBERED = 4096
+_MOST_CACHED = 4096
 """Limit of each cache: keys, versions and ids come from the wire."""
 
 
-def _remember(remembered: dict[Any, Any], key: object, value: object) -> None:
-    if len(remembered) >= _MOST_REMEMBERED:
-        remembered.clear()
-    remembered[key] = value
+def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
+    if len(cache) >= _MOST_CACHED:
+        cache.clear()
+    cache[key] = value
 
 
 _REQUEST = Projection.of(
@@ -361,11 +361,13 @@ class RecordReader:
         ``missing_bytes``.
         """
         rows = _RequestRows(block)
-        return self._blocks((one, rows.row(at)) for at, one in enumerate(exchanges))
+        return self._blocks((exchange, rows.row(at)) for at, exchange in enumerate(exchanges))
 
     def row_batches(self, exchanges: Iterable[tuple[Exchange, Row]]) -> Iterator[list[RecordRow]]:
         """Yield the rows of records as objects; otherwise like :meth:`blocks`."""
-        return map(rows_of, self._blocks((one, _request_cells(row)) for one, row in exchanges))
+        return map(
+            rows_of, self._blocks((exchange, _request_cells(row)) for exchange, row in exchanges)
+        )
 
     def rows(self, exchange: Exchange, row: Row) -> Iterator[RecordRow]:
         """Yield the rows of the records in one exchange. Raises nothing."""
@@ -373,18 +375,18 @@ class RecordReader:
             yield from rows_of(block)
 
     def _blocks(self, exchanges: Iterable[tuple[Exchange, _RequestCells]]) -> Iterator[RowBlock]:
-        made = RecordColumns(RECORD_COLUMNS, _SHARED)
+        columns = RecordColumns(RECORD_COLUMNS, _SHARED)
         for exchange, row in exchanges:
-            for field in self._fields(exchange, row, made):
-                while not field.add_to(made):
-                    yield made.drain()
-            if made.is_full:
-                yield made.drain()
-        if len(made):
-            yield made.drain()
+            for field in self._fields(exchange, row, columns):
+                while not field.add_to(columns):
+                    yield columns.drain()
+            if columns.is_full:
+                yield columns.drain()
+        if len(columns):
+            yield columns.drain()
 
     def _fields(
-        self, exchange: Exchange, row: _RequestCells, made: RecordColumns
+        self, exchange: Exchange, row: _RequestCells, columns: RecordColumns
     ) -> list[RecordFieldRows]:
         """Return the records fields of an exchange; if there are none, add rows that say why."""
         holder = _records_message(exchange, row)
@@ -393,10 +395,10 @@ class RecordReader:
         try:
             parts = self._partitions(exchange, holder)
         except WireError:
-            # The bytes differ from those that the row was made of; the row's anomalies say why.
+            # The bytes differ from those that the row was made from; the row's anomalies say why.
             parts = None
         if parts is None:
-            self._add_unread(holder, made)
+            self._add_unread(holder, columns)
             return []
         fields = []
         for part in parts:
@@ -465,8 +467,8 @@ class RecordReader:
             layout = _MessageLayout(_HEAD(api_key, api_version), header_version, decode)
         else:
             header_version = catalog.response_header_version(api_key, api_version)
-            wanted = _RESPONSE if api_key == FETCH else _SHARE_RESPONSE
-            decode = self._decoders.get(api_key, "response", version, wanted)
+            projection = _RESPONSE if api_key == FETCH else _SHARE_RESPONSE
+            decode = self._decoders.get(api_key, "response", version, projection)
             layout = _MessageLayout(b"", header_version, decode)
         _remember(self._layouts, (api_key, api_version, version), layout)
         return layout
@@ -513,7 +515,7 @@ class RecordReader:
     def _fetched(
         self, exchange: Exchange, holder: _RecordsMessage, part: _PartitionRecords
     ) -> FetchedField:
-        """Return what is known of the records in a response."""
+        """Return what the response, and the capture before it, show about its records."""
         produced: list[OffsetRanges] = []
         transactions, acquired = None, None
         if not holder.is_kafka07:
@@ -530,7 +532,7 @@ class RecordReader:
 
     def _transactions(self, exchange: Exchange, part: _PartitionRecords) -> Transactions:
         aborted = part.marked
-        # Only some brokers send null to a consumer that gets no list.
+        # For a consumer that gets no list, some brokers send null, others an empty list.
         if not aborted and aborted is not None and not self._is_read_committed(exchange):
             aborted = None
         return Transactions(RecordSet(part.data, self._limits), aborted)
@@ -549,7 +551,7 @@ class RecordReader:
             return False
         return bool(values[0] == _READ_COMMITTED)
 
-    def _add_unread(self, holder: _RecordsMessage, made: RecordColumns) -> None:
+    def _add_unread(self, holder: _RecordsMessage, columns: RecordColumns) -> None:
         """Add rows for records that cannot be decoded: one per partition, if known."""
         missing = holder.message.data is None
         problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
@@ -560,9 +562,9 @@ class RecordReader:
                 item.topic, item.topic_id, item.partition, code, None, b"", None
             )
             if self._is_selected(part):
-                add_problem(made, _message_cells(holder, part), problem.value)
+                add_problem(columns, _message_cells(holder, part), problem.value)
         if not items and holder.message.values is None:
-            add_problem(made, _message_cells(holder, _NO_PARTITION), problem.value)
+            add_problem(columns, _message_cells(holder, _NO_PARTITION), problem.value)
 
     def _shown(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], _Cells]:
         """Return the function that gives the cells from ``key`` to ``headers``, without secrets."""
@@ -580,7 +582,7 @@ class RecordReader:
         return shown
 
     def _searched(self, part: _PartitionRecords) -> Callable[[Record, RecordBatch], str | None]:
-        """Return the function that says where a record has the bytes; secrets are not searched."""
+        """Return the function that finds the bytes in a record; secrets are not searched."""
         search = self._search
         assert search is not None
         if not _is_metadata(part):
@@ -594,7 +596,10 @@ _NO_PARTITION = _PartitionRecords(None, None, None, None, None, b"", None)
 
 
 def _topics(topics: Any, api_key: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield name, id and partitions of topics; a partition is its index, what marks, records."""
+    """Yield name, id and partitions of topics.
+
+    A partition is its index, the value of ``_PartitionRecords.marked``, and its records.
+    """
     if api_key == PRODUCE:
         for topic, topic_id, partitions in topics:
             yield topic, topic_id, [(index, None, records) for index, records in partitions]
@@ -637,7 +642,7 @@ def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage 
 
 
 def _records_message_07(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
-    """Return the same for Kafka 0.7, which has API keys of its own."""
+    """Return the message with records for Kafka 0.7, which has API keys of its own."""
     kind = exchange.api_key
     if kind is None or kind == RequestType.OFFSETS:
         return None
@@ -655,10 +660,10 @@ def _partitions_07(exchange: Exchange, message: Message) -> list[_PartitionRecor
     data, values = message.data, message.values
     if data is None or values is None or exchange.request is None:
         return None
-    request_packets: tuple[Part07, ...] = exchange.request.values.parts
+    requested_parts: tuple[Part07, ...] = exchange.request.values.parts
     answers: tuple[FetchPart07, ...] | None = None if message is exchange.request else values
     parts = []
-    for index, part in enumerate(request_packets):
+    for index, part in enumerate(requested_parts):
         answer = None if answers is None else answers[index]
         messages = part.messages if answer is None else answer.messages
         if messages is None or not messages.record_bytes:

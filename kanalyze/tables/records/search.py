@@ -24,13 +24,13 @@ class RecordSearch:
     """Finds bytes in keys, values and headers' values."""
 
     def __init__(self, pattern: bytes) -> None:
-        """Search ``pattern``, which is not empty."""
+        """Search for ``pattern``, which is not empty."""
         self._pattern = pattern
 
     def places(self, record: Record, *, with_value: bool = True) -> str | None:
-        """Return where the bytes first occur in each part; None if they do not occur.
+        """Return where the bytes first occur in each part, as text; None if they do not occur.
 
-        ``with_value``: whether the value is searched too.
+        ``with_value``: whether to search the value too.
         """
         matches: list[str] = []
         if record.key is not None:
@@ -51,7 +51,7 @@ class RecordSearch:
 def parse_search(text: str | bytes) -> RecordSearch:
     """Return the search for bytes, a text, or ``hex:`` with hexadecimal digits.
 
-    Raises UsageError if it is empty or the digits are invalid.
+    Raises UsageError if there are no bytes to search for, or if the digits are invalid.
     """
     pattern = text if isinstance(text, bytes) else _bytes_of(text)
     if not pattern:
@@ -70,7 +70,7 @@ def search_of(name: str, option: object) -> RecordSearch | None:
 
 def _bytes_of(text: str) -> bytes:
     if not text.startswith(_HEX):
-        # What the terminal passed and is not UTF-8 is searched as it is.
+        # Bytes from the terminal that are not UTF-8 are searched unchanged.
         return text.encode("utf-8", "surrogateescape")
     try:
         return binascii.unhexlify("".join(text[len(_HEX) :].split()))

@@ -4,8 +4,8 @@ In: the aborted transactions that a Fetch response lists, and the batches beside
 false or unknown for each batch. This module must not know messages.
 
 A consumer with the isolation level ``read_committed`` gets a list of aborted transactions: producer
-id and first offset. Each ends at the producer's next marker (KIP-98). Other consumers get none; but
-if the response has the next marker of a producer, it says how the transaction ended.
+id and first offset. Each ends at the producer's next marker (KIP-98). Other consumers get no list;
+but if the response has the next marker of a producer, that shows how the transaction ended.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ class Transactions:
         """Begin before the first batch.
 
         Args:
-            batches: the batches, to be iterated from the first one if a marker is searched.
+            batches: the batches, which are iterated from the first one to find markers.
             aborted: producer id and first offset of each aborted transaction; None if the response
                 does not list them.
         """
         self._batches = batches
-        self._waiting = None if aborted is None else sorted(aborted, key=lambda one: -one[1])
+        self._pending: list[tuple[int, int]] | None = None
+        """Aborted transactions that have not begun yet, the last one first."""
+        if aborted is not None:
+            self._pending = sorted(aborted, key=lambda transaction: -transaction[1])
         self._open: set[int] = set()
+        """Producer ids of the aborted transactions that have begun and not ended."""
         self._markers: dict[int, list[tuple[int, str]]] | None = None
 
     def is_aborted(self, batch: RecordBatch) -> bool | None:
@@ -55,7 +59,7 @@ class Transactions:
             return None
         if not batch.is_transactional or producer_id is None:
             return False
-        if self._waiting is not None:
+        if self._pending is not None:
             self._open_until(batch.base_offset)
             return producer_id in self._open
         kind = self._next_marker(producer_id, batch.base_offset)
@@ -63,11 +67,11 @@ class Transactions:
 
     def _open_until(self, offset: int) -> None:
         """Open the aborted transactions that begin up to an offset."""
-        while self._waiting and self._waiting[-1][1] <= offset:
-            self._open.add(self._waiting.pop()[0])
+        while self._pending and self._pending[-1][1] <= offset:
+            self._open.add(self._pending.pop()[0])
 
     def _next_marker(self, producer_id: int, offset: int) -> str | None:
-        """Return the type of a producer's first marker behind an offset; None if there is none."""
+        """Return the type of a producer's first marker after an offset; None if there is none."""
         if self._markers is None:
             self._markers = _markers(self._batches)
         for at, kind in self._markers.get(producer_id, ()):

@@ -83,7 +83,7 @@ class _ValueStep:
         role: one of the numbers in :data:`_ROLES`.
         index: its number in the struct; tagged fields come after all others.
         shape: its layout on the tape.
-        below: the plan of the struct or of the array's structs; None for other values.
+        below: the plan of a nested struct, or of the structs in an array; None for other values.
     """
 
     __slots__ = ("below", "index", "role", "shape")
@@ -101,9 +101,9 @@ class _StructPlan:
     Attributes:
         steps: a step for each value on the tape; the first ``untagged`` are not tagged.
         tagged: steps of tagged fields, by tag; None if there is no tag section.
-        goes_below: whether a nested struct has anything that a row needs.
-        nested_tail: index of the last step if it is a nested struct that ends the struct: such
-            a struct need not be skipped before it is read. -1 for none.
+        goes_below: whether a nested struct has a field that a row needs.
+        nested_tail: index of the last step if it is a nested struct and ends the struct, else -1.
+            Such a struct need not be skipped before it is read.
         has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
             has such a field in any version.
         has_lists: whether it has a list of topics, or of partitions.
@@ -194,15 +194,16 @@ class BodyWalk:
     def __init__(
         self, level: FieldRoles, cursor: TapeCursor, *, is_request: bool, by_hand: bool = False
     ) -> None:
-        """Make one for the fields of a level.
+        """Make a walk for messages with these fields.
 
         Args:
             level: the roles of the selected fields.
             cursor: reads tapes; shared, because it caches texts.
-            is_request: error codes in a request are not errors of the exchange.
-            by_hand: the selection is a list made by hand. Then a partition counts even if its topic
-                is not named, a topic without partitions does not count, null record data means no
-                records, and an empty text counts as a text.
+            is_request: whether the messages are requests, whose error codes are not errors of the
+                exchange.
+            by_hand: whether the fields were selected by hand. Then a partition counts even if its
+                topic is not named, a topic without partitions does not count, null record data
+                means no records, and an empty text counts as a text.
         """
         self._level = level
         self._cursor = cursor
@@ -339,7 +340,7 @@ class BodyWalk:
     ) -> None:
         """Add a topic as a whole, before its partitions.
 
-        That is done if no partition is named, or if the topic itself has an error.
+        A topic is added if it has no partitions, or if the topic itself has an error.
         """
         self._partitions.insert(before, topic, topic_id)
         if plan.has_code:

@@ -50,7 +50,7 @@ cdef class Extractors:
     @cython.locals(extractor=_Extractor)
     cpdef needed_fields(self, api_key, kind)
     @cython.locals(
-        extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, way=cython.int
+        extractor=_Extractor, summary=ExchangeSummary, requested=PartitionColumns, responded=PartitionColumns, special_key=cython.int
     )
     cpdef ExchangeSummary summary(self, api_key, Taped request, Taped response)
     @cython.locals(extractor=_Extractor)

@@ -168,15 +168,15 @@ _ROLES = {
     (FIND_COORDINATOR, "request"): {"Key": "key", "KeyType": "key_type", "CoordinatorKeys": "keys"},
     (SYNC_GROUP, "request"): {"Assignments": "has_assignments"},
 }
-"""Roles of these fields that the definitions do not imply."""
+"""Roles that do not follow from the definitions of these fields."""
 
 
 class _Extractor:
     """The fields that a row needs of an API, and the walks that read them.
 
     Attributes:
-        api_key: the API's key if it has a rule of its own; -1 for all others.
-        delivers: whether the response may be held back until there is something to send.
+        api_key: the API's key if it is in :data:`_BY_HAND`; else -1.
+        delivers: whether a broker may delay the response until it has something to send.
     """
 
     __slots__ = (
@@ -210,7 +210,7 @@ class Extractors:
     def __init__(
         self, catalog: Catalog, more: Mapping[tuple[int, str], Projection] | None = None
     ) -> None:
-        """Make it; the definitions of an API are read when it is first needed.
+        """Make the extractors; the definitions of an API are read when it is first needed.
 
         ``more`` selects additional fields of an API's ``request`` or ``response``. They are
         decoded, but do not change a summary.
@@ -248,17 +248,17 @@ class Extractors:
             extractor.request.read(request, summary, requested, self._forgotten)
         if response is not None and extractor.response is not None:
             extractor.response.read(response, summary, responded, self._forgotten)
-        way = extractor.api_key
-        if way == OF_PRODUCE:
+        special_key = extractor.api_key
+        if special_key == OF_PRODUCE:
             self._produce(summary, request is not None)
-        elif way == OF_FETCH:
+        elif special_key == OF_FETCH:
             self._fetch(summary, request is not None)
-        elif way in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
+        elif special_key in (OF_LIST_OFFSETS, OF_OFFSET_FETCH):
             # The response has all partitions of the request, so the request's are not needed.
             summary.partitions = requested if response is None else responded
-            if way == OF_OFFSET_FETCH:
+            if special_key == OF_OFFSET_FETCH:
                 _set_group(summary)
-        elif way == OF_FIND_COORDINATOR:
+        elif special_key == OF_FIND_COORDINATOR:
             _set_key(summary)
         else:
             self._each_once(summary)
@@ -285,20 +285,20 @@ class Extractors:
         # read like an API whose selection is not made by hand.
         is_by_hand = by_hand is not None and api_key != SYNC_GROUP
         walks: list[BodyWalk] = []
-        read: list[Projection] = []
+        decoded: list[Projection] = []
         for kind, message, projection in (
             ("request", request, requested),
             ("response", response, responded),
         ):
             more = self._more.get((api_key, kind), _NOTHING)
-            every = Projection.of(*projection.paths, *more.paths)
-            read.append(every)
-            roles = field_roles(message, projection, _ROLES.get((api_key, kind)), every)
+            with_more = Projection.of(*projection.paths, *more.paths)
+            decoded.append(with_more)
+            roles = field_roles(message, projection, _ROLES.get((api_key, kind)), with_more)
             is_request = kind == "request"
             walks.append(BodyWalk(roles, self._cursor, is_request=is_request, by_hand=is_by_hand))
-        return _Extractor(api_key, read[0], read[1], walks[0], walks[1])
+        return _Extractor(api_key, decoded[0], decoded[1], walks[0], walks[1])
 
-    # -- partitions of both -----------------------------------------------------------------------
+    # -- partitions of request and response -------------------------------------------------------
 
     def _produce(self, summary: ExchangeSummary, has_request: bool) -> None:
         """Combine a Produce: the request has the records, the response errors and offsets."""
@@ -337,8 +337,8 @@ class Extractors:
     def _each_once(self, summary: ExchangeSummary) -> None:
         """List every partition once, at its first index, with the values of both messages.
 
-        One message may have a topic's name and the other its id. Names in either message match
-        them.
+        One message may have a topic's name and the other its id. They are matched by the names
+        that either message has for an id.
         """
         requested, responded = self._requested, self._responded
         if requested.count + responded.count <= 1:
@@ -408,7 +408,7 @@ def _session_partitions(partitions: PartitionColumns) -> list[SessionPartition]:
 def _delivery(
     api_key: int, summary: ExchangeSummary, delivered: PartitionColumns
 ) -> Delivery | None:
-    """Return what the response delivered; None if it cannot be held back for a limited time."""
+    """Return what the response delivered; None if the request has no limit for a delay."""
     failed = bool(summary.errors)
     if api_key in _HEARTBEATS:
         return Delivery(None, is_enough=delivered.count > 0, is_all=True, failed=failed)
@@ -420,7 +420,7 @@ def _delivery(
     return Delivery(
         wait_ms,
         is_enough=size >= summary.min_bytes,
-        # Batches are not cut: a batch that was left out may be larger than the room left.
+        # Batches are not cut: the next batch may have been larger than the remaining room.
         is_all=(not summary.max_records or count < summary.max_records)
         and size < (summary.max_bytes or 0) // 2,
         failed=failed,

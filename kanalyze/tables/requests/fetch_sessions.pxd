@@ -32,4 +32,4 @@ cdef class FetchSessions:
     cdef FetchSession _incremental(self, tuple key, FetchSessionUpdate fetch)
     @cython.locals(session=FetchSession)
     cdef _forget(self, tuple key)
-    cdef _bound(self)
+    cdef _drop_oldest(self)

@@ -28,7 +28,8 @@ __all__ = ["MOST_LISTED", "FetchSession", "FetchSessionUpdate", "FetchSessions",
 MOST_LISTED = 1000
 """Most partitions that a row lists, including those that are only in the session."""
 _MOST_SESSIONS = 10_000
-"""Most sessions. A broker keeps 1000 (``max.incremental.fetch.session.cache.slots``)."""
+"""Most sessions that are kept. A broker keeps 1000
+(``max.incremental.fetch.session.cache.slots``)."""
 _MOST_PARTITIONS = 500_000
 """Most partitions in all sessions together."""
 _FINAL_EPOCH = -1
@@ -36,7 +37,7 @@ _NO_SESSION = 0
 _HIGHEST_EPOCH = 2**31 - 1
 
 SessionPartition: TypeAlias = tuple[str | None, bytes, int]
-"""Topic or None, topic id or zeros, partition: as in the messages of the session."""
+"""Topic name or None, topic id or zeros, partition; as in the messages of the session."""
 
 
 class FetchSessionUpdate:
@@ -78,7 +79,7 @@ class FetchSession:
         self.next_epoch = 1
         self.partitions: dict[SessionPartition, None] = dict.fromkeys(partitions)
         self.changes = 0
-        """Number of changes so far."""
+        """Number of partitions added or removed so far."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -88,9 +89,9 @@ class FetchSession:
     def from_state(cls, state: object) -> FetchSession:
         """Make one from a state; raises ValueError for any other value."""
         next_epoch, changes, partitions = fields(state, "nnt")
-        made = cls([fields(place, "Syi") for place in items(partitions, "t")])
-        made.next_epoch, made.changes = next_epoch, changes
-        return made
+        session = cls([fields(partition, "Syi") for partition in items(partitions, "t")])
+        session.next_epoch, session.changes = next_epoch, changes
+        return session
 
     def __iter__(self) -> Iterator[SessionPartition]:
         return iter(self.partitions)
@@ -141,15 +142,19 @@ class FetchSessions:
 
     @classmethod
     def from_state(cls, state: object) -> FetchSessions:
-        """Make them from a state; raises ValueError for any other value."""
-        made = cls()
-        for each in items(state, "t"):
-            connection, session_id, known = fields(each, "nit")
-            session = made._sessions[connection, session_id] = FetchSession.from_state(known)
-            made._partitions += len(session.partitions)
-        if made._partitions > made._most_partitions or len(made) > made._most_sessions:
+        """Make the sessions from a state; raises ValueError for any other value."""
+        sessions = cls()
+        for item in items(state, "t"):
+            connection, session_id, session_state = fields(item, "nit")
+            session = FetchSession.from_state(session_state)
+            sessions._sessions[connection, session_id] = session
+            sessions._partitions += len(session.partitions)
+        if (
+            sessions._partitions > sessions._most_partitions
+            or len(sessions) > sessions._most_sessions
+        ):
             raise ValueError("too many fetch sessions")
-        return made
+        return sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -174,7 +179,7 @@ class FetchSessions:
             return
         session = self._sessions[key] = FetchSession(named)
         self._partitions += len(session.partitions)
-        self._bound()
+        self._drop_oldest()
 
     def _incremental(self, key: tuple[Hashable, int], fetch: FetchSessionUpdate) -> FetchSession:
         session = self._sessions.get(key)
@@ -188,7 +193,7 @@ class FetchSessions:
         self._sessions.move_to_end(key)
         if fetch.named or fetch.forgotten:
             self._partitions += session.change(fetch.named, fetch.forgotten)
-            self._bound()
+            self._drop_oldest()
         return session
 
     def _forget(self, key: tuple[Hashable, int]) -> None:
@@ -196,6 +201,7 @@ class FetchSessions:
         if session is not None:
             self._partitions -= len(session.partitions)
 
-    def _bound(self) -> None:
+    def _drop_oldest(self) -> None:
+        """Drop the least recently used sessions while there are too many sessions or partitions."""
         while len(self._sessions) > self._most_sessions or self._partitions > self._most_partitions:
             self._forget(next(iter(self._sessions)))

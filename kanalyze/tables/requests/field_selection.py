@@ -55,8 +55,8 @@ def role_of(definition: Field) -> str | None:
         return {"string": "topic", "[]string": "topics"}.get(kind)
     if kind == "string" and entity in _ROLE_OF_ENTITY:
         return _ROLE_OF_ENTITY[entity]
-    found = _ROLE_OF_TYPE_AND_NAME.get((kind, name))
-    return _ROLE_OF_NAME.get(name) if found is None else found
+    role = _ROLE_OF_TYPE_AND_NAME.get((kind, name))
+    return _ROLE_OF_NAME.get(name) if role is None else role
 
 
 _ROLE_OF_TYPE_AND_NAME = {
@@ -77,11 +77,11 @@ class FieldRoles:
     """The roles of the selected fields of one struct.
 
     Attributes:
-        fields: role and level below, for each selected field in the order of the definition. The
-            role is None if a row does not use the field itself.
+        fields: for each selected field, in the order of the definition: its role, and the roles of
+            the fields of its struct. The role is None if a row does not use the field itself.
         has_names: whether the struct has both a topic's name and its id.
         opens_topic: whether it names a topic, but no partition.
-        has_partitions: whether it or a struct below names a topic or a partition.
+        has_partitions: whether it or a nested struct names a topic or a partition.
     """
 
     __slots__ = ("fields", "has_names", "has_partitions", "opens_topic")
@@ -98,17 +98,17 @@ class FieldRoles:
         self.has_names = has_names
         self.opens_topic = opens_topic
         roles = {role for role, _ in fields}
-        below = [level for _, level in fields if level is not None]
+        nested = [level for _, level in fields if level is not None]
         self.has_partitions: bool = (
             "topics" in roles
             or not roles.isdisjoint(_TOPIC_ROLES)
             or (in_topic and not roles.isdisjoint(_PARTITION_ROLES))
-            or any(level.has_partitions for level in below)
+            or any(level.has_partitions for level in nested)
         )
 
     @property
     def finds_names(self) -> bool:
-        """True if this struct or one below has both the name and the id of a topic."""
+        """True if this struct or a nested one has both the name and the id of a topic."""
         return self.has_names or any(
             level is not None and level.finds_names for _, level in self.fields
         )
@@ -119,31 +119,34 @@ def _is_selected(definition: Field, *, in_topic: bool) -> bool:
     if definition.name in _SKIPPED_STRUCTS:
         return False
     inner = _inner(definition)
-    roles = {role_of(one) for one in inner}
-    if "error" in roles or "topics" in roles or _tells_names(inner):
+    roles = {role_of(field) for field in inner}
+    if "error" in roles or "topics" in roles or _has_names(inner):
         return True
     if _is_cursor(definition):
         return False
     in_topic = in_topic or _names_topic(inner)
     if _names_topic(inner) or (in_topic and roles & _PARTITION_ROLES):
         return True
-    return any(_is_selected(one, in_topic=in_topic) for one in inner if one.struct is not None)
+    return any(
+        _is_selected(field, in_topic=in_topic) for field in inner if field.struct is not None
+    )
 
 
 def _names_topic(fields: Iterable[Field]) -> bool:
-    return any(role_of(one) in ("topic", "topic_id") for one in fields)
+    return any(role_of(field) in ("topic", "topic_id") for field in fields)
 
 
 def _is_cursor(definition: Field) -> bool:
-    """Return whether a struct is a cursor, which says where a list continues.
+    """Return whether a struct is a cursor: the position where the next response continues.
 
-    Topics that a message is about are in arrays. A single topic with a partition is a position.
+    A message has the topics that it is about in arrays. A single topic with a partition is a
+    cursor.
     """
-    roles = {role_of(one) for one in _inner(definition)}
+    roles = {role_of(field) for field in _inner(definition)}
     return not definition.is_array and {"topic", "partition"} <= roles
 
 
-def _tells_names(fields: Iterable[Field]) -> bool:
+def _has_names(fields: Iterable[Field]) -> bool:
     """Return whether some version has both the name and the id of a topic."""
     by_role = {role_of(definition): definition for definition in fields}
     topic, topic_id = by_role.get("topic"), by_role.get("topic_id")
@@ -205,13 +208,13 @@ def field_roles(
     Args:
         message: the definition.
         projection: the selected fields.
-        by_hand: roles by path, for fields whose definition does not imply the role.
+        by_hand: roles by path, for fields whose role does not follow from the definition.
         read: all fields that are decoded; those that are not selected have no role. None if only
             selected fields are decoded.
     """
     selected = select(message, projection)
-    every = selected if read is None else select(message, read)
-    return _level(message.struct.fields, selected, every, "", by_hand or {}, in_topic=False)
+    decoded = selected if read is None else select(message, read)
+    return _level(message.struct.fields, selected, decoded, "", by_hand or {}, in_topic=False)
 
 
 def _level(
@@ -235,9 +238,9 @@ def _level(
             continue
         path = prefix + name
         role = by_hand.get(path) or role_of(definition)
-        below = None
+        nested = None
         if definition.struct is not None:
-            below = _level(
+            nested = _level(
                 definition.struct.fields,
                 selection[name],
                 read[name],
@@ -245,18 +248,18 @@ def _level(
                 by_hand,
                 in_topic=in_topic,
             )
-        # If two fields have the same role, the first counts; of codes and lists, all count.
-        elif role in roles_seen and role not in _MANY:
+        # If two fields have the same role, only the first counts; error codes and lists all count.
+        elif role in roles_seen and role not in _REPEATABLE:
             role = None
         elif role is not None:
             roles_seen.add(role)
-        fields_and_levels.append((role, below))
+        fields_and_levels.append((role, nested))
     return FieldRoles(
         fields_and_levels,
-        has_names=_tells_names(fields),
+        has_names=_has_names(fields),
         opens_topic=_names_topic(fields) and "partition" not in roles_seen,
         in_topic=in_topic,
     )
 
 
-_MANY = frozenset({"error", "topics", "partitions"})
+_REPEATABLE = frozenset({"error", "topics", "partitions"})

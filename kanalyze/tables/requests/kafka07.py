@@ -34,12 +34,12 @@ _LIKE = {
 
 
 def api_name_07(kind: int | None) -> str | None:
-    """Return the name of a request type; None for an orphan response."""
+    """Return the API name of a request type; None for None (an orphan response)."""
     return None if kind is None else RequestType(kind).api_name
 
 
 def like_07(kind: int | None) -> int | None:
-    """Return the key of the later API that corresponds to a request type."""
+    """Return the key of the later API that corresponds to a request type; None for None."""
     return None if kind is None else _LIKE[RequestType(kind)]
 
 

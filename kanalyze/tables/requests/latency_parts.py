@@ -23,19 +23,19 @@ They add up to ``total_time_ns``. One part is not included, because the capture 
 it: ``client_network_ns``, the round trip to the client, which is close to 0 if the capture was
 taken at the client. So the client waited ``total_time_ns + client_network_ns``.
 
-The ways to the broker and back are one figure: no packet shows how a round trip divides.
+The ways to the broker and back are one figure: no packet shows how a round trip is divided.
 
 How they are measured
 ---------------------
 
 A round trip is the time from a packet to its acknowledgment. Receivers may delay acknowledgments,
 so the minimum over the connection so far is used, handshake included
-(:mod:`kanalyze.net.tcp.path_timer` excludes samples that are not valid). This is the least time
-that the network takes. Additional time in network queues counts as the broker's, unless packets
+(:mod:`kanalyze.net.tcp.path_timer` excludes samples that are not valid). The network takes at
+least this time. Additional time in network queues counts as the broker's, unless packets
 were retransmitted. The columns are null if no round trip was measured: for example if only one
 direction was captured, or if the capture began late and all acknowledgments came with responses.
 
-A packet that was retransmitted and captured twice shows that its first copy was lost behind the
+A packet that was retransmitted and captured twice shows that its first copy was lost after the
 capture point. There is an exception: if it was the last packet, and came again sooner than
 receivers acknowledge, then it is most likely a probe (``NetworkPath.last_resent_ns``). A response
 that came sooner after a copy than the round trip is not a response to that copy. A loss before the
@@ -144,7 +144,8 @@ class PartsWriter:
     def _put_counts(self, at: int, path: NetworkPath, request: Message, response: Message) -> int:
         """Write the numbers of retransmitted packets and zero windows; return the former.
 
-        Return ``NOT_KNOWN`` if the events of this time were already discarded.
+        Writes nothing and returns a negative number if the path no longer has the events of this
+        time.
         """
         is_ended = response.last_packet != NO_PACKET
         first = request.start_packet

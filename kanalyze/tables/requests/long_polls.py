@@ -38,8 +38,8 @@ A ShareFetch is delayed like a Fetch, but its responses have no log ends. A resp
 limits had all available records, so the records in the next response of that connection became
 available later. The request waited for them if most of the time between the responses is in the
 request. By the same rule a heartbeat of the newer groups counts as delayed, but only if it has an
-assignment: no broker is known to delay a heartbeat without one, and a slow broker must not be
-excused.
+assignment: no broker is known to delay a heartbeat without one, and the delay of a slow broker must
+not count as one on purpose.
 
 Compiled by Cython, with the types in ``long_polls.pxd``; uncompiled it does the same, slowly.
 """
@@ -157,8 +157,9 @@ class LongPollDetector:
 
     def __init__(self) -> None:
         self._emptied: dict[Hashable, int] = {}
-        """By connection and API: time of the last response if below its limits; else -1."""
+        """By connection and API: time of the last response with all available data; else -1."""
         self._ends: dict[Hashable, list[tuple[int, int]]] = {}
+        """By connection and partition: the latest log ends, as time and high watermark."""
         self._fetches: dict[Hashable, tuple[int, int]] = {}
         """By connection: when a delayed response ended, and when the last response came."""
 
@@ -186,20 +187,20 @@ class LongPollDetector:
     def from_state(cls, state: object) -> LongPollDetector:
         """Make one from a state; raises ValueError for any other value."""
         ends, fetches, emptied = fields(state, "ttt")
-        made = cls()
+        detector = cls()
         for item in items(ends, "t"):
             log, known_end = fields(item, "tt")
             log_end_times = [fields(end, "ii") for end in items(known_end, "t")]
             if len(log_end_times) > _MOST_LOG_ENDS:
                 raise ValueError("too many log ends")
-            made._ends[fields(log, "nSYi")] = log_end_times
+            detector._ends[fields(log, "nSYi")] = log_end_times
         for item in items(fetches, "t"):
             connection, fetch = fields(item, "nt")
-            made._fetches[connection] = fields(fetch, "ii")
+            detector._fetches[connection] = fields(fetch, "ii")
         for item in items(emptied, "t"):
             stream, emptied_ns = fields(item, "ti")
-            made._emptied[fields(stream, "nI")] = emptied_ns
-        return made
+            detector._emptied[fields(stream, "nI")] = emptied_ns
+        return detector
 
     def learn(self, partition: Hashable, high_watermark: int, time_ns: int) -> None:
         """Note that the log of a partition ended at ``high_watermark`` at time ``time_ns``."""
@@ -373,6 +374,7 @@ class LongPollDetector:
         return newest_ns >= 0 and latency_ns > request_ns - newest_ns, newest_ns
 
     def _before(self, partition: Hashable, time_ns: int) -> tuple[int, int] | None:
+        """Return the latest log end that is known up to a time; None if there is none."""
         ends = self._ends.get(partition)
         if ends is None:
             return None

@@ -1,7 +1,7 @@
 """Reads only the names of topics, and their ids, in messages.
 
-In: exchanges with decoded fields. Out: ids and names. This module must not know what names are for,
-nor how messages are decoded. It replaces
+In: exchanges with decoded fields. Out: ids and names. This module must not know what names are used
+for, nor how messages are decoded. It replaces
 :class:`~kanalyze.tables.requests.extract.Extractors` when a capture is searched for names.
 """
 
@@ -30,13 +30,13 @@ class NameReader:
     """Finds topic names in requests and responses that have both the name and the id."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Make it; the definitions of an API are read when it is first needed."""
+        """Make a reader; the definitions of an API are read when it is first needed."""
         self._catalog = catalog
         self._cursor = TapeCursor()
         self._walks: dict[tuple[int, str], BodyWalk | None] = {}
 
     def needed_fields(self, api_key: int, kind: MessageKind) -> Projection:
-        """Return the fields to decode; most messages have no names, and need none."""
+        """Return the fields to decode; none for most messages, which have no names."""
         if self._walk(api_key, kind) is None:
             return _NOTHING
         return projection_of(self._catalog.message(api_key, kind))
@@ -46,11 +46,13 @@ class NameReader:
         names: list[tuple[bytes, str]] = []
         if exchange.api_key is not None and exchange.wire == "kafka":
             request, response = exchange.request, exchange.response
-            names += self._found(exchange.api_key, "request", request.taped if request else None)
-            names += self._found(exchange.api_key, "response", response.taped if response else None)
+            names += self._names_in(exchange.api_key, "request", request.taped if request else None)
+            names += self._names_in(
+                exchange.api_key, "response", response.taped if response else None
+            )
         return names
 
-    def _found(
+    def _names_in(
         self, api_key: int, kind: MessageKind, taped: Taped | None
     ) -> list[tuple[bytes, str]]:
         walk = None if taped is None else self._walk(api_key, kind)

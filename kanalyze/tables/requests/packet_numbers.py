@@ -1,7 +1,7 @@
-"""Names the capture of each row, and numbers the row's packets in it.
+"""Replaces packet numbers over all captures by a capture and the numbers in it.
 
-In: columns with packet numbers over all captures. Out: the same columns with numbers in the capture
-that a row is of, and the column of captures. Must not know: how captures are merged.
+In: columns with packet numbers over all captures. Out: the same columns with numbers in the row's
+capture, and the column of captures. This module must not know how captures are merged.
 
 Compiled by Cython, with the types in ``packet_numbers.pxd``; uncompiled it does the same, slowly.
 """
@@ -20,7 +20,7 @@ __all__ = ["PacketNumbers"]
 
 _LARGEST_INT64 = 2**63 - 1
 _MOST_RUNS = 64
-"""Beyond so many runs, as where captures overlap, rows are numbered one by one."""
+"""With more runs, for example if captures overlap in time, rows are numbered one by one."""
 
 
 class PacketNumbers:
@@ -33,7 +33,7 @@ class PacketNumbers:
         *,
         are_all_numbered: bool,
     ) -> None:
-        """Make it; see :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
+        """Use ``buffers``; see :class:`~kanalyze.tables.requests.row_assembler.RowAssembler`."""
         self._locate = locate
         self._are_all_numbered = are_all_numbered
         self._capture: WordBuffer = words_of(buffers, "capture")
@@ -53,10 +53,10 @@ class PacketNumbers:
             self._number_each(count)
 
     def _number_runs(self, count: int, low: int, high: int) -> bool:
-        """Number the rows by runs of packets that follow one another in a capture.
+        """Number the rows by runs: each is a range of consecutive packets of one capture.
 
-        Returns false, and changes nothing, if that is impossible: there are too many runs between
-        the packets ``low`` and ``high``, or a packet has no number.
+        Returns false, and changes nothing, if there are too many runs from packet ``low`` to
+        ``high``, or if a packet has no number.
         """
         runs = _runs_between(self._locate, low, high)
         if not runs:
@@ -91,7 +91,7 @@ class PacketNumbers:
         return True
 
     def _number_each(self, count: int) -> None:
-        """Number the packets of each row by themselves."""
+        """Number the packets one by one."""
         for at in range(count):
             capture = ""
             for buffer in (self._responses, self._requests):
@@ -105,12 +105,13 @@ class PacketNumbers:
 def _runs_between(
     locate: Callable[[int], tuple[str, int | None]], low: int, high: int
 ) -> list[tuple[int, int, str]]:
-    """Return the runs of packets from ``low`` to ``high`` that follow one another in a capture.
+    """Return the runs of consecutive packets of one capture from packet ``low`` to ``high``.
 
-    Of each: its first packet, what is added to a packet's number, and the capture. No runs are
-    returned if a packet has no number, or if there are too many.
+    A run is its first packet, the number to add to its packets' numbers, and the capture. The list
+    is empty if a packet has no number, or if there are too many runs.
 
-    If packets of another capture came between two packets, they would have numbers between.
+    A run ends where the difference between the two numbers of a packet changes. So its end is found
+    by binary search.
     """
     runs: list[tuple[int, int, str]] = []
     first = low

@@ -81,8 +81,8 @@ _FAR = 1 << 62
 class RowAssembler:
     """Turns exchanges into rows, in the order in which they come.
 
-    It keeps what later rows need of earlier ones: topic names, log ends and fetch sessions. All
-    of these are bounded.
+    It keeps the facts of earlier exchanges that later rows need: topic names, log ends and fetch
+    sessions. All of these are bounded.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class RowAssembler:
             catalog: names of APIs.
             extractors: summarize decoded bodies.
             locate: maps a packet number over the whole input to the capture and the number there.
-            names: the known names of topic ids; None for none.
-            are_all_numbered: whether consecutive packets of the input have consecutive numbers, so
-                that a capture cannot begin between two numbers unnoticed.
+            names: the known names of topic ids; None if none are known.
+            are_all_numbered: whether consecutive packets of the input have consecutive numbers. If
+                not, a capture may begin between two numbers, and each packet is located by itself.
         """
         self._most_bytes = _MOST_BYTES
         self._extractors = extractors
@@ -143,7 +143,7 @@ class RowAssembler:
         self.long_polls, self._sessions = detectors
 
     def _name_columns(self) -> None:
-        """Make an attribute of each column: this is faster than access by name."""
+        """Make an attribute for each column, which is faster than access by name."""
         columns = self._columns
         self._wire: WordBuffer = words_of(columns, "wire")
         self._api_key: IntBuffer = ints_of(columns, "api_key")
@@ -182,7 +182,7 @@ class RowAssembler:
 
     @property
     def is_full(self) -> bool:
-        """True if the rows take as much memory as they may."""
+        """True if the rows reach the limit of memory and should be drained."""
         return self._buffered_bytes() >= self._most_bytes
 
     def _buffered_bytes(self) -> int:
@@ -257,7 +257,7 @@ class RowAssembler:
         return index
 
     def summary(self, exchange: Exchange) -> ExchangeSummary:
-        """Return the summary of the bodies of an exchange."""
+        """Return the summary of the bodies of an exchange; it is valid until the next call."""
         request, response = exchange.request, exchange.response
         if exchange.wire != "kafka":
             from kanalyze.tables.requests.kafka07 import summary_07  # imported late: rare
@@ -384,17 +384,17 @@ class RowAssembler:
             "errors": self._errors.drain(count),
             "anomalies": self._anomalies.drain(count),
         }
-        made: dict[str, ColumnValues] = {
+        columns: dict[str, ColumnValues] = {
             column.name: lists.get(column.name) or self._columns[column.name].drain(count)
             for column in COLUMNS
         }
         if not with_ids:
-            _drop_ids(made)
+            _drop_ids(columns)
         self._last_rows = count
         self._rows = self._room = 0
         if self._has_many_words():
             self._forget_words()
-        return RowBlock(count, made)
+        return RowBlock(count, columns)
 
     def _make_row_room(self) -> None:
         # This block will most likely have as many rows as the one before.

@@ -154,12 +154,12 @@ cdef class PartitionWriter(ListWriter):
         self, tuple key, FetchSession session, PartitionColumns partitions, Py_ssize_t open_sessions
     )
     @cython.locals(
-        stored=_SessionColumns, made=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
+        stored=_SessionColumns, columns=_SessionColumns, index=cython.Py_ssize_t, are_named=cython.bint
     )
     cdef _SessionColumns _columns_of(self, tuple key, FetchSession session)
     @cython.locals(at=cython.Py_ssize_t)
     cdef _put_session_partition(self, _SessionColumns columns, Py_ssize_t index)
     @cython.locals(code=cython.int)
     cdef int _codec_code(self, long long codec) except -2
-    @cython.locals(made=cython.int)
+    @cython.locals(new_code=cython.int)
     cdef int _topic_id_code(self, topic_id) except -2

@@ -73,10 +73,10 @@ _HAVE_RECORDS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
 
 
 class RowPeers:
-    """What all rows with the same peers have in common: numbers, and texts as numbers.
+    """The cells that all rows with the same peers share: numbers, and texts as numbers.
 
     Attributes:
-        path: measurements of the network between them, from TCP.
+        path: measurements of the network between the peers, from TCP.
         client_index: index of the client in the connection.
         is_one_host: whether both have the same address.
         capture_point: number of the text for the round trips ``client_ns`` and ``broker_ns``.
@@ -116,7 +116,7 @@ class PeersWriter:
         self._principal: WordBuffer = words_of(buffers, "principal")
 
     def put(self, at: int, peers: Peers) -> RowPeers:
-        """Write the columns of the two ends of a row; return what they share."""
+        """Write the columns of the two ends of a row; return their shared cells."""
         cells: RowPeers | None = self._known.get(peers)
         if cells is None:
             cells = self._look_up(peers)
@@ -150,7 +150,7 @@ class PeersWriter:
         return cells
 
     def forget(self) -> None:
-        """Discard cached numbers of texts, because the buffers begin anew."""
+        """Discard cached numbers of texts, because the buffers number their texts again."""
         self._known = {}
 
 
@@ -162,7 +162,7 @@ class RowApi:
 
     Attributes:
         wire: number of the text of ``wire``; ``name``: number of the API's name.
-        like: key of the API of later versions that it is, or corresponds to.
+        like: the API's key; for Kafka 0.7, the key of the corresponding later API.
         error_name: returns the names of its error codes.
         error_codes: for each code seen, the number of its name's text.
         throttles: for each version, whether responses have a throttle time.
@@ -198,7 +198,7 @@ class ApiDirectory:
         self.forget()
 
     def forget(self) -> None:
-        """Discard cached numbers of texts, because the buffers begin anew."""
+        """Discard cached numbers of texts, because the buffers number their texts again."""
         self._apis: dict[int | None, RowApi] = {}
         self._apis_07: dict[int | None, RowApi] = {}
         self._last: RowApi | None = None
@@ -352,7 +352,7 @@ class _SessionColumns:
     """The partitions of a fetch session by column; topics are numbers of texts.
 
     Attributes:
-        session, changes: the session, and the value of its ``changes`` when this was made.
+        session, changes: the session, and the value of its ``changes`` at that time.
     """
 
     __slots__ = ("changes", "count", "partitions", "session", "topic_ids", "topics")
@@ -384,7 +384,7 @@ class PartitionWriter(ListWriter):
         self.forget()
 
     def forget(self) -> None:
-        """Discard cached numbers of texts, because the buffers begin anew."""
+        """Discard cached numbers of texts, because the buffers number their texts again."""
         self._topic_id_codes: dict[bytes, int] = {}
         self._sessions: dict[tuple[int, int], _SessionColumns] = {}
         self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
@@ -425,7 +425,7 @@ class PartitionWriter(ListWriter):
             key: connection and session id.
             session: its partitions.
             partitions: the partitions that request or response names.
-            open_sessions: number of sessions.
+            open_sessions: number of open sessions of all connections.
         """
         if len(self._sessions) > 2 * open_sessions + _LEAST_ROOM:
             self._sessions.clear()  # most cached sessions have ended
@@ -447,19 +447,19 @@ class PartitionWriter(ListWriter):
         stored = self._sessions.get(key)
         if stored is not None and stored.session is session and stored.changes == session.changes:
             return stored
-        made = _SessionColumns(session, min(MOST_LISTED, len(session.partitions)))
+        columns = _SessionColumns(session, min(MOST_LISTED, len(session.partitions)))
         are_named = True
-        for index, each in enumerate(islice(session.partitions, MOST_LISTED)):
-            topic, topic_id, partition = each
+        for index, session_partition in enumerate(islice(session.partitions, MOST_LISTED)):
+            topic, topic_id, partition = session_partition
             name = topic or self._topics.name(topic, topic_id)
             are_named = are_named and name is not None
-            made.topics[index] = self._topic.code(name)
-            made.topic_ids[index] = self._topic_id_code(topic_id)
-            made.partitions[index] = partition
+            columns.topics[index] = self._topic.code(name)
+            columns.topic_ids[index] = self._topic_id_code(topic_id)
+            columns.partitions[index] = partition
         # A name that is unknown now may be learned before the next fetch.
         if are_named:
-            self._sessions[key] = made
-        return made
+            self._sessions[key] = columns
+        return columns
 
     def _put_session_partition(self, columns: _SessionColumns, index: int) -> None:
         at = self.next_item()
@@ -477,7 +477,7 @@ class PartitionWriter(ListWriter):
     def _topic_id_code(self, topic_id: bytes) -> int:
         word_code = self._topic_id_codes.get(topic_id)
         if word_code is None:
-            made = self._topic_id.code(self._topics.text(topic_id))
-            self._topic_id_codes[topic_id] = made
-            return made
+            new_code = self._topic_id.code(self._topics.text(topic_id))
+            self._topic_id_codes[topic_id] = new_code
+            return new_code
         return word_code

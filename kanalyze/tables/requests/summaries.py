@@ -59,7 +59,7 @@ FIELD_NUMBERS = {
 """Fields of :class:`ExchangeSummary` with a single value in a body, as numbers."""
 
 _FEW = 8
-"""Up to this number of partitions, a search compares them one by one; beyond it uses a dict."""
+"""Up to this number of partitions, a search compares them one by one; beyond, it uses a dict."""
 
 
 class PartitionSummary(NamedTuple):
@@ -85,10 +85,11 @@ class PartitionColumns:
     """The topics and partitions that a message names, by column.
 
     Attributes:
-        topics, topic_ids: one for each; None, and zeros, if the message does not have them.
-        count: number of topics and partitions.
-        cells: for each, a group of numbers: a bit mask of the known columns, then the value of
-            each column. The codec is an index of :data:`~kanalyze.kafka.codec.values.SEEN_CODECS`.
+        topics, topic_ids: one for each entry; None, and zeros, if the message does not have them.
+        count: number of entries: partitions, and topics without partitions.
+        cells: for each entry, a group of numbers: a bit mask of the known columns, then the value
+            of each column. The codec is an index of
+            :data:`~kanalyze.kafka.codec.values.SEEN_CODECS`.
     """
 
     __slots__ = ("cells", "count", "index", "indexed", "topic_ids", "topics")
@@ -200,7 +201,7 @@ class PartitionColumns:
         return self.count
 
     def __iter__(self) -> Iterator[PartitionSummary]:
-        """Yield all as :class:`PartitionSummary`; this is slow."""
+        """Iterate over all entries as :class:`PartitionSummary`; this is slow."""
         return iter([self._partition_at(at) for at in range(self.count)])
 
     def _partition_at(self, at: int) -> PartitionSummary:

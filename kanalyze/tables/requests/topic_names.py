@@ -1,7 +1,7 @@
 """Names of topics by their ids (KIP-516), because many messages have only the id.
 
 In: pairs of id and name, from messages or the user. Out: names. This module must not know which
-message a name came from, nor how a search is done.
+message a name came from, nor how captures are searched for names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["NameSearch", "TopicNames", "parse_topic_ids", "topic_id_text"]
 
 NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
-"""Yields all ids and names in the whole capture, in order."""
+"""A function that yields all ids and names in the whole capture, in order."""
 
 _MOST_NAMES = 1_000_000
 _NO_ID = bytes(16)
@@ -55,7 +55,9 @@ def parse_topic_ids(text: str) -> dict[bytes, str]:
         UsageError: the text has neither form, an id is invalid, or a name is empty.
     """
     pairs = _json_pairs(text) if text.lstrip()[:1] == "{" else _line_pairs(text)
-    return {_topic_id(topic_id, where): _named(name, where) for topic_id, name, where in pairs}
+    return {
+        _topic_id(topic_id, where): _checked_name(name, where) for topic_id, name, where in pairs
+    }
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str, str]]:
@@ -93,26 +95,26 @@ def _topic_id(text: str, where: str) -> bytes:
     raise UsageError(f"{where}: {text!r} is neither 22 characters of base64 nor a UUID")
 
 
-def _named(name: str, where: str) -> str:
+def _checked_name(name: str, where: str) -> str:
     if not name:
         raise UsageError(f"{where}: the name is empty")
     return name
 
 
 class TopicNames:
-    """Names of topics by id, bounded because they come from the wire. The latest name counts."""
+    """Names of topics by id; the latest name counts. Bounded, because names come from the wire."""
 
     def __init__(self, search: NameSearch | None = None) -> None:
         """Begin without names.
 
         Args:
-            search: called once, when an id without a name is first looked up. So a name from later
-                in the capture also applies to earlier rows.
+            search: called once, when an id without a name is first looked up. So a name that comes
+                later in the capture also applies to earlier rows.
         """
         self._names: dict[bytes, str] = dict(_RESERVED)
         self._texts: dict[bytes, str | None] = {}
         self._ids: dict[str, bytes] = {}
-        """By their texts: to decode one takes longer than to look it up."""
+        """Topic ids by their texts, because decoding one takes longer than a lookup."""
         self._search = search
         self.unnamed: set[bytes] = set()
         """Ids that were looked up while they had no name."""
@@ -144,9 +146,9 @@ class TopicNames:
             # Names that are known already take precedence, so that the result does not depend
             # on the time of the search.
             ids_before = frozenset(self._names)
-            for found_id, found_name in search():
-                if found_id not in ids_before:
-                    self.learn(found_id, found_name)
+            for other_id, other_name in search():
+                if other_id not in ids_before:
+                    self.learn(other_id, other_name)
             name = self._names.get(topic_id)
         if name is None and len(self.unnamed) < _MOST_NAMES:
             self.unnamed.add(topic_id)
@@ -154,12 +156,12 @@ class TopicNames:
 
     def name_of_text(self, topic_id: str) -> str | None:
         """Return the name for the text of a topic id; None if it is not known."""
-        found = self._ids.get(topic_id)
-        if found is None:
-            found = topic_id_of(topic_id)
+        id_bytes = self._ids.get(topic_id)
+        if id_bytes is None:
+            id_bytes = topic_id_of(topic_id)
             if len(self._ids) < _MOST_NAMES:
-                self._ids[topic_id] = found
-        return self.name(None, found)
+                self._ids[topic_id] = id_bytes
+        return self.name(None, id_bytes)
 
     def text(self, topic_id: bytes) -> str | None:
         """Return the id as text; see :func:`topic_id_text`."""

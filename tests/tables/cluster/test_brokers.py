@@ -60,7 +60,7 @@ def short(lines: Any) -> list[tuple[Any, ...]]:
     return [(line.kind, line.topic, line.partition, line.leader_id) for line in lines]
 
 
-def test_what_is_known_gives_no_line() -> None:
+def test_unchanged_metadata_gives_no_line() -> None:
     seen = SeenMetadata()
     first = metadata(topic("t", partition(1), partition(0)), brokers=(broker(1),))
     assert short(seen.changes("a", first)) == [
@@ -75,7 +75,7 @@ def test_what_is_known_gives_no_line() -> None:
     assert short(seen.changes("a", first)) == [("partition", "t", 1, 1)]
 
 
-def test_what_is_known_of_a_partition() -> None:
+def test_the_columns_of_a_partition() -> None:
     [line] = SeenMetadata().changes(
         "a", metadata(topic("t", partition(0, LeaderId=-1, ErrorCode=5)))
     )
@@ -100,7 +100,7 @@ def test_a_topic_without_partitions_has_a_line_once() -> None:
     assert short(seen.changes("a", unknown)) == [("topic", "t", None, None)]
 
 
-def test_a_change_of_the_controller_alone_is_no_news() -> None:
+def test_a_change_of_the_controller_alone_gives_no_line() -> None:
     seen = SeenMetadata()
     brokers = (broker(1), broker(2))
     first = list(seen.changes("a", metadata(brokers=brokers, controller=2)))
@@ -112,7 +112,7 @@ def test_a_change_of_the_controller_alone_is_no_news() -> None:
     assert unknown.is_controller is None
 
 
-def test_another_process_goes_on_with_what_was_seen() -> None:
+def test_another_process_continues_with_the_saved_metadata() -> None:
     seen = SeenMetadata()
     first = [
         *metadata(topic("t", partition(0), partition(1)), topic("\udcff", code=3), controller=2),
@@ -143,7 +143,7 @@ def test_another_process_goes_on_with_what_was_seen() -> None:
             SeenMetadata.from_state((("c", 1, ((key, value),)),))
 
 
-def test_memory_is_bounded_and_what_is_forgotten_gives_lines_again() -> None:
+def test_memory_is_bounded_and_dropped_metadata_gives_lines_again() -> None:
     seen = SeenMetadata(most_bytes=100_000)
     many = metadata(topic("t", *(partition(index) for index in range(1000))))
     for round_ in range(3):
@@ -155,7 +155,7 @@ def test_memory_is_bounded_and_what_is_forgotten_gives_lines_again() -> None:
     assert len(seen._connections) == 3
 
 
-def test_one_answer_that_is_larger_than_the_memory_gives_lines_each_time() -> None:
+def test_a_response_larger_than_the_memory_limit_gives_lines_each_time() -> None:
     seen = SeenMetadata(most_bytes=1000)
     many = metadata(topic("t", *(partition(index) for index in range(100))))
     assert len(short(seen.changes("a", many))) == len(short(seen.changes("a", many))) == 100
@@ -181,7 +181,7 @@ def test_coordinators_by_version() -> None:
     ]
 
 
-def test_the_controllers_that_a_cluster_shows_are_no_brokers() -> None:
+def test_listed_controllers_are_not_brokers() -> None:
     answer = {
         "EndpointType": 2,
         "ClusterId": "c",
@@ -194,7 +194,7 @@ def test_the_controllers_that_a_cluster_shows_are_no_brokers() -> None:
     assert line.is_fenced is False
 
 
-def test_the_leader_that_an_answer_with_an_error_names() -> None:
+def test_a_response_with_an_error_may_name_the_leader() -> None:
     parts = [
         {"Index": 0, "ErrorCode": 6, "CurrentLeader": {"LeaderId": 2, "LeaderEpoch": 9}},
         {"Index": 1, "ErrorCode": 0, "CurrentLeader": {"LeaderId": -1, "LeaderEpoch": -1}},
@@ -209,5 +209,5 @@ def test_the_leader_that_an_answer_with_an_error_names() -> None:
     assert list(seen.changes("a", metadata_entries(PRODUCE, 10, None, answer))) == []
 
 
-def test_an_answer_that_was_not_read_has_no_facts() -> None:
+def test_a_response_that_was_not_decoded_gives_no_lines() -> None:
     assert metadata_entries(METADATA, 13, None, None) == []

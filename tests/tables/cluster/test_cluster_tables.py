@@ -68,13 +68,13 @@ def lines_of(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[st
 
 
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
-def test_lines_are_what_the_messages_tell(name: str) -> None:
+def test_lines_have_the_facts_of_the_messages(name: str) -> None:
     found, expected = tables(name, *TOLD), plain(name, messages(name))
     for table in TOLD:
         assert lines_of(table, found[table]) == expected[table]
 
 
-def test_the_captures_tell_something_of_everything() -> None:
+def test_the_captures_have_every_kind_of_fact() -> None:
     events, kinds = set(), set()
     for name in NAMES:
         expected = plain(name, messages(name))
@@ -85,7 +85,7 @@ def test_the_captures_tell_something_of_everything() -> None:
 
 
 @pytest.mark.parametrize("name", ["groups", "next-groups", "basics"])
-def test_a_line_has_what_its_request_has(name: str) -> None:
+def test_a_line_copies_the_columns_of_its_request(name: str) -> None:
     found = tables(name, *TOLD)
     requests = {row["request_id"]: row for row in found["requests"]}
     assert list(requests) == list(range(1, len(requests) + 1))
@@ -99,7 +99,7 @@ def test_a_line_has_what_its_request_has(name: str) -> None:
 
 
 def test_events_of_groups_are_those_in_the_log_of_the_broker() -> None:
-    """The broker wrote down the messages itself."""
+    """The log was written by the broker itself."""
     for name in ("groups", "next-groups", "basics", "foreign", "transactions", "waits"):
         log = [{**entry, "wire": "kafka"} for entry in request_log(name)]
         theirs = Counter(repr(line) for _, line in plain_groups(log, topic_names(messages(name))))
@@ -110,7 +110,7 @@ def test_events_of_groups_are_those_in_the_log_of_the_broker() -> None:
 
 @pytest.mark.parametrize("conditions", FILTERS, ids=str)
 @pytest.mark.parametrize("jobs", often([1, 3], [1]))
-def test_a_line_goes_with_its_request(
+def test_a_line_is_selected_with_its_request(
     conditions: dict[str, Any], jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_LEAST_BYTES", 0)
@@ -145,7 +145,7 @@ def test_records_are_those_of_their_command(
     assert found
 
 
-def test_a_filter_holds_for_records() -> None:
+def test_a_filter_applies_to_records() -> None:
     row_filter = make_filter(None, apis=("Fetch",), topics=("basics-*1",))
     found = tables("basics", "records", row_filter=row_filter)["records"]
     expected = kanalyze.records(path("basics"), api="Fetch", topic="basics-*1")
@@ -153,7 +153,7 @@ def test_a_filter_holds_for_records() -> None:
 
 
 def stored(rows: Rows[Any], lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with the columns that lines have: timestamps are made when they are asked for."""
+    """Rows with the columns of lines; timestamps are made on request."""
     return [{name: row[name] for name in lines[0]} for row in rows.to_arrow().to_pylist()]
 
 
@@ -178,8 +178,8 @@ def test_the_library_gives_the_same_rows(
 
 
 @pytest.mark.parametrize("seed", often(range(6), range(3)))
-def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
-    """And what can be read gives lines: a line has a request, and its values fit their columns."""
+def test_corrupt_bytes_raise_nothing(seed: int, tmp_path: Path) -> None:
+    """Readable parts still give lines: each has a request, and values that fit the columns."""
     random = Random(seed)
     data = bytearray(path("groups").read_bytes())
     for _ in range(400):
@@ -193,7 +193,7 @@ def test_bytes_that_are_wrong_raise_nothing(seed: int, tmp_path: Path) -> None:
             assert database.ask(left).num_rows == 0
 
 
-def test_a_body_of_too_many_values_has_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_with_too_many_values_gives_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fields, "_MOST_CELLS", 20)
     found = tables("groups", *TOLD)
     assert len(found["requests"]) == len(messages("groups"))

@@ -46,7 +46,7 @@ def current(values: dict[str, Any]) -> bytes:
         (current({**GIVEN, "assignment": None}), None),
     ],
 )
-def test_partitions_that_kafka_3_6_names_otherwise_are_not_known(
+def test_fields_that_kafka_3_6_named_differently_are_unknown(
     response: bytes, count: int | None, tmp_path: Path
 ) -> None:
     packets: list[bytes] = []

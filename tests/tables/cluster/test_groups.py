@@ -69,13 +69,13 @@ def test_a_subscription_names_topics() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"", b"\0", b"\xff\xff", b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0"])
-def test_bytes_that_are_no_subscription_tell_nothing(bad: bytes) -> None:
+def test_bytes_that_are_not_a_subscription_give_no_topics(bad: bytes) -> None:
     event = joined([bad])
     assert (event.subscribed_count, event.subscribed_topics) == (None, ())
     assert joined([bad, subscription("a")]).subscribed_topics == ("a",)
 
 
-def test_what_is_no_consumer_has_no_topics() -> None:
+def test_members_of_other_protocols_have_no_topics() -> None:
     assert joined([subscription("a")], "connect").subscribed_count is None
 
 
@@ -88,7 +88,7 @@ def test_lists_are_bounded_and_counts_are_not() -> None:
     assert (given.assigned_count, len(given.assigned)) == (MOST_LISTED + 5, MOST_LISTED)
 
 
-def test_an_assignment_is_read_where_it_is_one_to_the_last_byte() -> None:
+def test_an_assignment_must_fit_to_the_last_byte() -> None:
     given = synced(assignment({"a": [0, 2], "b": []}, b"user"))
     assert [(each.topic, each.partition) for each in given.assigned] == [("a", 0), ("a", 2)]
     assert given.assigned_count == 2
@@ -99,18 +99,18 @@ def test_an_assignment_is_read_where_it_is_one_to_the_last_byte() -> None:
     assert synced(data, code=27).assigned_count is None
 
 
-def test_no_bytes_are_no_partitions_of_a_consumer() -> None:
+def test_an_empty_assignment_has_no_partitions() -> None:
     assert synced(b"", "consumer").assigned_count == 0
     assert synced(b"").assigned_count is None
 
 
 @pytest.mark.parametrize("length", range(20))
-def test_an_assignment_that_is_cut_has_no_facts(length: int) -> None:
+def test_a_truncated_assignment_gives_no_partitions(length: int) -> None:
     data = assignment({"topic": [1, 2]})
     assert synced(data[: length + 1], "consumer").assigned_count is None
 
 
-def test_a_heartbeat_that_went_well_has_no_facts() -> None:
+def test_a_successful_heartbeat_gives_no_line() -> None:
     request = {"GroupId": "g", "GenerationId": 3, "MemberId": "m", "GroupInstanceId": "i"}
     assert events(HEARTBEAT, request, {"ErrorCode": 0}) == []
     assert events(HEARTBEAT, request, None) == []
@@ -137,7 +137,7 @@ def test_each_member_that_leaves_has_a_line_with_its_own_error() -> None:
     assert [each.error_code for each in events(LEAVE, request, None)] == [None, None]
 
 
-def test_offsets_of_a_commit_that_is_not_answered_have_no_error_code() -> None:
+def test_offsets_of_an_unanswered_commit_have_no_error_code() -> None:
     part = {"PartitionIndex": 0, "CommittedOffset": 5, "CommittedLeaderEpoch": -1}
     request = {"GroupId": "g", "Topics": [{"Name": "t", "Partitions": [part]}]}
     [event] = events(COMMIT, request, None)
@@ -184,13 +184,13 @@ def newer(sent: int, answer: dict[str, Any] | None, **more: Any) -> list[Any]:
         (5, {}, {"TopicPartitions": []}, "heartbeat"),
     ],
 )
-def test_a_heartbeat_of_a_newer_group_shows_what_is_new(
+def test_a_heartbeat_of_a_newer_group_gives_a_line_for_a_change(
     sent: int, answer: dict[str, Any] | None, more: dict[str, Any], event: str | None
 ) -> None:
     assert [each.event for each in newer(sent, answer, **more)] == ([event] if event else [])
 
 
-def test_an_answer_with_an_error_has_no_epoch() -> None:
+def test_a_response_with_an_error_has_no_epoch() -> None:
     [event] = newer(5, {"ErrorCode": 110, "MemberEpoch": 0, "HeartbeatIntervalMs": 0})
     assert event.member_epoch is event.heartbeat_interval_ms is None
     assert (event.sent_member_epoch, event.error_name) == (5, "FENCED_MEMBER_EPOCH")
@@ -205,5 +205,5 @@ def test_tasks_of_streams_are_counted() -> None:
     assert (event.assigned_count, event.assigned, event.owned_count) == (2, (), None)
 
 
-def test_a_request_that_was_not_read_has_no_facts() -> None:
+def test_a_request_that_was_not_decoded_gives_no_lines() -> None:
     assert list(group_events(JOIN, None, {"ErrorCode": 0})) == []

@@ -1,4 +1,4 @@
-"""Loops over columns: what Python says of them, compiled and uncompiled."""
+"""Loops over columns give the results of plain Python, compiled and uncompiled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def unpacked(data: bytes | bytearray, count: int) -> list[bool]:
 
 @often
 @given(VALUES, st.data())
-def test_values_are_taken_by_number(core: SimpleNamespace, values: list[int], data: st.DataObject):
+def test_values_are_picked_by_position(
+    core: SimpleNamespace, values: list[int], data: st.DataObject
+):
     numbers = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20))
     places = array("q", numbers)
     wanted = [values[number] for number in numbers]
@@ -38,7 +40,7 @@ def test_values_are_taken_by_number(core: SimpleNamespace, values: list[int], da
     assert list(core.arithmetic.picked_bytes(bytearray(small), places)) == wanted
 
 
-def test_a_number_that_there_is_not_is_an_error(core: SimpleNamespace):
+def test_a_position_beyond_the_values_is_an_error(core: SimpleNamespace):
     for number in (3, 2**40, -4):
         with pytest.raises(IndexError):
             core.int_columns.picked(array("q", [1, 2, 3]), array("q", [number]))
@@ -46,7 +48,7 @@ def test_a_number_that_there_is_not_is_an_error(core: SimpleNamespace):
 
 @often
 @given(LENGTHS, st.data())
-def test_lists_are_taken_with_their_items(
+def test_lists_are_picked_with_their_items(
     core: SimpleNamespace, lengths: list[int], data: st.DataObject
 ):
     numbers = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=10))
@@ -61,7 +63,7 @@ def test_lists_are_taken_with_their_items(
 
 @often
 @given(CODES)
-def test_codes_are_counted_anew_as_they_first_come(core: SimpleNamespace, codes: list[int]):
+def test_codes_are_renumbered_by_first_appearance(core: SimpleNamespace, codes: list[int]):
     made, order = core.arithmetic.first_places(array("i", codes), 7)
     assert order.tolist() == [code for code in dict.fromkeys(codes) if code >= 0]
     assert [-1 if code < 0 else order[code] for code in made] == codes
@@ -85,7 +87,7 @@ def test_numbers_are_narrowed_or_refused(core: SimpleNamespace, values: list[int
 
 @often
 @given(st.lists(st.booleans(), max_size=40))
-def test_truths_are_bits(core: SimpleNamespace, flags: list[bool]):
+def test_flags_become_bits(core: SimpleNamespace, flags: list[bool]):
     math, count = core.arithmetic, len(flags)
     assert unpacked(math.bits(bytearray(flags)), count) == flags
     assert unpacked(math.bits_of_longs(array("q", [7 * flag for flag in flags])), count) == flags

@@ -63,7 +63,7 @@ def test_null_is_not_zero():
     assert [made.acks for made in block.rows()] == [0, None]
 
 
-def test_a_text_is_stored_once_and_null_is_none_of_them():
+def test_a_text_is_stored_once_and_null_is_not_a_text():
     block = RowBlock.of_rows([row(client_id=name) for name in ("b", None, "a", "b", "")])
     clients = block.columns["client_id"]
     assert isinstance(clients, Words)
@@ -121,7 +121,7 @@ def test_some_columns_can_be_requested():
     assert list(made) == ["connection", "connection_number"]
 
 
-def test_blocks_that_share_their_words_go_on_to_when_joined():
+def test_joined_blocks_keep_their_shared_words():
     words = ["a", "b"]
     plain = RowBlock.of_rows([row()])
     parts = [

@@ -1,4 +1,4 @@
-"""Columns that grow: what was put is there, what was not is null."""
+"""Growing columns: values that were put are there, all others are null."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_numbers_come_out_as_they_were_put_with_nulls_between(values):
 
 
 @given(st.lists(st.none() | st.integers(0, 2**62)), st.integers(-(2**40), 2**40))
-def test_least_largest_and_shift_look_at_known_numbers_alone(values, shift):
+def test_least_largest_and_shift_ignore_nulls(values, shift):
     buffer, known = ints_with(values), [value for value in values if value is not None]
     assert buffer.least(len(values)) == min(known, default=2**63 - 1)
     assert buffer.largest(len(values)) == max(known, default=-1)
@@ -42,14 +42,14 @@ def test_least_largest_and_shift_look_at_known_numbers_alone(values, shift):
     assert seen(buffer, len(values)) == [None if v is None else v + shift for v in values]
 
 
-def test_a_number_can_be_taken_back():
+def test_a_number_can_be_overwritten_by_null():
     buffer = ints_with([1, 2])
     buffer.change(0, None)
     buffer.change(1, 7)
     assert seen(buffer, 2) == [None, 7]
 
 
-def test_nothing_is_left_over_from_the_block_before():
+def test_a_drained_buffer_begins_empty():
     ints, words = ints_with([5]), WordBuffer()
     words.make_room(1)
     words.put(0, "a")
@@ -78,7 +78,7 @@ def test_each_text_is_kept_once_and_stays_valid_in_later_blocks(texts):
     assert read == texts
 
 
-def test_texts_that_are_forgotten_stay_in_the_blocks_that_have_them():
+def test_dropped_texts_stay_in_earlier_blocks():
     buffer = WordBuffer()
     buffer.make_room(1)
     buffer.put(0, "old")

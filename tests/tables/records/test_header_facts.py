@@ -67,7 +67,7 @@ def test_a_schema_header_may_have_an_id_of_4_bytes():
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\1", b"\1" + bytes(15), b"\2" + bytes(16)])
-def test_other_schema_headers_say_nothing(value):
+def test_schema_headers_of_other_formats_are_ignored(value):
     assert facts((b"__key_schema_id", value)) == NO_FACTS
 
 

@@ -28,7 +28,7 @@ def test_the_number_of_an_offset_is_that_of_its_only_range(pairs):
         assert {ranges.around(at)[2] for at in (max(start, 0), end - 1)} <= {found}
 
 
-def test_offsets_that_cannot_be_are_left_out():
+def test_impossible_offsets_are_left_out():
     assert len(OffsetRanges([(-1, 5, 1), (5, 5, 1), (5, LAST_OFFSET + 1, 1)])) == 0
 
 
@@ -37,7 +37,7 @@ def produced(base: int, count: int | None = 10, *, start_ns: int = 1000, **item)
     return row(api_name="Produce", partitions=items, request_start_ns=start_ns)
 
 
-def test_what_was_produced_is_found_by_id_or_else_by_name_and_broker():
+def test_produced_offsets_are_found_by_topic_id_or_else_by_name_and_broker():
     known = ProducedOffsets()
     known.note(RowBlock.of_rows([produced(0, start_ns=7), produced(10, start_ns=8, topic_id="A")]))
     ip = produced(0).broker_ip
@@ -54,7 +54,7 @@ def test_what_was_produced_is_found_by_id_or_else_by_name_and_broker():
     assert time(3, "10.9.9.9", None) == []  # perhaps another cluster
 
 
-def test_what_got_no_offset_is_not_known():
+def test_records_without_an_offset_have_no_produce_time():
     known = ProducedOffsets()
     rows = [
         produced(0, error_code=10),
@@ -65,7 +65,7 @@ def test_what_got_no_offset_is_not_known():
     assert known.find(rows[0].broker_ip, None, "orders", 0) == []
 
 
-def test_the_older_half_is_forgotten_beyond_the_limit():
+def test_the_lower_half_is_dropped_beyond_the_limit():
     known = ProducedOffsets(most_ranges=100)
     known.note(RowBlock.of_rows([produced(10 * n, start_ns=n) for n in range(150)]))
     (ranges,) = known.find(produced(0).broker_ip, None, "orders", 0)

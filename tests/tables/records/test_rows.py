@@ -162,7 +162,7 @@ def test_without_an_assigned_offset_a_produced_record_has_none() -> None:
     assert [record.record_index for record in found] == [0, 1, 2, 3, 4]
 
 
-def test_messages_that_are_produced_one_by_one_are_counted_on() -> None:
+def test_produced_messages_of_magic_0_and_1_get_consecutive_offsets() -> None:
     found = rows_of(produced({PLACE: messages_of(1)}))
     assert [record.offset for record in found] == [500, 501, 502, 503, 504]
 
@@ -182,7 +182,7 @@ def test_every_partition_has_its_records() -> None:
         assert found == [("a", 0), ("b", 7), ("b", 7)]
 
 
-def test_only_records_of_the_selected_topics_are_given() -> None:
+def test_only_records_of_the_selected_topics_are_returned() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("clicks", 0): batch_of(ITEMS[:1])}
     found = rows_of(fetched(data), produced(data), row_filter=RowFilter(topics=("cl*",)))
     assert [(record.topic, record.api_name) for record in found] == [
@@ -198,7 +198,7 @@ def test_keys_and_values_are_left_out_unless_requested() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "plain", "größe 😀", '{\n\t"a": 1\r\n}', "back\\slash"])
-def test_what_is_text_is_shown_as_text(text: str) -> None:
+def test_printable_values_are_shown_as_text(text: str) -> None:
     found = shown(text.encode(), text.encode(), [("h", text.encode())])
     assert (found.key, found.key_encoding) == (text, "text")
     assert (found.value, found.value_encoding) == (text, "text")
@@ -206,7 +206,7 @@ def test_what_is_text_is_shown_as_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\0\0\0\1", b"a\x1b[31m", "\u202e".encode(), b"a\xc3"])
-def test_what_is_no_text_is_base64_or_escaped(data: bytes) -> None:
+def test_values_that_are_not_text_are_base64_or_escaped(data: bytes) -> None:
     found = shown(data, data, [("h", data)])
     assert found.value_encoding == found.key_encoding == found.headers[0].encoding == "base64"
     assert base64.b64decode(found.value or "") == data
@@ -252,14 +252,14 @@ def test_a_control_record_is_named() -> None:
     assert {record.control_type for record in rows_of(fetched({PLACE: batch_of()}))} == {None}
 
 
-def test_a_wrong_checksum_is_said_of_every_record() -> None:
+def test_a_wrong_checksum_is_in_the_row_of_every_record() -> None:
     data = bytearray(batch_of())
     data[18] ^= 1
     found = rows_of(fetched({PLACE: bytes(data)}))
     assert [record.crc_ok for record in found] == [False] * 5
 
 
-def test_a_last_batch_that_is_cut_is_legal_where_it_was_fetched_only() -> None:
+def test_a_cut_last_batch_is_legal_in_a_fetch_only() -> None:
     data = batch_of() + batch_of()[:-3]
     assert [record.problem for record in rows_of(fetched({PLACE: data}))] == [None] * 5
     found = rows_of(produced({PLACE: data}))
@@ -267,7 +267,7 @@ def test_a_last_batch_that_is_cut_is_legal_where_it_was_fetched_only() -> None:
     assert (found[-1].topic, found[-1].record_index, found[-1].offset) == ("orders", None, None)
 
 
-def test_a_batch_that_cannot_be_read_gives_a_row_that_says_why() -> None:
+def test_an_unreadable_batch_gives_a_row_with_the_problem() -> None:
     data = compressed(1, b"no gzip", count=3) + compressed(6, b"", count=3) + batch_of()
     found = rows_of(fetched({PLACE: data}))
     assert [record.problem for record in found] == [
@@ -280,13 +280,13 @@ def test_a_batch_that_cannot_be_read_gives_a_row_that_says_why() -> None:
     assert [record.record_index for record in found][:3] == [None, None, 0]
 
 
-def test_limits_hold() -> None:
+def test_decompression_limits_apply() -> None:
     limits = DecompressionLimits(most_bytes=20)
     found = rows_of(fetched({PLACE: batch_of(codec=1)}), limits=limits)
     assert [record.problem for record in found] == [None, "decompressed_too_large"]
 
 
-def test_only_records_of_the_wanted_partitions_are_given() -> None:
+def test_only_records_of_the_selected_partitions_are_returned() -> None:
     data = {("orders", 0): batch_of(ITEMS[:1]), ("orders", 1): batch_of(ITEMS[:2])}
     for wanted in (
         RowFilter(partitions=(NamedPartition(None, 1),)),
@@ -297,7 +297,7 @@ def test_only_records_of_the_wanted_partitions_are_given() -> None:
         assert [record.partition for record in found] == [1, 1]
 
 
-def test_a_message_that_is_not_all_there_gives_a_row_for_each_partition_it_told() -> None:
+def test_a_message_with_missing_bytes_gives_a_row_per_known_partition() -> None:
     exchange = exchange_of(1, 4)
     exchange.response = message(None, 4)
     parts = [partition("a", 1), partition("b", 2, record_bytes=0), partition("c", 3)]
@@ -329,7 +329,7 @@ def test_a_message_without_records_gives_no_row() -> None:
     assert rows_of(fetched({PLACE: b""})) == []
 
 
-def test_bytes_that_are_not_those_of_the_message_give_a_problem() -> None:
+def test_bytes_of_another_message_give_a_problem() -> None:
     exchange, made = produced({PLACE: batch_of()})
     assert exchange.request is not None
     whole = exchange.request.data or b""
@@ -383,14 +383,14 @@ def test_any_change_to_a_message_gives_rows(made, codec: int, draw: st.DataObjec
         assert (record.problem is None) == (record.record_index is not None)
 
 
-def test_what_is_beyond_the_limit_of_records_is_a_row_that_says_so() -> None:
+def test_records_beyond_the_limit_give_a_row_with_the_problem() -> None:
     limits = DecompressionLimits(most_records=2)
     found = rows_of(fetched({PLACE: batch_of(codec=1) + batch_of()}), limits=limits)
     assert [record.problem for record in found] == [None, None, "too_many_records"] * 2
     assert [record.batch_record_count for record in found] == [5] * 6
 
 
-def test_a_list_of_rows_is_bounded_by_what_its_headers_take() -> None:
+def test_lists_of_rows_are_bounded_by_the_memory_of_headers() -> None:
     items = [(n, TIME_MS, b"k", b"v", [("h" * 9, b"")] * 2000) for n in range(100)]
     reader = RecordReader(CATALOG, DECODERS, values_as="base64")
     sizes = [len(rows) for rows in reader.row_batches([fetched({PLACE: batch_of(items)})])]
@@ -404,7 +404,7 @@ SECRET = b"s4lted-passw0rd"
 
 
 def metadata_record(api_key: int, body: bytes, version: int = 0) -> bytes:
-    """A value in the log of the controllers: version of the frame, API key and version, a body."""
+    """Return a value of the controllers' log: frame version, API key, version, body."""
     return bytes([1, api_key, version]) + body
 
 
@@ -460,11 +460,11 @@ def test_credentials_of_the_controllers_log_are_hidden(topic: str, value: bytes)
         config_record(b"retention.ms", b"1000"),
     ],
 )
-def test_the_rest_of_the_controllers_log_is_shown(value: bytes) -> None:
+def test_other_records_of_the_controllers_log_are_shown(value: bytes) -> None:
     assert shown_of("__cluster_metadata", value)[1] == "escaped"
 
 
-def test_a_tombstone_and_values_not_requested_stay_so() -> None:
+def test_tombstones_and_values_that_were_not_requested_stay_null() -> None:
     exchange, row = fetched({("__cluster_metadata", 0): batch_of([(0, 1, b"k", None, [])])})
     (found,) = RecordReader(*tools(), values_as="escaped").rows(exchange, row)
     assert (found.value, found.value_encoding) == (None, None)

@@ -28,7 +28,7 @@ def test_names_of_many_headers_are_not_all_listed():
 
 
 @pytest.mark.parametrize("text", ["", "hex:", "hex:0", "hex:xy", "hex:é"])
-def test_what_cannot_be_searched_is_refused(text):
+def test_a_search_without_bytes_is_refused(text):
     with pytest.raises(UsageError):
         parse_search(text)
 

@@ -13,7 +13,7 @@ from kanalyze.tables.records.shown_values import ShownValues, ValuesAs
 
 
 def shown(value: bytes | None, values_as: ValuesAs = "base64", longest: int | None = None) -> Any:
-    """The text of a value, and how it was made."""
+    """Return the text of a value, and its encoding."""
     record = Record(0, None, None, value)
     return ShownValues(values_as, longest)(record)[2:4]
 

@@ -26,7 +26,7 @@ NO_ID = bytes(16)
 
 
 def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> Taped | None:
-    """What the row's projection leaves of a message with these values."""
+    """Return the values on the tape of a message, decoded with the fields that rows need."""
     if values is None:
         return None
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def produced(topic: dict[str, Any], records: bytes | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_produce_joins_what_was_sent_with_what_was_answered(version: int) -> None:
+def test_produce_joins_partitions_of_request_and_response(version: int) -> None:
     topic = {"topicId": TOPIC_ID} if version >= 13 else {"name": "orders"}
     answer = {"index": 4, "errorCode": 0, "baseOffset": 77, "logAppendTimeMs": -1}
     answer |= {"logStartOffset": 0} if version >= 5 else {}
@@ -89,13 +89,13 @@ def test_a_refused_produce_has_its_error_and_no_offset() -> None:
     )
 
 
-def test_a_produce_without_an_answer_says_what_was_sent() -> None:
+def test_a_produce_without_a_response_has_the_partitions_of_the_request() -> None:
     found = summary(0, 3, produced({"name": "orders"}, batch(5)))
     assert list(found.partitions) == [PartitionSummary("orders", NO_ID, 4, 5, 161, codec="none")]
     assert found.throttle_time_ms is None
 
 
-def test_null_records_are_none_at_all() -> None:
+def test_null_records_count_as_no_records() -> None:
     found = summary(0, 3, produced({"name": "orders"}, None))
     assert (
         next(iter(found.partitions)).record_count,
@@ -103,7 +103,7 @@ def test_null_records_are_none_at_all() -> None:
     ) == (0, 0)
 
 
-def test_a_fetch_lists_the_partitions_that_its_answer_left_out() -> None:
+def test_a_fetch_lists_the_partitions_that_its_response_left_out() -> None:
     request = {
         "replicaId": -1,
         "maxWaitMs": 500,
@@ -179,7 +179,7 @@ def test_metadata_shows_names_and_errors_at_every_level() -> None:
     ]
 
 
-def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() -> None:
+def test_a_metadata_request_by_topic_names_the_topic_and_its_partitions() -> None:
     topics = [{"topicId": NO_ID, "name": "orders"}, {"topicId": NO_ID, "name": "gone"}]
     request = {
         "topics": topics,
@@ -217,7 +217,7 @@ def test_metadata_that_is_asked_by_topic_names_the_topic_and_its_partitions() ->
     ]
 
 
-def test_a_topic_that_is_made_is_named_as_a_whole() -> None:
+def test_a_created_topic_is_listed_without_a_partition() -> None:
     topic = {"name": "new", "numPartitions": 3, "replicationFactor": 1, "configs": []}
     request = {
         "topics": [{**topic, "assignments": []}],
@@ -234,7 +234,7 @@ def test_a_topic_that_is_made_is_named_as_a_whole() -> None:
     ]
 
 
-def test_a_commit_in_a_transaction_is_of_its_partitions() -> None:
+def test_a_transactional_commit_lists_its_partitions() -> None:
     partition = {"partitionIndex": 4, "committedOffset": 70, "committedMetadata": None}
     request = {
         "transactionalId": "tx",
@@ -253,7 +253,7 @@ def test_a_commit_in_a_transaction_is_of_its_partitions() -> None:
     ]
 
 
-def test_partitions_by_number_alone_are_partitions() -> None:
+def test_partitions_that_are_a_list_of_numbers_are_listed() -> None:
     transaction = {"transactionalId": "tx", "producerId": 1, "producerEpoch": 0}
     topics = [{"name": "a", "partitions": [0, 2]}, {"name": "b", "partitions": [0]}]
     request = {"transactions": [{**transaction, "verifyOnly": False, "topics": topics}]}
@@ -274,7 +274,7 @@ def test_partitions_by_number_alone_are_partitions() -> None:
     ]
 
 
-def test_of_a_partition_that_is_named_twice_the_code_that_is_not_0_holds() -> None:
+def test_of_a_repeated_partition_the_error_code_other_than_0_counts() -> None:
     def marker(*codes: int) -> dict[str, Any]:
         partitions = [{"partitionIndex": 1, "errorCode": code} for code in codes]
         return {"producerId": 1, "topics": [{"name": "a", "partitions": partitions}]}
@@ -285,7 +285,7 @@ def test_of_a_partition_that_is_named_twice_the_code_that_is_not_0_holds() -> No
         ]
 
 
-def test_a_share_fetch_says_what_it_brought() -> None:
+def test_a_share_fetch_lists_the_records_that_it_delivered() -> None:
     request = {
         "groupId": "g",
         "memberId": "m",
@@ -328,7 +328,7 @@ def test_a_share_fetch_says_what_it_brought() -> None:
     )
 
 
-def test_a_topic_stands_in_the_struct_of_the_partition_or_around_it() -> None:
+def test_a_topic_is_in_the_struct_of_the_partition_or_in_an_outer_one() -> None:
     state = {
         "partitionIndex": 3,
         "controllerEpoch": 1,
@@ -353,7 +353,7 @@ def test_a_topic_stands_in_the_struct_of_the_partition_or_around_it() -> None:
     assert list(found.partitions) == [PartitionSummary("orders", TOPIC_ID, 3, error_code=11)]
 
 
-def test_where_a_list_goes_on_is_no_topic_that_was_asked_about() -> None:
+def test_a_cursor_is_not_a_topic_of_the_request() -> None:
     request = {
         "topics": [{"name": "orders"}],
         "responsePartitionLimit": 1,
@@ -402,7 +402,7 @@ NO_ID_TEXT = "A" * 22
 PARTITION_NAMES = {"partitionIndex", "partition", "partitionId", "index"}
 
 
-def test_what_kafkas_serializer_wrote_names_what_its_json_names() -> None:
+def test_messages_of_kafkas_serializer_have_the_partitions_of_their_json() -> None:
     named = set()
     for vector in read_vectors():
         if vector.kind == "other" or vector.api_key is None:

@@ -1,4 +1,4 @@
-"""Fetch sessions: what an incremental fetch does not say (KIP-227)."""
+"""Fetch sessions: the partitions that an incremental fetch does not name (KIP-227)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_an_incremental_fetch_reads_from_all_partitions_of_its_session() -> None
     assert list(sessions.follow(BROKER, fetch(7, 2))) == [A, B]
 
 
-def test_partitions_are_added_and_forgotten_as_requests_say() -> None:
+def test_partitions_are_added_and_forgotten_as_requests_name_them() -> None:
     sessions = begun([A, B])
     assert list(sessions.follow(BROKER, fetch(7, 1, [C], forgotten=[A]))) == [B, C]
     assert list(sessions.follow(BROKER, fetch(7, 2))) == [B, C]
 
 
-def test_forgetting_what_is_not_in_the_session_is_no_error() -> None:
+def test_forgetting_a_partition_outside_the_session_is_not_an_error() -> None:
     assert list(begun([A]).follow(BROKER, fetch(7, 1, forgotten=[C]))) == [A]
 
 
@@ -69,7 +69,7 @@ def test_a_refused_fetch_ends_the_session() -> None:
     assert len(sessions) == 0
 
 
-def test_epoch_0_begins_a_new_session_in_the_place_of_the_old_one() -> None:
+def test_epoch_0_replaces_the_session() -> None:
     sessions = begun([A])
     sessions.follow(BROKER, fetch(7, 0, [B], response_session_id=8))
     assert list(sessions.follow(BROKER, fetch(8, 1))) == [B]
@@ -82,7 +82,7 @@ def test_the_final_epoch_ends_the_session() -> None:
     assert len(sessions) == 0
 
 
-def test_a_broker_that_gives_no_session_has_none() -> None:
+def test_a_response_without_a_session_id_opens_no_session() -> None:
     sessions = FetchSessions()
     sessions.follow(BROKER, fetch(0, 0, [A], response_session_id=0))
     sessions.follow(BROKER, FetchSessionUpdate(0, 0, [A], [], None, 0))
@@ -93,14 +93,14 @@ def test_ids_belong_to_one_broker() -> None:
     assert list(begun([A]).follow(("10.0.0.3", 9092), fetch(7, 1))) == []
 
 
-def test_epochs_begin_again_at_1_after_the_highest() -> None:
+def test_epochs_continue_at_1_after_the_highest() -> None:
     sessions = begun([A])
     sessions._sessions[BROKER, 7].next_epoch = 2**31 - 1
     assert list(sessions.follow(BROKER, fetch(7, 2**31 - 1))) == [A]
     assert list(sessions.follow(BROKER, fetch(7, 1))) == [A]
 
 
-def test_sessions_are_bounded_and_the_least_used_goes_first() -> None:
+def test_sessions_are_bounded_and_the_least_recently_used_is_dropped_first() -> None:
     sessions = begun([A], most_sessions=2)
     sessions.follow(BROKER, fetch(0, 0, [B], response_session_id=8))
     sessions.follow(BROKER, fetch(7, 1))

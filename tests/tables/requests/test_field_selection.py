@@ -23,7 +23,7 @@ CATALOG = Catalog()
 
 
 def codes_in(value: object) -> list[int]:
-    """Every error code in a whole message that is not 0, in the message's order."""
+    """Return all error codes other than 0 in a message, in wire order."""
     if isinstance(value, list):
         return [code for item in value for code in codes_in(item)]
     if not isinstance(value, dict):
@@ -39,7 +39,7 @@ def codes_in(value: object) -> list[int]:
 def facts_of(
     message: MessageSpec, version: int, values: dict[str, Any], *, is_request: bool
 ) -> ExchangeSummary:
-    """What a walk finds in a message with these values."""
+    """Return the summary that a walk makes of a message with these values."""
     decode = compile_decoder(message, version, projection_of(message))
     body = Writer(message, version).write(values)
     _, end = decode(body, 0, 0, None)
@@ -62,7 +62,7 @@ def test_every_error_code_of_every_response_is_found_in_its_order(api) -> None: 
             assert [code for *_, code in found.errors] == codes_in(values)
 
 
-def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
+def test_an_error_code_has_the_topic_and_partition_of_its_outer_structs() -> None:
     message = CATALOG.message(0, "response")
     values = {
         "responses": [
@@ -89,9 +89,7 @@ def test_a_code_comes_with_the_topic_and_the_partition_around_it() -> None:
         (68, "request", {"group_id", "member_id"}),
     ],
 )
-def test_the_ids_of_a_message_are_found_by_what_its_definition_says(
-    key: int, kind: str, ids: set[str]
-) -> None:
+def test_ids_are_found_by_their_entity_type_or_name(key: int, kind: str, ids: set[str]) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     level = field_roles(message, projection_of(message))
     assert {role for role, _ in level.fields if role in FIELD_NUMBERS} == ids
@@ -119,7 +117,7 @@ TELLING = [
 
 
 @pytest.mark.parametrize(("key", "kind"), TELLING)
-def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, kind: str) -> None:
+def test_names_are_learned_from_every_struct_with_both_name_and_id(key: int, kind: str) -> None:
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     version = CATALOG.api(key).versions.highest  # type: ignore[union-attr]
     assert field_roles(message, projection_of(message)).finds_names
@@ -131,7 +129,7 @@ def test_names_are_learnt_from_every_struct_that_has_both_name_and_id(key: int, 
     assert all(name and topic_id != bytes(16) for topic_id, name in names)
 
 
-def test_messages_with_either_a_name_or_an_id_tell_no_names() -> None:
+def test_messages_with_only_a_name_or_only_an_id_give_no_names() -> None:
     for key in (0, 1, 8, 9):
         for kind in ("request", "response"):
             message = CATALOG.message(key, kind)  # type: ignore[arg-type]

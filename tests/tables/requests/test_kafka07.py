@@ -47,7 +47,7 @@ def test_a_produce_is_one_way_and_counts_its_messages() -> None:
     assert row.record_bytes == len(old.message())
 
 
-def test_messages_inside_of_compressed_ones_are_counted() -> None:
+def test_messages_inside_compressed_messages_are_counted() -> None:
     inside = gzip.compress(old.message(b"a") + old.message(b"b"))
     messages = old.message(inside, codec=1) + old.message()
     talk = Talk().client(old.produce(messages), old.fetch(0)).broker(old.fetched(messages))
@@ -57,7 +57,7 @@ def test_messages_inside_of_compressed_ones_are_counted() -> None:
     ]
 
 
-def test_the_five_requests_are_named_as_they_were() -> None:
+def test_the_five_request_types_have_their_names() -> None:
     several = old.request(old.MULTIFETCH, old.fetch_part(1), old.fetch_part(2, "t", 7))
     many = old.request(old.MULTIPRODUCE, old.produce_part(old.message()))
     talk = Talk().client(old.produce(), old.fetch(0)).broker(old.fetched())
@@ -72,14 +72,14 @@ def test_the_five_requests_are_named_as_they_were() -> None:
     assert rows[4].record_count is None
 
 
-def test_an_error_has_the_name_it_had_then_and_the_partition_it_concerns() -> None:
+def test_an_error_has_its_kafka_0_7_name_and_its_partition() -> None:
     talk = Talk().client(old.fetch(0)).broker(old.fetched(error_code=3))
     (row,) = rows_of(talk)
     assert (row.status, row.error_code, row.error_name) == ("error", 3, "WRONG_PARTITION")
     assert row.errors == [("orders", 0, 3, "WRONG_PARTITION")]
 
 
-def test_an_orphan_and_an_unanswered_request_claim_nothing() -> None:
+def test_orphan_responses_and_unanswered_requests_leave_unknown_columns_null() -> None:
     talk = Talk(opened_by=None).broker(old.fetched()).client(old.offsets()).close()
     by_status = {row.status: row for row in rows_of(talk)}
     assert by_status["orphan_response"].api_name is None

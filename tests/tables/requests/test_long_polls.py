@@ -1,4 +1,4 @@
-"""Waiting is not slowness."""
+"""Long polls: a delay on purpose is not slowness."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def fetch(ends: LongPollDetector, latency_ms: float, **changes: Any) -> bool:
     return ends.waited(changes.pop("connection", 1), **known | changes)
 
 
-def test_an_empty_answer_after_max_wait_waited() -> None:
+def test_an_empty_response_after_max_wait_waited() -> None:
     assert fetch(LongPollDetector(), 501)
     assert fetch(LongPollDetector(), 499.5)
 
 
-def test_an_empty_answer_before_max_wait_did_not() -> None:
+def test_an_empty_response_before_max_wait_did_not_wait() -> None:
     assert not fetch(LongPollDetector(), 3)
 
 
-def test_nothing_is_buffered_where_nothing_is_to_be_waited_for() -> None:
+def test_a_fetch_with_a_limit_of_0_or_an_error_does_not_wait() -> None:
     assert not fetch(LongPollDetector(), 600, max_wait_ms=0)
     assert not fetch(LongPollDetector(), 600, min_bytes=0)
     assert not fetch(LongPollDetector(), 600, failed=True)
@@ -46,36 +46,36 @@ def test_too_few_bytes_after_max_wait_waited() -> None:
     assert fetch(LongPollDetector(), 501, min_bytes=1000, record_bytes=900, base_offsets=[("t", 5)])
 
 
-def test_a_slow_answer_with_data_that_was_there_was_slow() -> None:
+def test_a_slow_response_with_earlier_data_did_not_wait() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 5 * MS)
     assert not fetch(ends, 400, record_bytes=900, base_offsets=[("t", 40)])
 
 
-def test_data_beyond_the_log_end_of_a_moment_ago_was_waited_for() -> None:
+def test_data_beyond_a_recent_log_end_was_waited_for() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 1 * MS)
     assert fetch(ends, 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
-def test_data_that_may_as_well_have_come_before_the_request_was_not() -> None:
+def test_data_that_probably_came_before_the_request_was_not_waited_for() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 10_000 * MS)
     assert not fetch(ends, 4, record_bytes=900, base_offsets=[("t", 100)])
 
 
-def test_a_log_never_heard_of_has_no_facts() -> None:
+def test_a_log_without_a_known_end_proves_no_wait() -> None:
     assert not fetch(LongPollDetector(), 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
-def test_what_was_learnt_after_the_request_does_not_count() -> None:
+def test_a_log_end_learned_after_the_request_does_not_count() -> None:
     ends = LongPollDetector()
     ends.learn("t", 100, NOW - 1 * MS)
     ends.learn("t", 180, NOW + 200 * MS)
     assert fetch(ends, 300, record_bytes=900, base_offsets=[("t", 100)])
 
 
-def test_one_partition_that_had_data_is_enough_for_an_answer_at_once() -> None:
+def test_one_partition_with_earlier_data_means_no_wait() -> None:
     ends = LongPollDetector()
     for partition in ("a", "b"):
         ends.learn(partition, 100, NOW - 1 * MS)
@@ -93,7 +93,7 @@ def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:
 
 
 def asked(session: FetchSessionUpdate | None = None, **values: int | None) -> ExchangeSummary:
-    """What a request asks for."""
+    """Return the summary of a request with these values."""
     summary = ExchangeSummary()
     summary.session = session
     for name, value in {"max_wait_ms": 500, "min_bytes": 1, **values}.items():
@@ -119,14 +119,12 @@ ENDING_WITH_A_LAST_FETCH = FetchSessionUpdate(7, -1, [("t", None, 0)], [], None,
         (asked(ENDING_WITH_A_LAST_FETCH), 500),
     ],
 )
-def test_how_long_a_fetch_asks_to_be_delayed(
-    summary: ExchangeSummary, expected: int | None
-) -> None:
+def test_the_longest_wait_of_a_fetch(summary: ExchangeSummary, expected: int | None) -> None:
     assert longest_wait_ms(summary) == expected
 
 
 @pytest.mark.parametrize("api_key", [1, 78])
-def test_a_fetch_without_an_answer_may_be_delayed_as_long_as_it_asks(api_key: int) -> None:
+def test_an_unanswered_fetch_may_be_delayed_up_to_its_longest_wait(api_key: int) -> None:
     def may_be(summary: ExchangeSummary, age_ms: int) -> bool:
         return may_be_held_back(api_key, summary, start_ns=NOW, now_ns=NOW + age_ms * MS)
 
@@ -137,7 +135,7 @@ def test_a_fetch_without_an_answer_may_be_delayed_as_long_as_it_asks(api_key: in
     assert not may_be(asked(share_epoch=-1), 1)
 
 
-def test_members_wait_without_end_but_for_their_leader() -> None:
+def test_group_members_except_the_leader_wait_without_a_limit() -> None:
     def may_be(api_key: int, **values: bool) -> bool:
         return may_be_held_back(api_key, asked(**values), start_ns=NOW, now_ns=NOW * 2)
 

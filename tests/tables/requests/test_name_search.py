@@ -1,4 +1,4 @@
-"""Names of topics, and nothing else, out of exchanges."""
+"""Only the names of topics are read from exchanges."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_metadata_response_shows_names_and_a_heartbeat_none() -> None:
     assert names.names(metadata) == [(TOPIC_ID, "orders")]
 
 
-def test_nothing_is_read_of_messages_that_tell_no_names() -> None:
+def test_no_field_is_decoded_in_messages_without_names() -> None:
     names = NameReader(CATALOG)
     assert names.needed_fields(k.PRODUCE, "request").paths == ()
     assert names.needed_fields(k.FETCH, "response").paths == ()

@@ -51,13 +51,13 @@ def numbered(rows, place_of=place, *, are_all_numbered=True):
         ([], [], []),
     ],
 )
-def test_a_row_is_of_the_capture_of_its_request(rows, captures, packets, are_all_numbered):
+def test_a_row_belongs_to_the_capture_of_its_request(rows, captures, packets, are_all_numbered):
     if rows == [(None, None), (4, None)] and are_all_numbered:
         captures = ["a.pcap"] * 2  # of one capture all rows are
     assert numbered(rows, are_all_numbered=are_all_numbered) == (captures, packets)
 
 
-def test_where_packets_have_no_number_it_is_null():
+def test_the_number_of_an_unnumbered_packet_is_null():
     assert numbered([(3, 4)], nowhere) == (["pipe"], [(None, None)])
 
 

@@ -1,4 +1,4 @@
-"""The builder of rows: compiled as uncompiled, whatever comes, and what it hands over."""
+"""The row assembler and its blocks, compiled and uncompiled, with any exchanges."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def exchanges_of(name: str) -> Iterator[Exchange]:
 
 
 def plain(block: RowBlock) -> dict[str, Any]:
-    """All that is in a block, as plain values: of columns that share words those in use."""
+    """Return the contents of a block as plain values; of shared words, only those in use."""
     return {name: _plain(values) for name, values in block.columns.items()}
 
 
@@ -58,7 +58,7 @@ def _plain(values: Any) -> Any:
 @pytest.mark.parametrize(
     "name", ["waits", "groups", "next-groups", "errors", "sasl", "old-0-9-0-1"]
 )
-def test_compiled_and_uncompiled_say_the_same(
+def test_compiled_and_uncompiled_rows_are_equal(
     name: str, compiled: SimpleNamespace, uncompiled_rows: SimpleNamespace
 ) -> None:
     exchanges = list(exchanges_of(name))
@@ -117,7 +117,7 @@ def test_blocks_share_their_words(core: SimpleNamespace) -> None:
     assert [row.client_id for block in (first, second) for row in block.rows()] == ["test", "test"]
 
 
-def test_words_are_forgotten_when_there_are_many(
+def test_words_are_dropped_when_there_are_many(
     core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = Talk()
@@ -134,7 +134,7 @@ def test_words_are_forgotten_when_there_are_many(
     assert found == rows
 
 
-def test_a_builder_is_full_when_rows_take_as_much_as_allowed(
+def test_an_assembler_is_full_at_the_memory_limit(
     core: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(core.row_assembler, "_MOST_BYTES", 1300)
@@ -169,7 +169,7 @@ def test_partitions_of_a_session_are_listed_from_block_to_block(core: SimpleName
 
 
 def runs(*first: int) -> Callable[[int], tuple[str, int | None]]:
-    """Places of packets in captures that begin with these numbers; before the first is none."""
+    """Return where packets are in captures that begin with these numbers."""
 
     def place(number: int) -> tuple[str, int | None]:
         known = [each for each in first if each <= number]
@@ -196,7 +196,7 @@ def test_packets_are_numbered_in_their_captures(
         assert row.response_packet == place(answered)[1]
 
 
-def test_columns_of_a_block_are_not_those_that_grow(core: SimpleNamespace) -> None:
+def test_a_block_does_not_change_when_more_rows_are_added(core: SimpleNamespace) -> None:
     builder = builder_of(core)
     one, two = heartbeats(2)
     builder.add(core.given(one))

@@ -1,4 +1,4 @@
-"""Partitions by column: the same as the objects they stand for, however many."""
+"""Partitions by column equal the objects that were added, whatever their number."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_partitions_come_out_as_they_were_added(count):
     assert list(columns) == partitions
 
 
-def test_a_new_summary_claims_nothing():
+def test_a_new_summary_has_no_values():
     summary = ExchangeSummary()
     names = {*FIELD_NUMBERS, "session", "delivery", "has_assignments", "first_group"}
     assert {name: getattr(summary, name) for name in names} == dict.fromkeys(names)

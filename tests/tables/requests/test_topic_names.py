@@ -1,4 +1,4 @@
-"""What topic ids are called."""
+"""Names of topics by their ids."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ def test_an_id_is_written_as_kafka_writes_it() -> None:
     assert topic_id_text(b"\xfb\xef\xbe" * 5 + b"\xfb") == "----" * 5 + "-w"
 
 
-def test_zeros_are_no_id() -> None:
+def test_zeros_are_not_a_topic_id() -> None:
     assert topic_id_text(bytes(16)) is None
     assert topic_id_text(b"") is None
     assert TopicNames().text(bytes(16)) is None
 
 
-def test_a_name_given_goes_before_a_name_learnt_and_the_last_one_learnt_holds() -> None:
+def test_a_given_name_takes_precedence_over_learned_ones_and_the_latest_learned_one_counts() -> (
+    None
+):
     names, topic_id = TopicNames(), bytes(15) + b"\7"
     assert names.name(None, topic_id) is None
     names.learn(topic_id, "first")
@@ -84,7 +86,7 @@ def test_an_empty_file_names_nothing() -> None:
         (f'{{"{ID}": ""}}', "the name is empty"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(text: str, reason: str) -> None:
+def test_invalid_lists_of_topic_ids_are_refused_in_one_line(text: str, reason: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_topic_ids(text)
     assert reason in str(caught.value)
