@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from contextlib import closing
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -147,8 +148,8 @@ class Anonymization:
             raise UsageError("anonymize reads captures twice: save what comes through a pipe first")
         with self._second_pass, output() as file:
             folder = None if file.partial is None else file.partial.parent
-            with TemporaryFile(dir=folder) as spilled:
-                pieces, places = StreamPieces(spilled), StreamPlaces()
+            with TemporaryFile(dir=folder) as spilled, closing(StreamPieces(spilled)) as pieces:
+                places = StreamPlaces()
                 records = StreamRanges()
                 messages = MessageAnonymizer(self._catalog, self._stand_ins)
                 collection = Collection(messages, self._stand_ins, pieces, places, records)
@@ -158,7 +159,6 @@ class Anonymization:
                     index.sort()
                 payloads = _Payloads(pieces, places, records if self._strips_records else None)
                 packets = _write(self._second_pass, payloads, self._stand_ins, file.file)
-                pieces.close()
         return Anonymized(
             packets=packets,
             connections=collection.connections,

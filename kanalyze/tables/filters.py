@@ -391,9 +391,11 @@ class RowFilter:
         """
         narrowed = copy(self)
         if first_ns is not None:
-            narrowed.since_ns = max(first_ns, narrowed.since_ns or first_ns)
+            since_ns = narrowed.since_ns
+            narrowed.since_ns = first_ns if since_ns is None else max(first_ns, since_ns)
         if last_ns is not None:
-            narrowed.until_ns = min(last_ns + 1, narrowed.until_ns or last_ns + 1)
+            until_ns = narrowed.until_ns
+            narrowed.until_ns = last_ns + 1 if until_ns is None else min(last_ns + 1, until_ns)
         narrowed._checks = narrowed._chosen_checks()
         return narrowed
 

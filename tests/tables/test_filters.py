@@ -371,3 +371,21 @@ def test_a_filter_without_times_of_day_needs_no_day():
     wanted = RowFilter.parse(since="2026-01-31", topics=["t"])
     assert not wanted.needs_day
     assert wanted.on_day_of(BEGIN) is wanted
+
+
+@pytest.mark.parametrize(
+    ("since_ns", "until_ns", "first_ns", "last_ns", "expected"),
+    [
+        (None, None, 5, 9, (5, 10)),
+        (7, 8, 5, 9, (7, 8)),
+        (3, 20, 5, 9, (5, 10)),
+        (7, 8, None, None, (7, 8)),
+        # The beginning of 1970 is a time like any other.
+        (0, 0, -5, 9, (0, 0)),
+    ],
+)
+def test_a_filter_is_narrowed_to_the_times_that_both_allow(
+    since_ns, until_ns, first_ns, last_ns, expected
+):
+    narrowed = RowFilter(since_ns=since_ns, until_ns=until_ns).between(first_ns, last_ns)
+    assert (narrowed.since_ns, narrowed.until_ns) == expected

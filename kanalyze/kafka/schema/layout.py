@@ -102,9 +102,3 @@ class Layout:
         if self.is_flexible(field):
             return 1
         return 2 if kind == "string" else 4
-
-    def holds_records(self, field: Field) -> bool:
-        """Whether records (or bytes, which are also stepped over as they are) are inside."""
-        if field.struct is not None:
-            return any(self.holds_records(inner) for inner in self.untagged(field.struct))
-        return field.element_type in ("records", "bytes")

@@ -64,12 +64,6 @@ def test_the_fewest_bytes_are_those_of_empty_values(
     assert Layout(message, version).min_struct_size(message.struct) == least
 
 
-def test_bytes_inside_are_found(message: MessageSpec) -> None:
-    layout = Layout(message, 1)
-    assert layout.holds_records(field(message, "Loose"))
-    assert not layout.holds_records(field(message, "Fixed"))
-
-
 def test_no_message_has_an_array_whose_elements_take_no_bytes(catalog: Catalog) -> None:
     def arrays(layout: Layout, struct: Struct) -> list[Field]:
         found = []
