@@ -18,7 +18,7 @@ def test_what_was_written_is_said_in_a_line(
 ) -> None:
     target = tmp_path / "out.pcapng"
     assert main(["anonymize", "-o", str(target), str(path("any"))]) == 0
-    expected = f"{target}: 151 packets, 57 messages on 9 connections of Kafka\n"
+    expected = f"{target}: 151 packets, 57 messages on 9 Kafka connections\n"
     assert capsys.readouterr().out == expected
     assert main(["anonymize", "--force", "-o", str(target), str(path("snaplen"))]) == 0
     assert "30 could not be read to the end" in capsys.readouterr().out

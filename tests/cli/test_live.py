@@ -203,7 +203,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-i", "lo", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
         (["-", "--format", "view"], "there is no terminal to draw on"),
-        (["-", "--json", "-"], "--json - and lines (jsonl) would both be on standard output"),
+        (["-", "--json", "-"], "--json - and --format jsonl would both use standard output"),
         (["-", "--json", "-", "--format", "rows"], "lines (rows) would both"),
         (["-", "--interval", "0"], "--interval: use more than 0 seconds"),
         (["-", "--metrics", "localhost"], "not an address to listen on: 'localhost'"),

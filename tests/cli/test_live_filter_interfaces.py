@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 KANALYZE = [sys.executable, "-c", COMMAND]
-COPIED = "kanalyze: libpcap is not installed: packets are filtered in this process, not earlier\n"
+COPIED = "kanalyze: libpcap is not installed: kanalyze filters packets, not the kernel\n"
 NOT_COMPARED = {
     *("request_packet", "response_packet", "request_start_ns", "request_end_ns"),
     *("response_start_ns", "response_end_ns", "latency_ns", "total_time_ns", "waited"),

@@ -80,7 +80,7 @@ def test_rows_are_what_clients_sent_though_their_secrets_come_later(version, tmp
         Broker(version) as broker,
         Relay(broker.address, live.give) as relay,
     ):
-        assert "is not there yet" in live.told()
+        assert "does not exist yet" in live.told()
         live.give(PCAP_HEADER)
         with Client(relay.address, version, written) as first:
             for number in range(3):
@@ -123,7 +123,7 @@ def test_rows_are_those_of_the_file_though_its_secrets_come_later(name, tmp_path
     data, keys = data_of(name), tls_captures.keylog(name).read_bytes()
     watched = tmp_path / "watched.keys"
     with started(*ROWS, "--keylog", str(watched), "--metrics", "0") as live:
-        assert "is not there yet" in live.told()
+        assert "does not exist yet" in live.told()
         half = len(data) // 2
         live.give(data[:half])
         wait_until_read(live, data[:half], tmp_path)
@@ -195,7 +195,7 @@ def test_connections_that_are_not_decrypted_are_said(tmp_path, run_live):
     clients = {each.client for each in tls_captures.read_by_tshark(NAME)}
     for client in clients:
         (line,) = [line for line in told if f"{client} " in line]
-        assert line.endswith("TLS that is not decrypted: the key log has no secret of it")
+        assert line.endswith("TLS connection not decrypted: the key log has no secret for it")
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["rows"] == 0
     assert_no_secret("tls-no-suite", done.stdout, done.stderr)
@@ -206,7 +206,7 @@ def test_lines_count_connections_with_tls(tmp_path):
     data = data_of("tls13-long")
     lines: list[bytes] = []
     with started("-", "--interval", "0.05", "--keylog", str(watched), "--metrics", "0") as live:
-        assert "is not there yet" in live.told()
+        assert "does not exist yet" in live.told()
         url = served_at(live.told())
         live.give(data[: len(data) // 2])
 
@@ -270,7 +270,7 @@ def saved(run_live, tmp_path: Path, *options: str) -> tuple[bytes, str]:
 
 def test_saved_packets_are_encrypted_and_that_is_said(run_live, tmp_path):
     data, told = saved(run_live, tmp_path)
-    assert "packets with TLS stay encrypted; --with-secrets puts" in told
+    assert "TLS packets stay encrypted; --with-secrets adds" in told
     assert_no_secret(NAME, data)
     assert list(kanalyze.requests(str(tmp_path / "saved.pcapng"))) == []
 

@@ -312,7 +312,7 @@ def phases(monkeypatch) -> list[str]:
         (["extract", "-o", "{}/a.pcapng"], ["finding requests", "writing packets"]),
         (
             ["extract", "--finding", "unanswered", "-o", "{}/a.pcapng"],
-            ["reading", "searching findings", "finding requests"],
+            ["reading", "searching for findings", "finding requests"],
         ),
         (["anonymize", "-o", "{}/a.pcapng"], ["reading and writing"]),
     ],

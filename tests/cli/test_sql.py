@@ -101,7 +101,7 @@ def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([CAPTURE], f"{CAPTURE} is no query: add one, such as"),
+        ([CAPTURE], f"{CAPTURE} is a file, not a query: add a query, such as"),
         (["SELECT 1", CAPTURE], "the query comes last, after the captures: SELECT 1"),
         (["SELECT 1"], "no capture given"),
         ([], "no query given"),

@@ -342,7 +342,7 @@ def test_what_is_decrypted_stays_encrypted_and_can_be_decrypted(
     whole = list(kanalyze.requests(tls_captures.path(name), keylog=tls_captures.keylog(name)))
     api = next(row.api_name for row in reversed(whole) if row.api_name is not None)
     assert extract(tmp_path, tls_captures.path(name), *keys, "--api", api) == []
-    assert "packets with TLS stay encrypted" in capsys.readouterr().err
+    assert "TLS packets stay encrypted" in capsys.readouterr().err
     target = tmp_path / "out.pcapng"
     found = list(kanalyze.requests(target, keylog=tls_captures.keylog(name), api=api))
     assert_found([row for row in whole if row.api_name == api], found)

@@ -101,7 +101,7 @@ def test_who_cannot_read_the_program_is_told(tmp_path: Path) -> None:
     shutil.copytree(Path(kanalyze.__file__).parent, tmp_path / "hidden" / "kanalyze")
     (tmp_path / "hidden").chmod(0o700)
     done = probe(True, where=tmp_path / "hidden", **SUDO)
-    assert "the right to read files stays" in json.loads(done.stdout)["said"]
+    assert "keeps the right to read all files" in json.loads(done.stdout)["said"]
 
 
 @pytest.mark.parametrize("environment", [{}, {"SUDO_UID": "0", "SUDO_GID": "0"}])

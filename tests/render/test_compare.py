@@ -89,7 +89,7 @@ def test_what_fails_more_and_is_slower_stands_first() -> None:
         *("5.1", "to", "8.8", "0.05", "%"),
     ]
     assert lines[lines.index(billing) + 1].split()[:2] == ["p50", "12"]
-    assert "  the same of topic orders" in lines
+    assert "  the same difference for topic orders" in lines
     assert "  kanalyze requests B --api Produce --client-id billing" in lines
     shop = next(line for line in lines if "client shop" in line)
     assert "0 %  3.10 %  +3.1 %" in shop

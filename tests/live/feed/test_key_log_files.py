@@ -62,7 +62,7 @@ def test_what_is_there_is_read_at_once_and_what_is_added_at_the_next_look(path):
 def test_a_file_may_come_into_being_later(path):
     watched = Watched(path)
     (told,) = watched.told
-    assert told == f"{path}: is not there yet; its secrets are used when it is"
+    assert told == f"{path}: does not exist yet; it is read as soon as it does"
     assert not watched.look()
     add(path, line(1))
     assert watched.look()
@@ -233,7 +233,7 @@ def test_what_is_no_key_log_is_refused_at_the_beginning_and_said_later(content, 
     add(path, content)
     watched.look()
     watched.look()
-    assert watched.told[1:] == [f"{path}: no line has a secret of TLS"]
+    assert watched.told[1:] == [f"{path}: no line has a TLS secret"]
     with pytest.raises(UsageError, match="not a TLS key log"):
         Watched(path)
 

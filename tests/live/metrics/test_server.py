@@ -297,7 +297,7 @@ def test_who_waits_longest_makes_room_for_the_next() -> None:
 def test_who_takes_nothing_makes_room_too(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(serving, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(serving, "_RESPONSE_READ_S", 0.0)
 
     class Large:
         def collect(self) -> list[Metric]:

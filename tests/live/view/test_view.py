@@ -326,7 +326,7 @@ def test_what_is_opened_fits_whatever_the_size(width, height):
 
 
 def test_what_opened_may_be_gone_when_it_is_looked_at():
-    assert "none any more, or none yet" in text(usual(), opened(usual(), 1, 1), 80, 24)
+    assert "no requests in this time" in text(usual(), opened(usual(), 1, 1), 80, 24)
 
 
 def test_that_nothing_was_found_is_said():
