@@ -194,7 +194,7 @@ def test_definitions_are_read_by_every_function(tmp_path):
 # -- reading --------------------------------------------------------------------------------------
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path):
+def test_nothing_is_read_before_the_first_iteration(tmp_path):
     capture = tmp_path / "later.pcap"
     rows, messages = kanalyze.requests(capture), kanalyze.decode(capture)
     with pytest.raises(kanalyze.CaptureError, match=r"later\.pcap: no such file$"):
@@ -361,7 +361,7 @@ def test_a_capture_without_rows_is_an_empty_table():
         polars.DataFrame,
     ],
 )
-def test_a_capture_that_is_none_is_said_whoever_asks(convert, tmp_path):
+def test_a_missing_capture_raises_in_every_conversion(convert, tmp_path):
     rows = kanalyze.requests(tmp_path / "x.pcap")
     with pytest.raises(kanalyze.CaptureError, match=r"x\.pcap: no such file$"):
         convert(rows)
@@ -376,7 +376,7 @@ def test_a_library_that_is_not_there_is_one_line(name, monkeypatch, tmp_path):
     assert str(caught.value) == f"{name} is not installed: pip install 'kanalyze[{name}]'"
 
 
-def test_columns_of_values_are_there_where_they_are_asked_for():
+def test_columns_of_values_exist_only_with_values():
     plain, more = (kanalyze.records(path("basics"), values=each) for each in (False, True))
     names = {column.name for column in plain.columns}
     assert {column.name for column in more.columns} == names | VALUE_COLUMNS
@@ -398,7 +398,7 @@ def test_the_public_names_are_listed_and_there():
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_arguments_of_a_function_are_typed_and_told_of(name):
+def test_the_arguments_of_a_function_are_typed_and_documented(name):
     from kanalyze.api import options
 
     hints = FUNCTIONS[name].__annotations__

@@ -20,7 +20,7 @@ def listed(capsys, *arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_what_the_snap_length_cut_off_is_listed_by_direction(capsys) -> None:
+def test_bytes_cut_by_the_snap_length_are_listed_by_direction(capsys) -> None:
     rows = listed(capsys, str(path("snaplen")), "--kind", "snapped_bytes")
     assert list(rows[0]) == list(AnomalyRow._fields)
     assert max(Counter((row["connection"], row["sender"]) for row in rows).values()) == 2
@@ -86,7 +86,7 @@ def damaged(tmp_path: Path) -> Path:
     return target
 
 
-def test_what_decode_knows_of_an_anomaly_is_its_detail(tmp_path, capsys) -> None:
+def test_details_of_anomalies_are_those_of_decode(tmp_path, capsys) -> None:
     capture = str(damaged(tmp_path))
     rows = listed(capsys, capture)
     details: dict[object, list[object]] = {}

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_was_written_is_said_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "out.pcapng"
     assert main(["anonymize", "-o", str(target), str(path("any"))]) == 0
     expected = f"{target}: 151 packets, 57 messages on 9 Kafka connections\n"

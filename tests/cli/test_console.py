@@ -38,7 +38,7 @@ def test_the_width_is_that_of_the_terminal_that_another_stream_is(monkeypatch):
     assert plain_width() == 117
 
 
-def test_what_is_no_terminal_is_plain(monkeypatch):
+def test_output_that_is_no_terminal_is_plain(monkeypatch):
     assert is_plain()
     assert not Console().is_terminal
 

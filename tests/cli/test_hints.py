@@ -95,7 +95,7 @@ def said(capsys, *argv: str) -> tuple[str, str]:
         (["-"], "kanalyze", "unknown command '-'; to read a capture: kanalyze report -"),
     ],
 )
-def test_what_there_is_not_is_told_with_what_may_be_meant(argv, usage, words, capsys):
+def test_unknown_names_are_reported_with_similar_names(argv, usage, words, capsys):
     assert said(capsys, *argv) == (usage, words)
 
 
@@ -106,12 +106,12 @@ def test_a_file_or_a_folder_of_any_name_is_no_command(tmp_path, monkeypatch, cap
     assert line.endswith("to read a capture: kanalyze report 'my traffic'")
 
 
-def test_what_stands_behind_two_dashes_is_no_option(capsys):
+def test_words_after_two_dashes_are_no_options(capsys):
     assert main(["report", "--", "--slowr-than"]) == 2
     assert capsys.readouterr().err == "kanalyze: --slowr-than: no such file\n"
 
 
-def test_what_belongs_to_an_option_is_none(capsys):
+def test_a_value_that_looks_like_an_option_is_none(capsys):
     assert main(["report", "--client-id=--odd", "--topic", "-- odd --", "/no/file"]) == 2
     assert capsys.readouterr().err == "kanalyze: /no/file: no such file\n"
 

@@ -143,7 +143,7 @@ def without_packets(tmp_path: Path) -> str:
         (("requests", "--format", "csv"), set()),
     ],
 )
-def test_a_capture_without_packets_is_told_of_at_once(argv, expected, without_packets):
+def test_a_capture_without_packets_needs_no_more_imports(argv, expected, without_packets):
     found = imported(*argv, without_packets)
     assert found & {"numpy", "pyarrow"} == expected
 
@@ -205,7 +205,7 @@ sys.modules.update(dict.fromkeys({DEPENDENCIES!r}))
         ("completion", "bash"),
     ],
 )
-def test_what_is_written_as_text_needs_none_of_the_packages_that_kanalyze_depends_on(argv):
+def test_text_output_imports_no_dependency(argv):
     """Each import of one is an error here, and the command's end with it."""
     assert "kanalyze.cli.arguments" in modules_after(WITHOUT_ANY + COMMAND, *argv)
 
@@ -243,5 +243,5 @@ def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv, asked):
         (("requests", "captures/ipv6.pcapng"), "kanalyze.capture.formats.pcapng"),
     ],
 )
-def test_what_is_asked_for_is_loaded(argv, module):
+def test_a_format_imports_its_module(argv, module):
     assert module in imported(*argv, CAPTURE)

@@ -230,7 +230,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-", "--save", "-"], "--save: not the name of a file: '-'"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
+def test_invalid_arguments_are_reported_in_one_line_before_files_are_created(
     argv, told, capsys, tmp_path
 ):
     given = [word.format(folder=tmp_path) for word in argv]
@@ -262,7 +262,7 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
         (["--threshold", "throttled.least_requests=2"], "--threshold needs --json or"),
     ],
 )
-def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_path, monkeypatch):
+def test_options_without_effect_are_refused(argv, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["live", "-", *argv]) == 2
     out, err = capsys.readouterr()
@@ -283,7 +283,7 @@ def test_a_filter_of_nothing_takes_everything(run_live):
     assert in_order(done.stdout.splitlines()) == rows_of("groups")
 
 
-def test_standard_input_that_is_closed_is_told():
+def test_a_closed_standard_input_is_reported():
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" <&-', "sh", *KANALYZE, "live", "-"],
         capture_output=True,
@@ -368,7 +368,7 @@ def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tm
     assert {"mine", "rebalances"} <= {each["name"] for each in findings[0]}
 
 
-def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path, run_live):
+def test_the_report_says_that_a_capture_is_cut(tmp_path, run_live):
     data = path("basics").read_bytes()[:-5]
     cut, report = tmp_path / "cut.pcap", tmp_path / "report.json"
     cut.write_bytes(data)
@@ -388,7 +388,7 @@ def test_lines_of_rates_count_all_rows_in_the_end(run_live):
     assert last["capture"]["packets"] == 1722
 
 
-def test_what_comes_slowly_is_read_right():
+def test_a_capture_that_comes_slowly_is_read_correctly():
     """Each piece comes when nobody waits for it any more, and the next one right behind."""
     data = path("basics").read_bytes()
     with started("-", "--format", "rows") as live:
@@ -405,7 +405,7 @@ def test_what_comes_slowly_is_read_right():
     ("data", "told"),
     [(b"", b"-: is empty"), (b"tcpdump: no such device\n", b"-: is not a pcap or pcapng file")],
 )
-def test_no_capture_is_told_in_one_line(data, told, tmp_path, run_live):
+def test_input_that_is_no_capture_is_reported_in_one_line(data, told, tmp_path, run_live):
     report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
     argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
     done = run_live("-", "--format", "rows", *argv, data=data)
@@ -417,7 +417,7 @@ def test_no_capture_is_told_in_one_line(data, told, tmp_path, run_live):
     assert list(rows.iterdir()) == []
 
 
-def test_who_has_read_enough_ends_it(tmp_path):
+def test_a_closed_output_pipe_ends_the_run(tmp_path):
     rows = tmp_path / "rows"
     command = [*KANALYZE, "live", "-", "--format", "rows", "--write", str(rows)]
     with (
@@ -568,7 +568,7 @@ def test_a_hangup_begins_new_files(tmp_path):
     assert len(list(found)) == len(rows_of("errors", "--errors"))
 
 
-def test_it_ends_by_itself():
+def test_the_run_ends_after_its_duration():
     with started("-", "--duration", "0.5", "--interval", "0.2") as live:
         status, lines, told = live.end()
     assert (status, told) == (0, "")

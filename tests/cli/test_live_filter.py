@@ -90,7 +90,7 @@ def test_where_nothing_matches_it_comes_to_its_end(run):
         (["--host", "broker"], "not an address or a network: 'broker'"),
     ],
 )
-def test_what_is_not_understood_is_told_in_one_line(argv, told, capsys, tmp_path):
+def test_an_invalid_filter_is_reported_in_one_line(argv, told, capsys, tmp_path):
     assert main(["live", "-", *argv, "--write", str(tmp_path / "rows")]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -179,6 +179,6 @@ def test_the_lines_of_rates_are_of_what_was_filtered(run):
     assert {api["api_name"] for api in last["apis"]} == {"Metadata"}
 
 
-def test_an_unknown_api_is_told_before_anything_is_read(capsys):
+def test_an_unknown_api_is_reported_before_reading(capsys):
     assert main(["live", "-", "--api", "Fetsch"]) == 2
     assert "unknown API: 'Fetsch'; did you mean Fetch" in capsys.readouterr().err

@@ -82,13 +82,13 @@ def rows_of(listening: Listening, count: int) -> tuple[list[str], str]:
     return comparable(lines), told
 
 
-def test_without_a_filter_nothing_is_said_of_libpcap(pair: Namespace) -> None:
+def test_without_a_filter_there_is_no_message_about_libpcap(pair: Namespace) -> None:
     with Listening(pair, "--format", "rows", before=WITHOUT_LIBPCAP) as listening:
         assert listening.end() == ([], "")
 
 
 @pytest.mark.parametrize("text", ["porte 22", "tcp) or (udp"])
-def test_a_wrong_filter_is_told_in_one_line(pair: Namespace, text: str) -> None:
+def test_an_invalid_filter_is_reported_in_one_line(pair: Namespace, text: str) -> None:
     words = [sys.executable, "-c", COMMAND, "live", "-i", "other", "--filter", text]
     done = subprocess.run(
         pair.command(*words, "--port", "9092"),

@@ -113,7 +113,7 @@ def test_lines_say_what_was_read_and_that_nothing_was_dropped(pair: Namespace) -
     assert times == sorted(times)
 
 
-def test_it_ends_by_itself(pair: Namespace) -> None:
+def test_the_run_ends_after_its_duration(pair: Namespace) -> None:
     with Listening(pair, "--interval", "0.1", "--duration", "0.5") as listening:
         lines, told = listening.end(None)
     assert (len(lines) > 0, told) == (True, "")
@@ -170,7 +170,7 @@ def test_an_interface_is_removed_and_there_is_another_of_its_name(pair: Namespac
     assert timeless(rows) == timeless(rows_of("groups"))
 
 
-def test_no_right_to_capture_is_told_in_one_line(
+def test_a_missing_right_to_capture_is_reported_in_one_line(
     pair: Namespace, ordinary_user: Callable[[], list[str]], tmp_path: Path
 ) -> None:
     argv = [*KANALYZE, "live", "-i", "other", "--write", str(tmp_path / "rows")]
@@ -188,7 +188,7 @@ def test_no_right_to_capture_is_told_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_filter_that_makes_no_sense_is_told_in_one_line(pair: Namespace) -> None:
+def test_an_invalid_filter_is_reported_in_one_line(pair: Namespace) -> None:
     argv = [*KANALYZE, "live", "-i", "other", "--filter", "porte 22"]
     done = subprocess.run(
         pair.command(*argv), capture_output=True, timeout=LONG_S, check=False, text=True

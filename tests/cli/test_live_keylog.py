@@ -188,7 +188,7 @@ def test_secrets_in_the_midst_of_a_pipe_are_used_as_they_come(secrets_before, tm
     assert in_order(done.stdout.splitlines()) == found
 
 
-def test_connections_that_are_not_decrypted_are_said(tmp_path, run_live):
+def test_connections_that_are_not_decrypted_are_reported(tmp_path, run_live):
     done = run_live("-", "--keylog", str(OTHER_KEYS), data=data_of(NAME))
     assert done.returncode == 0
     told = done.stderr.decode().splitlines()
@@ -238,7 +238,7 @@ def test_lines_count_connections_with_tls(tmp_path):
         (["--write", str(OTHER_KEYS), "--keylog", str(OTHER_KEYS)], "is also an input"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(argv, told, capsys):
+def test_invalid_arguments_are_one_line(argv, told, capsys):
     assert main(["live", "-", *argv]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -268,14 +268,14 @@ def saved(run_live, tmp_path: Path, *options: str) -> tuple[bytes, str]:
     return target.read_bytes(), done.stderr.decode()
 
 
-def test_saved_packets_are_encrypted_and_that_is_said(run_live, tmp_path):
+def test_saved_packets_stay_encrypted_and_a_message_says_so(run_live, tmp_path):
     data, told = saved(run_live, tmp_path)
     assert "TLS packets stay encrypted; --with-secrets adds" in told
     assert_no_secret(NAME, data)
     assert list(kanalyze.requests(str(tmp_path / "saved.pcapng"))) == []
 
 
-def test_saved_packets_have_their_secrets_beside_them_where_that_is_asked_for(run_live, tmp_path):
+def test_with_secrets_the_saved_packets_can_be_decrypted(run_live, tmp_path):
     data, told = saved(run_live, tmp_path, "--with-secrets")
     assert "stay encrypted" not in told
     assert data.index(b"TRAFFIC_SECRET") < data.index(b"Metadata")  # a comment

@@ -166,7 +166,7 @@ def test_a_finding_opens_its_requests(tmp_path):
         assert live.text_behind().count("finding 'worse' is left out: ") == 1
 
 
-def test_findings_are_asked_for_and_a_line_opens_its_requests():
+def test_findings_are_shown_and_a_line_opens_its_requests():
     filters = ("--api", "JoinGroup", "--api", "SyncGroup")
     with started("--format", "view", *filters, width=100, height=40) as live:
         live.give(b"".join(parts("groups", 3)))
@@ -197,7 +197,7 @@ def test_findings_are_asked_for_and_a_line_opens_its_requests():
         assert live.is_as_before()
 
 
-def test_nothing_comes():
+def test_a_pipe_without_packets_is_an_alert():
     with started("--format", "view") as live:
         screen = live.see_screen(shows("no packets yet for 3 s"))
         assert "is the pipe flushed" in "".join(screen)
@@ -222,7 +222,7 @@ def test_the_end_of_the_pipe_is_the_end():
 
 
 @pytest.mark.parametrize("how", often(["ctrl-c", "SIGTERM"], ["ctrl-c"]))
-def test_who_interrupts_gets_a_report(how):
+def test_an_interrupt_ends_the_view_with_a_report(how):
     with started("--format", "view") as live:
         for part in parts("groups", 3):
             live.give(part)
@@ -238,7 +238,7 @@ def test_who_interrupts_gets_a_report(how):
         assert "groups-classic" in live.text_behind()
 
 
-def test_who_interrupts_twice_does_not_wait_for_the_end():
+def test_a_second_interrupt_ends_the_run_at_once():
     with started("--format", "view", width=300, height=80) as live:
         live.give(parts("groups", 1)[0])
         live.see("groups-classic")

@@ -107,7 +107,7 @@ def test_inputs_are_those_that_arguments_stand_for(given, capture, tmp_path, cap
 
 
 @pytest.mark.parametrize("option", ["--topic-ids", "--definitions", "--keylog"])
-def test_what_else_is_read_is_an_input_too(option, tmp_path, capsys):
+def test_other_files_that_are_read_are_inputs_too(option, tmp_path, capsys):
     ids = tmp_path / "ids.json"
     ids.write_text("{}")
     given = tmp_path if option == "--definitions" else ids
@@ -223,7 +223,7 @@ def test_captures_are_known_by_their_content(make, packed, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("before", [b"", b"capture,connection\n", gzip.compress(b"rows", mtime=0)])
-def test_what_is_no_capture_may_be_written_over(before, tmp_path, capsys):
+def test_a_file_that_is_no_capture_may_be_replaced(before, tmp_path, capsys):
     there = tmp_path / "rows.csv"
     there.write_bytes(before)
     assert main(["requests", "--errors", "-o", str(there), str(BASICS)]) == 0

@@ -169,7 +169,7 @@ def test_in_the_background_nothing_is_drawn(screen, monkeypatch):
     assert screen.text() == OVER
 
 
-def test_work_goes_on_when_the_terminal_is_gone(screen):
+def test_work_continues_after_the_terminal_was_closed(screen):
     clock = FastClock(until_s=30, at=lambda seconds: screen.hang_up() if seconds == 5 else None)
     shown(clock, screen)
     assert clock.seconds() == 30

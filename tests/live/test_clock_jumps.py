@@ -140,7 +140,7 @@ def test_a_jump_changes_no_row_and_no_file(name: str, jump: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("every", [1, 7])
-def test_two_clocks_an_hour_apart(every: int, tmp_path: Path) -> None:
+def test_packets_of_two_clocks_an_hour_apart(every: int, tmp_path: Path) -> None:
     """As in a capture of two machines, one after the other, again and again."""
     expected = list(kanalyze.requests(path("errors")))
     ran = run(shifted("errors", -HOUR_NS, every=every), tmp_path)

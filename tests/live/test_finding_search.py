@@ -94,7 +94,7 @@ def test_a_query_of_a_user_is_asked_as_the_others_are():
     assert Searched(kind("mine", sql)).search() == (["mine", "throttled"], {})
 
 
-def test_without_room_for_a_database_all_are_left_out():
+def test_without_space_for_a_database_all_findings_are_left_out():
     lines: list[str] = []
     search = FindingSearch(kinds_of("throttled", "too_large"), lines.append)
 

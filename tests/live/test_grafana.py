@@ -95,7 +95,7 @@ def test_legends_name_labels_that_the_query_leaves(panel: dict[str, Any]) -> Non
         assert wanted <= left
 
 
-def test_what_is_counted_is_shown() -> None:
+def test_the_dashboard_shows_all_metrics() -> None:
     """All but what the dashboard has no room for."""
     shown = set(re.findall(r"kanalyze_\w+", " ".join(QUERIES)))
     left_out = {name for name in LABELS if name.endswith(("_count", "_sum", "_bucket"))}

@@ -274,7 +274,7 @@ def test_records_are_those_of_the_rows(seen: Seen) -> None:
     assert found == {key: total for key, total in expected.items() if total}
 
 
-def test_the_capture_is_told(seen: Seen) -> None:
+def test_the_capture_has_its_panels(seen: Seen) -> None:
     sums = seen.prometheus.sums
     assert sums("kanalyze_capture_packets_total") == {(): seen.packets}
     assert sums("kanalyze_capture_bytes_total") == {(): seen.captured_bytes}

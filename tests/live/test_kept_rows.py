@@ -136,7 +136,7 @@ def test_no_request_from_before_is_in_such_a_report(monkeypatch):
     assert report["filter"] == {"since": format_time(START_NS + 99 * SECOND + 1)}
 
 
-def test_without_a_limit_reached_a_report_is_of_all(monkeypatch):
+def test_below_the_limits_a_report_covers_all_rows(monkeypatch):
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
     kept = kept_rows()
     for first in range(0, 40, 4):

@@ -82,7 +82,7 @@ def cannot_read(told: str) -> bool:
 
 
 @pytest.mark.parametrize("may_capture", [True, False])
-def test_nothing_of_root_is_left_but_the_right_to_capture(may_capture: bool) -> None:
+def test_only_the_right_to_capture_is_kept_of_root(may_capture: bool) -> None:
     told = json.loads(probe(may_capture, **SUDO).stdout)
     assert told["ids"] == [USER] * 3 + [GROUP] * 3
     assert told["groups"] == []
@@ -96,7 +96,7 @@ def test_nothing_of_root_is_left_but_the_right_to_capture(may_capture: bool) -> 
     assert left["CapInh"] == left["CapAmb"] == 0
 
 
-def test_who_cannot_read_the_program_is_told(tmp_path: Path) -> None:
+def test_a_user_who_cannot_read_the_program_gets_a_message(tmp_path: Path) -> None:
     """A copy below a folder of root's; what is loaded later is found there."""
     shutil.copytree(Path(kanalyze.__file__).parent, tmp_path / "hidden" / "kanalyze")
     (tmp_path / "hidden").chmod(0o700)
@@ -105,7 +105,7 @@ def test_who_cannot_read_the_program_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"SUDO_UID": "0", "SUDO_GID": "0"}])
-def test_who_is_root_without_sudo_stays_root(environment: dict[str, str]) -> None:
+def test_root_without_sudo_stays_root(environment: dict[str, str]) -> None:
     told = json.loads(probe(True, **environment).stdout)
     assert told["ids"] == [0] * 6
     assert told["groups"] == [0, 4, 27]

@@ -162,7 +162,7 @@ def with_silence(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch | None]
         yield from (None, batch)
 
 
-def test_sinks_are_told_the_time_also_when_nothing_came():
+def test_sinks_get_the_time_also_without_packets():
     clock = Clock()
     sink = Sink()
     run_of(Feed([None] * 4, clock, 200 * MS), sink, clock=clock)
@@ -257,7 +257,7 @@ def test_a_sink_may_end_it_and_what_was_on_its_way_counts(quits):
     assert report["capture"]["packets"] == 3
 
 
-def test_it_ends_when_it_is_told_to():
+def test_the_run_ends_when_is_over_returns_true():
     clock = Clock()
     feed = Feed([None] * 100, clock, 100 * MS)
     sink = Sink()
@@ -266,7 +266,7 @@ def test_it_ends_when_it_is_told_to():
     assert sink.log[-1] == ("", "close")
 
 
-def test_new_files_are_begun_when_they_are_wanted():
+def test_sinks_start_new_files_when_should_roll_returns_true():
     wanted = iter([False, True, False, False, False])
     log: list[tuple[str, str]] = []
     run_of(
@@ -280,7 +280,7 @@ def test_new_files_are_begun_when_they_are_wanted():
     assert [told for _, told in log].count("roll") == 2
 
 
-def test_all_are_closed_although_one_fails():
+def test_all_sinks_are_closed_although_one_fails():
     log: list[tuple[str, str]] = []
     full = OSError(errno.ENOSPC, "No space left on device")
     sinks = [Sink("one", log), Sink("two", log, fails_with=full), Sink("three", log)]
@@ -302,7 +302,7 @@ def test_sinks_are_closed_when_the_feed_fails(error):
     assert one.packets == 1
 
 
-def test_what_went_wrong_while_nobody_read_is_told_by_the_read_after():
+def test_an_error_between_two_reads_is_raised_by_the_next_read():
     """A pipe's thread may find its error between a read and the question whether it is over."""
 
     class LateFeed(Feed):
@@ -316,7 +316,7 @@ def test_what_went_wrong_while_nobody_read_is_told_by_the_read_after():
         run_of(LateFeed([]), Sink())
 
 
-def test_what_is_wrong_with_the_capture_is_in_the_report():
+def test_anomalies_of_the_capture_are_in_the_report():
     feed = Feed([packets_at(START_NS)])
     feed.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=12)]
     report = run_of(feed, Sink())
@@ -324,7 +324,7 @@ def test_what_is_wrong_with_the_capture_is_in_the_report():
 
 
 @pytest.mark.parametrize("dropped", [None, 0, 17])
-def test_drops_are_told_in_each_turn_and_in_the_report(dropped):
+def test_drops_are_in_each_state_and_in_the_report(dropped):
     feed = Feed([packets_at(START_NS)])
     feed.dropped_packets = dropped
     sink = Sink()
@@ -333,7 +333,7 @@ def test_drops_are_told_in_each_turn_and_in_the_report(dropped):
     assert report["capture"]["dropped_packets"] == dropped
 
 
-def test_open_connections_and_traffic_are_told():
+def test_states_count_open_connections_and_traffic():
     batches = [packets_at(START_NS, first_number=n, port=40_000 + n) for n in range(1, 4)]
     sink = Sink()
     run_of(Feed(batches), sink)
@@ -346,7 +346,7 @@ def test_open_connections_and_traffic_are_told():
 
 
 @pytest.mark.parametrize("name", often(["snaplen", "mock", "cluster"], ["snaplen"]))
-def test_what_is_held_and_what_is_wrong_is_told_meanwhile(name):
+def test_states_have_buffered_bytes_and_anomalies(name):
     sink = Sink()
     report = run_of(Feed(parts(name, 40)), sink)
     states = sink.states
@@ -365,7 +365,7 @@ def test_what_is_held_and_what_is_wrong_is_told_meanwhile(name):
     assert told.keys() - counts[-1].keys() <= {"unanswered_request"}
 
 
-def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
+def test_states_count_refused_and_unread_connections_while_these_are_open():
     packets: list[bytes] = []
     for port in (50_000, 50_001):
         client = ("10.0.0.1", port)
@@ -402,7 +402,7 @@ def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
     assert told[-1].items() <= report["quality"].items()
 
 
-def test_at_the_end_all_of_it_is_told_however_short_the_run_was():
+def test_the_last_state_is_complete_even_in_a_short_run():
     client = ("10.0.0.1", 50_000)
     syn = segment(flags=SYN, seq=1000, client=client)
     refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)

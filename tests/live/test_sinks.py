@@ -76,7 +76,7 @@ def test_lines_are_written_each_interval_and_at_the_end():
     assert [line["capture"]["dropped_packets"] for line in lines] == [0, 0]
 
 
-def test_without_a_turn_there_is_no_line():
+def test_without_a_tick_there_is_no_line():
     stream = io.BytesIO()
     windows = Windows()
     RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS)).close()
@@ -130,7 +130,7 @@ def test_rows_are_to_be_seen_at_once():
     assert told == [given, "flushed"]
 
 
-def test_metrics_are_counted_and_the_capture_told():
+def test_metrics_count_rows_and_the_capture():
     metrics = Metrics()
     sink = MetricsSink(metrics)
     sink.add_packets(batch())
@@ -246,7 +246,7 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_rows_that_cannot_be_written_are_told_and_end_nothing(
+def test_rows_that_cannot_be_written_are_reported_and_the_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[str] = []
@@ -272,7 +272,7 @@ def test_rows_that_cannot_be_written_are_told_and_end_nothing(
     assert told[2:] == [f"missing in {tmp_path}: {12 * 2 + 3 - kept} rows"]
 
 
-def test_packets_that_cannot_be_written_are_told_and_end_nothing(
+def test_packets_that_cannot_be_written_are_reported_and_the_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[str] = []

@@ -127,7 +127,7 @@ def test_everything_cuts_nothing():
     assert bytes(range(40)).hex() in text(EXCHANGES["bytes"], everything=True)
 
 
-def test_without_everything_lines_are_bounded():
+def test_by_default_lines_are_bounded():
     assert max(map(len, text(EXCHANGES["metadata"]).splitlines())) < 200
 
 

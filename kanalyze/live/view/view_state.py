@@ -47,7 +47,7 @@ _FIRST_ORDERS = tuple(Order(table.sorted_by) for table in TABLES)
 class _Selection(NamedTuple):
     """The selected and the first visible entry; as in :class:`ViewState`."""
 
-    index: int
+    selected_index: int
     selected: Hashable
     first: int
 

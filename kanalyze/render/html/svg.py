@@ -128,8 +128,8 @@ def heat_map(times_bins: Sequence[Mapping[int, int]], model: _Model) -> str:
     label = "Heat map of latency over time"
     squares: Counter[tuple[int, int]] = Counter()
     for column, bins in enumerate(times_bins):
-        for bin_number, count in bins.items():
-            squares[column, bin_number // _BINS_TOGETHER] += count
+        for latency_bin, count in bins.items():
+            squares[column, latency_bin // _BINS_TOGETHER] += count
     if not squares:
         return _nothing(label)
     low = min(row for _, row in squares)

@@ -44,7 +44,7 @@ def test_packets_are_those_of_the_whole_batch():
     assert selected("tcp") == []
 
 
-def test_what_an_expression_can_say():
+def test_expressions_may_use_vlans_tunnels_and_flags():
     tagged = Packet(ethernet(ipv4(tcp(50000, 9092)), tags=[0x8100]))
     tunnel = Packet(ethernet(ipv4(ipv4(tcp(50000, 9092)), protocol=4)))
     packets = [Packet(segment(flags=0x02)), tagged, tunnel]
@@ -69,7 +69,7 @@ def test_one_that_is_wrong_for_some_packets_is_refused_when_they_come():
     assert selected("inbound", Packet(bytes(14) + b"\x08\0" + ipv4(tcp()), link_type=113)) == [0]
 
 
-def test_it_selects_what_libpcap_selects_packet_by_packet():
+def test_the_filter_selects_the_same_packets_as_libpcap():
     batch = make_batch([Packet(segment(payload=bytes(size))) for size in range(0, 1400, 97)])
     for text in ("less 500", "tcp[13] & 8 != 0", "not greater 500 and ip[2:2] & 1 = 0"):
         rows = ExpressionFilter(text).selected(batch).tolist()

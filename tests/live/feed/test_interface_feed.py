@@ -87,7 +87,7 @@ def test_one_that_is_there_is_left_alone(made, state):
     assert capture.opened_at_ns == []
 
 
-def test_one_that_is_gone_is_looked_for_each_second_until_it_is_back(made):
+def test_a_removed_interface_is_reopened_within_a_second_of_its_return(made):
     feed, capture = made
     capture.state = InterfaceState.REMOVED
     for _ in range(11):
@@ -99,7 +99,7 @@ def test_one_that_is_gone_is_looked_for_each_second_until_it_is_back(made):
     assert capture.opened_at_ns[3:] == [3200 * MS]
 
 
-def test_what_is_still_held_of_one_that_is_gone_is_read_first(made):
+def test_buffered_packets_of_a_removed_interface_are_read_first(made):
     feed, capture = made
     capture.state = InterfaceState.REMOVED
     batch = make_batch([Packet(segment(), START_NS)])

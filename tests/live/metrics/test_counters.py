@@ -234,7 +234,7 @@ def test_orphans_are_no_requests_but_their_bytes_count() -> None:
     assert by(found, "response_size_bytes_sum", "api") == {("unknown",): 70}
 
 
-def test_what_was_refused_was_not_moved() -> None:
+def test_refused_records_are_not_counted() -> None:
     items = [made.partition("kept", record_bytes=10), made.partition("refused", error_code=6)]
     found = samples(counted([made.failed("refused", 6, "X", partitions=items)]))
     assert by(found, "topic_bytes_total", "topic") == {("kept",): 10}
@@ -312,7 +312,7 @@ def test_names_from_the_wire_come_back_from_both_parsers() -> None:
     assert first == second
 
 
-def test_the_format_is_the_one_asked_for() -> None:
+def test_the_response_has_the_requested_format() -> None:
     metrics = counted(made.plain_traffic(200))
     metrics.set_capture(
         packets=7, captured_bytes=700, dropped_packets=0, open_connections=3, connections=4
@@ -332,7 +332,7 @@ def test_the_format_is_the_one_asked_for() -> None:
     assert by(first, "build_info", "version") == {(kanalyze.__version__,): 1}
 
 
-def test_requests_that_wait_are_told_with_how_long_the_oldest_does() -> None:
+def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     metrics = Metrics()
     metrics.set_capture(
         packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
@@ -342,7 +342,7 @@ def test_requests_that_wait_are_told_with_how_long_the_oldest_does() -> None:
     assert by(found, "oldest_in_flight_request_age_seconds") == {(): 2.5}
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_have_no_sample() -> None:
     metrics = Metrics()
     metrics.set_capture(packets=1, captured_bytes=60)
     found = samples(metrics)
@@ -353,7 +353,7 @@ def test_what_is_not_known_is_not_told() -> None:
     assert by(found, "in_flight_requests") == {}
 
 
-def test_files_that_could_not_be_written_are_told() -> None:
+def test_write_failures_are_counted_by_kind_of_file() -> None:
     metrics = Metrics()
     assert by(samples(metrics), "write_failures_total", "files") == {}
     metrics.set_write_failures({"rows": 0, "packets": 3})
@@ -379,7 +379,7 @@ def test_limits_below_0_are_refused() -> None:
         Metrics(max_topics=-1)
 
 
-def test_two_of_them_know_nothing_of_each_other() -> None:
+def test_two_registries_are_independent() -> None:
     first, second = counted([made.row()]), Metrics()
     assert by(samples(second), "requests_total") == {}
     assert sum(by(samples(first), "requests_total").values()) == 1

@@ -110,7 +110,7 @@ def test_disorder_on_the_wire_loses_none(change: str, tmp_path: Path) -> None:
     assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
 
 
-def test_what_is_kept_is_little_in_order_and_each_packet_once(tmp_path: Path) -> None:
+def test_few_packets_are_written_in_order_and_each_once(tmp_path: Path) -> None:
     sink = Sink()
     recorder = PacketRecorder(sink, [RowFilter(errors_only=True)], lead_s=0.001)
     watch(path("groups"), recorder, at_once=10)
@@ -193,7 +193,7 @@ def test_from_the_lead_to_the_response_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("status", ["unanswered", "malformed"])
-def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
+def test_without_the_end_of_a_response_packets_up_to_the_newest_are_written(status: str) -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     changes = {"status": status, "response_end_ns": None}
@@ -202,7 +202,7 @@ def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
     assert sink.numbers == list(range(21, 41))
 
 
-def test_what_is_slow_on_purpose_is_not_slow() -> None:
+def test_requests_that_waited_on_purpose_are_not_slow() -> None:
     recorder = PacketRecorder(Sink(), [RowFilter(slower_than_ns=1000)])
     rows = [
         made.fetch(latency_ns=10**9, waited=True),
@@ -235,7 +235,7 @@ def test_flush_holds_nothing_back() -> None:
     assert sink.numbers == [1, 2]
 
 
-def test_what_is_too_old_is_counted() -> None:
+def test_rows_whose_packets_are_no_longer_buffered_are_counted() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(400), limit_bytes=20_000)
     assert recorder.buffered_bytes <= 20_000
@@ -245,7 +245,7 @@ def test_what_is_too_old_is_counted() -> None:
     assert set(sink.comments) == {399}
 
 
-def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> None:
+def test_a_row_whose_request_packet_is_written_gets_its_comment_at_the_response() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     recorder.add_rows(RowBlock.of_rows([row_of(20)]))
@@ -332,7 +332,7 @@ class FullSink(Sink):
         super().write(packets)
 
 
-def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
+def test_packets_that_cannot_be_written_are_counted_and_not_buffered_again() -> None:
     sink = FullSink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     for turn, refused in ((10, True), (20, True), (30, False)):
@@ -347,7 +347,7 @@ def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
 
 
 @pytest.mark.parametrize("most", [0, -1])
-def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
+def test_an_invalid_rate_is_refused(most: int) -> None:
     with pytest.raises(UsageError):
         PacketRecorder(Sink(), FILTERS, max_rows_per_s=most)
 

@@ -368,12 +368,12 @@ def test_a_capture_that_begins_within_a_token(first: int, tmp_path: Path) -> Non
     check(line, tmp_path, PASSWORD[-6:], b"server-part")
 
 
-def test_over_ipv6_with_options(tmp_path: Path) -> None:
+def test_tokens_are_redacted_over_ipv6_with_tcp_options(tmp_path: Path) -> None:
     options = b"\1\1\x08\x0a" + bytes(8)
     check(failing_heartbeat(login(Line(is_ipv6=True, options=options), 1)), tmp_path, PLAIN)
 
 
-def test_a_login_anew_on_an_open_connection(tmp_path: Path) -> None:
+def test_a_second_login_on_an_open_connection(tmp_path: Path) -> None:
     line = failing_heartbeat(login(Line(), 1))
     line.says(TO_BROKER, handshake(4, 1)).says(TO_CLIENT, handshake_answer(4))
     line.says(TO_BROKER, authenticate(5, PLAIN + b"2")).says(TO_CLIENT, authenticated(5, b"other"))
@@ -391,7 +391,7 @@ def test_a_connection_on_the_same_ports_keeps_its_bytes(tmp_path: Path) -> None:
     assert kept[-len(second.packets) :] == second.packets
 
 
-def test_what_a_snap_length_left_of_a_token(tmp_path: Path) -> None:
+def test_tokens_in_packets_cut_by_the_snap_length(tmp_path: Path) -> None:
     line = failing_heartbeat(login(Line(), 1))
     packets = timed(line.packets)
     for packet in packets:

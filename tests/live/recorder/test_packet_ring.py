@@ -108,7 +108,7 @@ def test_other_connections_are_left_out(client: tuple[str, int], broker: tuple[s
     assert numbers(recent.release()) == expected
 
 
-def test_many_connections_are_told_apart() -> None:
+def test_packets_of_many_connections_are_not_mixed() -> None:
     ends = [((f"10.0.{n % 7}.1", 40000 + n), (f"10.1.{n % 3}.1", 9092)) for n in range(300)]
     packets = [
         each for client, broker in ends for each in dialogue(2, client=client, broker=broker)
@@ -159,13 +159,13 @@ def test_looking_before_a_handshake_does_not_hide_it() -> None:
     assert numbers(recent.release()) == [201, 202, 203]
 
 
-def test_without_a_handshake_nothing_is_marked() -> None:
+def test_without_a_syn_no_handshake_is_marked() -> None:
     recent = fed(dialogue(6))
     recent.mark_handshake(HERE, START_NS * 2)
     assert numbers(recent.release()) == []
 
 
-def test_what_is_wanted_is_given_before_it_goes() -> None:
+def test_marked_packets_are_returned_before_they_are_dropped() -> None:
     recent = PacketRing(40_000)
     given = []
     for first in range(0, 1000, 10):
@@ -294,7 +294,7 @@ def test_syn_and_fin_take_a_number() -> None:
     assert not fed(packets).mark(HERE, *ALWAYS)
 
 
-def test_nothing_found_has_no_holes() -> None:
+def test_an_unknown_connection_has_no_holes() -> None:
     assert not fed(dialogue(3)).mark(
         EndpointHashes.of(Endpoint("10.9.9.9", 1), Endpoint(*BROKER)), *ALWAYS
     )
@@ -313,7 +313,7 @@ def test_fragments_come_with_what_they_make() -> None:
     assert numbers(recent.release()) == [1, 2, 3]
 
 
-def test_what_is_no_address_is_refused() -> None:
+def test_an_endpoint_without_an_ip_address_is_refused() -> None:
     with pytest.raises(ValueError, match="host"):
         EndpointHashes.of(Endpoint("host", 1), Endpoint(*BROKER))
 

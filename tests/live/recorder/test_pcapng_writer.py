@@ -71,7 +71,7 @@ def test_packets_come_back(tmp_path: Path) -> None:
     assert [time for time, _ in theirs] == pytest.approx(times_s, rel=0, abs=1e-6)
 
 
-def test_it_can_be_read_whenever_something_was_written(tmp_path: Path) -> None:
+def test_the_file_can_be_read_after_each_write(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     with PcapngWriter(path) as writer:
         for count in range(1, 4):
@@ -141,7 +141,7 @@ def test_only_its_owner_reads_it(tmp_path: Path) -> None:
     assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     """Also one that comes after the start."""
     path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
     path.symlink_to(theirs)
@@ -225,7 +225,7 @@ def test_one_write_is_in_one_file(tmp_path: Path) -> None:
     assert [len(read(path)[0]) for path in tmp_path.iterdir()] == [len(PACKETS)] * 3
 
 
-def test_what_an_earlier_run_wrote_is_put_aside(tmp_path: Path) -> None:
+def test_the_file_of_an_earlier_run_is_renamed(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     for count in (1, 2):
         with PcapngWriter(path) as writer:
@@ -299,7 +299,7 @@ def test_a_write_that_fails_leaves_what_can_be_read(tmp_path: Path, before: int,
     assert read(path)[0] == as_read([*PACKETS[:before], PACKETS[0], RAW])
 
 
-def test_without_room_at_all_no_file_is_left(tmp_path: Path) -> None:
+def test_without_disk_space_no_empty_file_is_left(tmp_path: Path) -> None:
     with (
         PcapngWriter(tmp_path / "kept.pcapng") as writer,
         file_limit(0),
@@ -342,7 +342,7 @@ KILLED = """
 """
 
 
-def test_what_a_killed_run_wrote_is_whole_and_put_aside_by_the_next(tmp_path: Path) -> None:
+def test_the_file_of_a_killed_run_is_complete_and_renamed_by_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9

@@ -35,7 +35,7 @@ def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
-def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+def test_files_contain_the_rows_that_were_added(tmp_path: Path) -> None:
     with RollingParquet(tmp_path) as rolling:
         rolling.add(RowBlock.of_rows(TRAFFIC[:100]), NOON_NS, 0)
         rolling.add(RowBlock.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
@@ -166,7 +166,7 @@ KILLED = """
 """
 
 
-def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_the_open_file_of_a_killed_run_is_removed_by_the_next_run(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(folder)]
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
@@ -178,7 +178,7 @@ def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> N
     assert pq.read_metadata(folder / names(folder)[0]).num_rows == 100
 
 
-def test_what_was_closed_and_not_named_is_removed_too(tmp_path: Path) -> None:
+def test_a_closed_file_without_its_final_name_is_removed(tmp_path: Path) -> None:
     left = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
     left.write_bytes(b"")
     RollingParquet(tmp_path).close()

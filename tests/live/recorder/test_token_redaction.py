@@ -43,7 +43,7 @@ def blanked(
     return bytes(data[start:])
 
 
-def test_what_was_said_last_of_a_message_holds() -> None:
+def test_the_latest_position_for_a_message_replaces_earlier_ones() -> None:
     redactor = TokenRedactor()
     redactor.add(SENDER, token(2, None), 0)
     assert blanked(redactor, 100, b"12345678") == b"12" + bytes(6)
@@ -62,7 +62,7 @@ def test_of_another_sender_nothing_is_hidden() -> None:
     assert blanked(redactor, 100, b"12345678") == b"12345678"
 
 
-def test_it_is_kept_for_as_long_as_copies_may_come() -> None:
+def test_tokens_are_kept_while_retransmissions_may_come() -> None:
     redactor = TokenRedactor()
     redactor.add(SENDER, token(0), 10 * NS_PER_S)
     redactor.drop(70 * NS_PER_S)
@@ -72,7 +72,7 @@ def test_it_is_kept_for_as_long_as_copies_may_come() -> None:
     assert len(redactor.connections) == 0
 
 
-def test_a_segment_long_after_a_connection_is_none_of_it() -> None:
+def test_a_segment_long_after_the_end_of_a_connection_is_not_redacted() -> None:
     ended = connection()
     ended.end = "fin"
     redactor = TokenRedactor()

@@ -42,14 +42,14 @@ class Disk:
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_what_succeeds_is_not_worth_a_word() -> None:
+def test_successful_writes_are_not_reported() -> None:
     disk = Disk()
     disk.attempt(disk.hold, disk.write, disk.hold)
     disk.end("")
     assert disk.told == []
 
 
-def test_the_begin_and_the_end_of_a_failure_are_told_once_each() -> None:
+def test_the_begin_and_the_end_of_a_failure_are_reported_once() -> None:
     disk = Disk()
     disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
     assert disk.told == ["cannot write rows to /data/rows: No space left on device; trying again"]
@@ -86,7 +86,7 @@ def test_one_that_writes_some_and_fails_has_failed() -> None:
     assert disk.told == ["cannot write rows to /data/rows: Input/output error; trying again"]
 
 
-def test_what_is_no_failure_of_the_system_is_not_caught() -> None:
+def test_other_errors_than_oserror_are_not_caught() -> None:
     def wrong() -> None:
         raise ValueError("wrong")
 

@@ -27,7 +27,7 @@ class Session(PseudoTerminal):
         super().__init__(*argv, stdin=stdin, width=width, height=height)
 
 
-def test_keys_are_heeded_and_the_terminal_is_as_before():
+def test_keys_work_and_the_terminal_is_restored():
     with Session() as made:
         made.see("JoinGroup")
         assert ALTERNATE in made.output
@@ -48,7 +48,7 @@ def test_keys_are_heeded_and_the_terminal_is_as_before():
         assert b"left with 'web-1'" in made.output
 
 
-def test_it_takes_the_size_the_terminal_has():
+def test_the_view_has_the_size_of_the_terminal():
     with Session(width=60, height=15) as made:
         made.see("JoinGroup")
         assert b"6 errors" not in made.output
@@ -94,7 +94,7 @@ def test_keys_come_from_the_terminal_when_standard_input_is_a_capture():
         assert made.is_as_before()
 
 
-def test_a_terminal_that_is_gone_is_a_hangup(monkeypatch):
+def test_a_closed_terminal_is_a_hangup(monkeypatch):
     master, slave = pty.openpty()
     with ExitStack() as stack:
         stack.callback(os.close, slave)
@@ -125,7 +125,7 @@ def test_keys_come_again_after_a_shell_had_the_terminal(monkeypatch):
 
 
 @pytest.mark.parametrize("says_so", [True, False])
-def test_a_terminal_without_keys_that_is_gone_is_a_hangup_too(says_so, monkeypatch):
+def test_a_closed_terminal_without_keys_is_a_hangup_too(says_so, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     fragile = Fragile()
     with Terminal(Console(file=fragile, force_terminal=True if says_so else None)) as terminal:
@@ -141,7 +141,7 @@ def test_a_terminal_without_keys_that_is_gone_is_a_hangup_too(says_so, monkeypat
     assert "else" not in fragile.getvalue()
 
 
-def test_what_cannot_be_written_for_another_reason_is_an_error(monkeypatch):
+def test_another_write_error_is_raised(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     fragile = Fragile()
     with Terminal(Console(file=fragile, force_terminal=True)) as terminal:

@@ -137,7 +137,7 @@ def at(names, *keys: str, state: ViewState | None = None, room: int = ROOM) -> V
     return state
 
 
-def test_nothing_is_selected_at_first_and_the_top_is_shown():
+def test_at_first_no_entry_is_selected_and_the_top_is_shown():
     state = at(NAMES)
     assert (state.index, state.selected, state.first, state.page) == (-1, None, 0, ROOM)
     assert at(NAMES, "up", "k", "pageup", "home") == state
@@ -184,7 +184,7 @@ def test_entries_that_look_the_same_are_no_trap():
     assert at(["a", "a", "a", "b"], *["down"] * 4).selected == "b"
 
 
-def test_what_has_the_place_of_an_entry_that_is_gone_is_selected():
+def test_the_entry_at_the_index_of_a_removed_entry_is_selected():
     state = at(NAMES, "down", "down", "down")
     assert state.settled([name for name in NAMES if name != "c02"], ROOM).selected == "c03"
     assert at(NAMES, "end").settled(NAMES[:4], ROOM).selected == "c03"

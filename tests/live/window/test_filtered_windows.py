@@ -76,7 +76,7 @@ def test_the_sums_are_those_of_the_rows_that_match_and_go_on():
         assert figures(made) == chosen_alone(windows, whole.time_ns)
 
 
-def test_what_is_of_the_capture_is_that_of_all():
+def test_counts_of_the_capture_are_those_of_all_rows():
     windows = begun()
     fed(range(2), windows)
     end_ns = START_NS + 2 * SECOND
@@ -87,7 +87,7 @@ def test_what_is_of_the_capture_is_that_of_all():
     assert (made.capture, made.idle_ns, made.unfiltered) == (whole.capture, whole.idle_ns, whole)
 
 
-def test_of_a_step_of_which_rows_are_gone_nothing_counts(monkeypatch):
+def test_a_step_with_dropped_rows_does_not_count(monkeypatch):
     monkeypatch.setattr(recent_rows, "MOST_ROWS", 450)
     windows = begun()
     fed(range(6), windows)
@@ -110,7 +110,7 @@ def test_rows_from_before_the_first_look_at_the_time_count():
     assert figures(every) == figures(whole)
 
 
-def test_when_all_begins_anew_so_does_this():
+def test_clearing_the_windows_clears_the_filtered_sums():
     windows = begun()
     fed(range(3), windows)
     whole = windows.snapshot(START_NS + 3 * SECOND)

@@ -189,7 +189,7 @@ def test_how_rows_are_cut_into_batches_makes_no_difference(cut, seed):
 
 
 @pytest.mark.parametrize("size", often([1, 511, 512, 1100], [1, 511]))
-def test_nor_how_large_they_are(size):
+def test_the_size_of_batches_makes_no_difference(size):
     made = plain_traffic(1100)
     whole, parts = Windows(), Windows()
     whole.add(RowBlock.of_rows(made), now(1))
@@ -232,7 +232,7 @@ def test_rates_are_over_the_time_since_the_beginning_at_first():
     assert snapshot.per_second(snapshot.traffic.requests) == 0.75
 
 
-def test_and_over_the_window_later_on():
+def test_rates_are_over_the_window_later_on():
     windows = Windows()
     windows.tick(now(0))
     windows.add(RowBlock.of_rows([at(second) for second in range(100)]), now(99.5))
@@ -298,7 +298,7 @@ def test_a_clock_set_back_a_little_stands_still():
 
 
 @pytest.mark.parametrize("back_s", [10, 3600, 10**9])
-def test_a_clock_set_back_further_begins_anew(back_s):
+def test_a_clock_set_back_further_clears_the_windows(back_s):
     windows = Windows()
     windows.add(RowBlock.of_rows([at(0)]), now(0))
     windows.add(RowBlock.of_rows([at(-back_s), at(-back_s)]), now(-back_s))
@@ -310,7 +310,7 @@ def test_a_clock_set_back_further_begins_anew(back_s):
     assert snapshot.late_rows == 0
 
 
-def test_nothing_is_known_before_anything_came():
+def test_without_rows_all_sums_are_zero():
     snapshot = Windows().snapshot(now(0))
     assert snapshot.traffic == (0, 0, 0, 0)
     assert snapshot.history == (Amounts(0, 0, 0, 0),)
@@ -336,7 +336,7 @@ def test_clear_before_anything_came():
 
 
 @pytest.mark.parametrize(("span_s", "step_s"), [(1, 2), (10, 0), (10, -1), (1, 0.0001)])
-def test_a_window_that_makes_no_sense(span_s, step_s):
+def test_an_invalid_window_is_refused(span_s, step_s):
     with pytest.raises(UsageError, match="cannot be made of steps"):
         Windows(span_s, step_s)
 
@@ -476,7 +476,7 @@ def _moved_to(item, second: int):
 # -- how the capture stands -----------------------------------------------------------------------
 
 
-def test_what_a_capture_took_in_is_counted_in_the_window():
+def test_packets_of_the_capture_are_counted_in_the_window():
     windows = Windows()
     windows.add_capture(state(packets=100, wire_bytes=5_000), now(0))
     windows.add_capture(state(packets=160, wire_bytes=9_000, dropped_packets=3), now(2))
@@ -487,7 +487,7 @@ def test_what_a_capture_took_in_is_counted_in_the_window():
     assert windows.snapshot(now(12)).dropped_packets == 0
 
 
-def test_a_capture_that_began_anew():
+def test_counts_of_a_restarted_capture_are_added():
     windows = Windows()
     windows.add_capture(state(packets=100, dropped_packets=9), now(0))
     windows.add_capture(state(packets=30, dropped_packets=None), now(1))

@@ -209,7 +209,7 @@ def near(text: str, latency_ns: int | None) -> bool:
         ("Group", "group-confluent", "group_id"),
     ],
 )
-def test_what_is_selected_is_what_the_report_says_of_it(
+def test_figures_of_a_selection_are_those_of_a_filtered_report(
     page: Page, title: str, text: str, column: str
 ) -> None:
     choose(page, title, text)
@@ -431,7 +431,7 @@ def test_a_name_in_a_table_selects_what_it_names(page: Page) -> None:
 # -- for everyone ---------------------------------------------------------------------------------
 
 
-def test_what_came_over_the_wire_runs_nowhere(browser: Page, folder: Path) -> None:
+def test_text_from_the_wire_runs_no_script(browser: Page, folder: Path) -> None:
     path = folder / "hostile.html"
     path.write_text(hostile_page(), encoding="utf-8")
     show(browser, path)
@@ -495,7 +495,7 @@ def test_the_page_is_no_wider_than_the_window(browser: Page, folder: Path, width
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_it_is_printed_on_paper_with_charts_and_without_controls(page: Page) -> None:
+def test_the_page_is_printed_with_charts_and_without_controls(page: Page) -> None:
     printed = page.tell("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
     assert printed["data"].startswith("JVBER")  # %PDF
     page.tell("Emulation.setEmulatedMedia", media="print", features=[])
