@@ -123,9 +123,9 @@ _ANONYMIZE_EPILOG = """\
 Ids, addresses, and names of topics, clients, groups, hosts, users and software become stand-ins of
 the same length. Records, tokens, configurations and error messages are blanked, and so are IP
 fragments, messages of Kafka 0.7, and everything that is not plaintext Kafka. Packets inside tunnels
-are anonymized too. Times, lengths, versions and error codes stay, and checksums are corrected: only
-names differ in a report. Anyone who has the key can compute the stand-in of a name, so keep it
-secret. Captures are read twice.
+are anonymized too. Times, lengths, versions and error codes stay, and checksums that were right
+stay right: only names differ in a report. Anyone who has the key can compute the stand-in of a
+name, so keep it secret. Captures are read twice.
 
 examples:
   kanalyze anonymize -o shared.pcapng broker.pcap
@@ -331,7 +331,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--json",
         metavar="FILE",
-        help="also write the report as JSON; with -, write only JSON, to standard output",
+        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
     )
     _add_html(command)
     _add_input(command)
@@ -469,7 +469,7 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--json",
         metavar="FILE",
-        help="also write the comparison as JSON; with -, write only JSON, to standard output",
+        help="also write the comparison as JSON; if FILE is -, write only JSON, to standard output",
     )
     command.add_argument(
         "--format",
@@ -807,7 +807,7 @@ def _add_batch(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--json",
         metavar="FILE",
-        help="also write the report as JSON; with -, write only JSON, to standard output",
+        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
     )
     _add_html(command)
     _add_input(command, keys=False)

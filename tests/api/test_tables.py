@@ -1,4 +1,4 @@
-"""The tables of one run hold what the run for each of them gives."""
+"""The tables of one run equal those of separate runs."""
 
 from __future__ import annotations
 

@@ -71,12 +71,12 @@ def test_an_unknown_kind_is_one_line(capsys) -> None:
 
 
 def damaged(tmp_path: Path) -> Path:
-    """A capture in which messages of every kind are bad in one way each."""
+    """Write a capture with one bad message of each kind."""
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(3):
         line.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
-    # A Metadata request of 2^24 topics, one with bytes after it, an API and a version of nobody.
+    # A Metadata request of 2^24 topics, one with bytes after it, an unknown API and version.
     line.client(asks(3, 1, 10, b"\1\0\0\0")).broker(answers(3, 1, 10, b"\0\0\0\5"))
     line.client(asks(3, 1, 11, b"\0\0\0\0more")).broker(answers(3, 1, 11, b"\0" * 12))
     line.client(k.request(999, 0, 12, b"x")).broker(k.response(12, b"x"))

@@ -1,4 +1,4 @@
-"""``kanalyze anonymize``: what it says, and what it refuses."""
+"""``kanalyze anonymize``: its messages and errors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.support.clocks import FastClock
 GIVEN = ["batch", "captures/", "--out", "archive"]
 
 
-def test_arguments_have_their_places():
+def test_arguments_are_parsed():
     made = parser().parse_args(
         [
             *("batch", "a.pcap", "b/", "--out", "s3a://bucket/archive"),

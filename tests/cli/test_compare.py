@@ -1,4 +1,4 @@
-"""``kanalyze compare``: what it writes, and with which status it ends."""
+"""``kanalyze compare``: its output and its exit status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_new_and_gone_names_can_set_the_exit_status(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("shown_as", ["json", "md"])
-def test_other_forms_go_to_standard_output(
+def test_other_formats_go_to_standard_output(
     shown_as: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", BASICS, WAITS, "--format", shown_as]) == 0
@@ -92,7 +92,7 @@ def test_saved_files_are_compared_as_the_captures_are(
     assert kanalyze.compare(*saved, api="Fetch") == kanalyze.compare(BASICS, WAITS, api="Fetch")
 
 
-def test_options_of_captures_are_not_for_saved_files(
+def test_options_of_reading_captures_are_refused_for_saved_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = str(tmp_path / "a.duckdb")

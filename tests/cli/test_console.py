@@ -23,7 +23,7 @@ def test_the_width_is_the_one_that_rich_finds(monkeypatch, columns):
     assert plain_width() == Console().width
 
 
-def test_no_columns_at_all_are_not_believed(monkeypatch):
+def test_a_width_of_0_columns_is_ignored(monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")
     assert plain_width() > 0
 

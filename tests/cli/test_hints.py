@@ -1,4 +1,4 @@
-"""What is said of arguments that there are not: the usage that was meant, and the nearest name."""
+"""Errors about unknown arguments: the usage of the command, and a similar name."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ COMMANDS = next(each for each in parser()._actions if each.dest == "command").ch
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_help_is_as_wide_as_the_terminal_but_for_examples(width, monkeypatch):
-    """And never wider than is easily read."""
+    """Lines are never longer than 100 characters, which are easy to read."""
     monkeypatch.setenv("COLUMNS", str(width))
     for name, command in COMMANDS.items():
         text = command.parser.format_help()
@@ -181,7 +181,7 @@ def test_each_command_is_on_the_line_of_its_text(monkeypatch):
 
 
 def test_the_help_of_a_command_is_checked_without_making_its_parser() -> None:
-    """argparse of Python 3.14 asks for it when a command is added."""
+    """argparse of Python 3.14 checks it when a command is added."""
     command = LazyCommand(prog="kanalyze some")
     assert command._check_help(parser()._actions[0]) is None
     assert "parser" not in vars(command)

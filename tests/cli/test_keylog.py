@@ -1,4 +1,4 @@
-"""Key logs on the command line: what is read, what is refused, and that no secret is shown."""
+"""Key logs on the command line: valid files, errors, and no secret in any message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of ``kanalyze live``, beside tcpdump and beside the kernel.
+"""Filters of ``kanalyze live``, compared with tcpdump and with the kernel.
 
 Without root, ip or tcpdump these tests are not selected (see tests/conftest.py, which says so).
 """
@@ -30,12 +30,12 @@ NOT_COMPARED = {
     *("response_start_ns", "response_end_ns", "latency_ns", "total_time_ns", "waited"),
     *("request_send_ns", "response_send_ns", *WAY),
 }
-"""Numbers count what the kernel let through; and the two are not asked at the same time."""
+"""Columns that differ: packet numbers count filtered packets, and times of two captures."""
 
 
 @pytest.fixture
 def pair(namespace: Namespace) -> Namespace:
-    """With the interfaces `one` and `other`, each of which gets what the other one sends."""
+    """A namespace with a pair of interfaces, `one` and `other`, that are connected."""
     namespace.add_pair()
     return namespace
 
@@ -76,7 +76,7 @@ def test_the_process_takes_what_the_kernel_takes(
 
 
 def rows_of(listening: Listening, count: int) -> tuple[list[str], str]:
-    """Its rows of so many packets, in an order of our own, and what it told."""
+    """Return its rows for some packets, sorted, and its standard error."""
     listening.wait_for(count)
     lines, told = listening.end()
     return comparable(lines), told

@@ -1,4 +1,4 @@
-"""``kanalyze live --keylog``: secrets that come late, whom nobody has, and where none may be."""
+"""``kanalyze live --keylog``: late secrets, missing secrets, and no secrets in outputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def data_of(name: str) -> bytes:
 
 @cache
 def rows_of(name: str) -> list[dict[str, object]]:
-    """What ``requests`` writes of a capture with its key log."""
+    """Return the rows of ``requests`` for a capture with its key log."""
     with TemporaryDirectory() as folder:
         rows = Path(folder, "rows.jsonl")
         words = ["requests", "-o", str(rows), "--keylog", str(tls_captures.keylog(name))]
@@ -54,7 +54,7 @@ def rows_of(name: str) -> list[dict[str, object]]:
 
 
 def hidden(name: str) -> list[bytes]:
-    """The secrets of a key log, in every way that they may be written."""
+    """Return the secrets of a key log, in every form in which they may be written."""
     words = [line.split()[-1] for line in tls_captures.keylog(name).read_text().splitlines()]
     secrets = [bytes.fromhex(word.rpartition(":")[2]) for word in words]
     ways = [(raw, raw.hex().encode(), base64.b64encode(raw)[:-4]) for raw in secrets]
@@ -85,7 +85,7 @@ def test_rows_are_what_clients_sent_though_their_secrets_come_later(version, tmp
         with Client(relay.address, version, written) as first:
             for number in range(3):
                 first.ask(number)
-            # Nobody sends anything while the secrets come.
+            # No packets come while the secrets come.
             watched.write_bytes(written.read_bytes())
             rows = [json.loads(live.line()) for _ in range(3)]
             first.ask(3)
@@ -93,7 +93,7 @@ def test_rows_are_what_clients_sent_though_their_secrets_come_later(version, tmp
         with Client(relay.address, version, written) as second:
             second.ask(100)
             second.ask(101)
-        # It has closed when its secrets come, a part of a line at first.
+        # The connection is closed when its secrets come, the first time only a part of a line.
         added = written.read_bytes()[watched.stat().st_size :]
         for piece in (added[:50], added[50:]):
             with watched.open("ab") as file:
@@ -135,7 +135,7 @@ def test_rows_are_those_of_the_file_though_its_secrets_come_later(name, tmp_path
         live.input.close()
         status, lines, told = live.end()
     assert (status, told) == (0, "")
-    # The one that was taken above.
+    # The same key log as above.
     assert len(lines) == len(rows_of(name)) - 1
     found = in_order(lines)
     assert all(row in rows_of(name) for row in found)
@@ -154,7 +154,7 @@ def test_a_key_log_that_is_complete_is_used_from_the_beginning(variable, tmp_pat
 
 
 def embedded(name: str, *, secrets_before: int) -> bytes:
-    """A pcapng file whose secrets come before a packet in its midst."""
+    """Return a pcapng file whose secrets come in the middle, before a packet."""
     blocks = Blocks()
     data = data_of(name)
     parts = [blocks.section(), blocks.interface(options=blocks.option(9, b"\x09"))]
@@ -259,7 +259,7 @@ def test_a_variable_that_is_of_no_use_stops_nothing(tmp_path):
 
 
 def saved(run_live, tmp_path: Path, *options: str) -> tuple[bytes, str]:
-    """What ``--save`` writes of all requests, and what is said."""
+    """Return what ``--save`` writes for all requests, and the standard error."""
     target = tmp_path / "saved.pcapng"
     argv = ["-", "--keylog", str(tls_captures.keylog(NAME)), "--save", str(target)]
     done = run_live(*argv, "--save-slower-than", "0ms", *options, data=data_of(NAME))

@@ -1,4 +1,4 @@
-"""Where nothing is written, one line says why, and what to try."""
+"""If no rows are written, one line says why, and what to try."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PLAIN = [column.name for column in RECORD_COLUMNS if column.name not in VALUE_CO
 
 
 class FakeAnalysis:
-    """Gives one Produce and one Fetch, with three records each."""
+    """A fake pipeline with one Produce and one Fetch, with three records each."""
 
     progress = (1, 2)
     quality = CaptureQuality()
@@ -160,7 +160,7 @@ def test_a_file_with_values_is_for_its_owner_alone(fake, tmp_path):
         target = tmp_path / name
         assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
-        # One that was there for all to read is not any more.
+        # A file that everyone could read becomes private.
         target.chmod(0o644)
         assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0
         assert stat.S_IMODE(target.stat().st_mode) == 0o600

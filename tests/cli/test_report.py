@@ -66,7 +66,7 @@ FORMATS = {
     "md": "\n- only requests that match: status error\n",
     "html": "only requests that match: status error",
 }
-"""Each format, and how it says by what it is filtered."""
+"""Each format, and its text for the filter."""
 
 
 def report_in(capfd, *words: str) -> str:

@@ -1,4 +1,4 @@
-"""Each command gives of a saved file what it gives of the captures."""
+"""Each command gives the same for a saved file as for its captures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OFTEN = ("codecs", "errors", "old-0-8-2-2", "sasl")
 
 
 class Told(NamedTuple):
-    """What a command left behind."""
+    """The result of a command: its outputs and its file."""
 
     status: int
     out: str
@@ -123,7 +123,7 @@ FILTERS = (
     ("command", "words"),
     [
         *(("requests --format csv -o {out}", words) for words in FILTERS),
-        # What a report is made of has passed the same filter: that it does is tried with one.
+        # Reports use the same filter, so one of them is enough.
         *(
             pytest.param("report --json {out}", words, marks=pytest.mark.long if number else ())
             for number, words in enumerate(FILTERS)
@@ -364,7 +364,7 @@ def test_a_file_that_somebody_changed_is_one_line(statements, problem, saved, tm
 
 
 def test_a_column_that_is_an_expression_is_refused(saved, tmp_path, told):
-    """It would be computed here."""
+    """DuckDB would compute the expression in this process."""
     names = [row[0] for row in columns_of(saved("basics"))]
     shown = ", ".join(
         f"{name} {kind}"
@@ -483,7 +483,7 @@ def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
         command,
         stderr=subprocess.PIPE,
         env=environment,
-        # Who runs tests in the background may ignore it.
+        # Tests in the background may run with the signal ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     try:

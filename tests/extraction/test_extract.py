@@ -326,7 +326,7 @@ def test_a_finding_about_missing_packets_has_none(tmp_path: Path, capsys) -> Non
     target = tmp_path / "x.pcapng"
     arguments = ["-o", str(target), "--finding", "capture_lost_packets", str(path("basics"))]
     assert main(["extract", *arguments]) == 2
-    assert "what the capture lacks, which has no packets" in capsys.readouterr().err
+    assert "data that the capture lacks: there are no packets to extract" in capsys.readouterr().err
     assert not target.exists()
 
 

@@ -1,4 +1,4 @@
-"""When findings are asked for, by clocks and executors that are made up here."""
+"""The times of searches for findings, with fake clocks and executors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATE = CaptureState("live:eth0", 10, 1000, 0, 1, SECOND)
 
 
 class Executor:
-    """Begins a round when it is told, and ends it when the test says so."""
+    """A fake executor: a round ends when the test ends it."""
 
     def __init__(self) -> None:
         self.begun: list[Callable[[], Any]] = []

@@ -84,7 +84,7 @@ def test_the_line_has_groups_and_the_slowest_requests():
     line = rates(usual())
     assert line["groups"][0]["group_id"] == "billing"
     assert line["groups"][0]["longest_join_ns"] == 2_900_000_000
-    # That join waited on purpose: it is slow to nobody.
+    # That JoinGroup waited on purpose, so it is not a slow request.
     assert "JoinGroup" not in {entry["api_name"] for entry in line["slowest"]}
     assert line["slowest"][0]["latency_ns"] < 2_900_000_000
     slowest = [each["latency_ns"] for each in line["slowest"]]

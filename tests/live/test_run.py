@@ -1,4 +1,4 @@
-"""Runs over feeds and by clocks that are made up here, and over captures read as if they came."""
+"""Runs over fake feeds and clocks, and over captures that are read like a live feed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SOME = ("basics", "errors", "ipv6", "loopback", "tls")
 
 
 class Clock:
-    """Goes on when it is told to."""
+    """A clock that advances when the test says so."""
 
     def __init__(self) -> None:
         self.ns = 5_000
@@ -52,7 +52,7 @@ class Clock:
 
 
 class Feed:
-    """Gives batches, and nothing where there is None; then it is at its end."""
+    """A feed of batches, where None is a read without packets; then it is at its end."""
 
     dropped_packets: int | None = None
     about: FileMetadata | None = None
@@ -85,7 +85,7 @@ class Feed:
 
 @dataclass
 class Sink:
-    """Remembers what it was told; all of them tell ``log`` their name."""
+    """A sink that stores what it receives, and appends its calls to a shared ``log``."""
 
     name: str = ""
     log: list[tuple[str, str]] = field(default_factory=list)
@@ -149,7 +149,7 @@ def packets_at(*times_ns: int, first_number: int = 1, port: int = 50_000) -> Pac
 
 
 def parts(name: str, at_once: int) -> Iterator[PacketBatch]:
-    """A capture, some packets at a time, all of them in one buffer."""
+    """Yield a capture, some packets at a time, all in one reused buffer."""
     buffer = bytearray(1 << 22)  # more than any capture here
     with MergedCaptures(find_inputs([str(path(name))])) as captures:
         for batch in captures.batches():
@@ -166,7 +166,7 @@ def test_sinks_get_the_time_also_without_packets():
     clock = Clock()
     sink = Sink()
     run_of(Feed([None] * 4, clock, 200 * MS), sink, clock=clock)
-    # Four turns, the one that finds the end, and the last one.
+    # Four ticks, the one that finds the end, and the last one.
     assert [now_ns - START_NS for now_ns, _ in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [clock_ns - 5_000 for _, clock_ns in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [state.elapsed_ns for state in sink.states] == [n * 200 * MS for n in range(1, 7)]
@@ -247,7 +247,7 @@ def check_capture(name: str, at_once: int) -> None:
 
 @pytest.mark.parametrize("quits", ["one", "other"])
 def test_a_sink_may_end_it_and_what_was_on_its_way_counts(quits):
-    """The other one is told of the same turns."""
+    """The other sink gets the same ticks."""
     sinks = [Sink(name, turns_left=2 if name == quits else 99) for name in ("one", "other")]
     feed = Feed(packets_at(START_NS, first_number=number) for number in range(1, 100))
     report = run_of(feed, *sinks)
@@ -303,7 +303,7 @@ def test_sinks_are_closed_when_the_feed_fails(error):
 
 
 def test_an_error_between_two_reads_is_raised_by_the_next_read():
-    """A pipe's thread may find its error between a read and the question whether it is over."""
+    """The thread of a pipe may find an error between a read and the check for the end."""
 
     class LateFeed(Feed):
         def read(self, timeout_s: float) -> PacketBatch | None:
@@ -337,7 +337,7 @@ def test_states_count_open_connections_and_traffic():
     batches = [packets_at(START_NS, first_number=n, port=40_000 + n) for n in range(1, 4)]
     sink = Sink()
     run_of(Feed(batches), sink)
-    # A turn is told before its packets are looked into.
+    # Sinks get the state of a tick before its packets are analyzed.
     assert [state.connections for state in sink.states] == [0, 1, 2, 3, 3]
     assert [state.packets for state in sink.states] == [1, 2, 3, 3, 3]
     size = int(batches[0].wire_bytes[0])
@@ -361,7 +361,7 @@ def test_states_have_buffered_bytes_and_anomalies(name):
     told = {kind: each["count"] for kind, each in report["quality"]["anomalies"].items()}
     assert counts[-1].items() <= told.items()
     assert counts[-1]
-    # What is unanswered in the end is known only then.
+    # Requests that stay unanswered are known only at the end.
     assert told.keys() - counts[-1].keys() <= {"unanswered_request"}
 
 
@@ -373,7 +373,7 @@ def test_states_count_refused_and_unread_connections_while_these_are_open():
         answer = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
         packets.append(answer if port == 50_000 else packets[-1])
     Line(packets, 51_000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
-    # What is sent within ten seconds only is not unknown yet.
+    # Bytes of a connection that is younger than ten seconds are not reported as unread yet.
     Line(packets, 51_001).client(*[b"?" * 1000] * 12)
     step_ns = 1000 * MS
     batches = [
@@ -385,7 +385,7 @@ def test_states_count_refused_and_unread_connections_while_these_are_open():
     told = [state.doubts for state in sink.states]
     assert told[0] is not None
     assert told[0]["unread_ports"] == {}
-    # Nothing is closed but what was refused.
+    # Only refused connections are closed.
     assert sink.states[-1].connections == 3
     assert told[-1] == {
         "refused_connections": 1,

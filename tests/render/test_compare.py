@@ -1,4 +1,4 @@
-"""A comparison as text and as Markdown: what is worse first, within the width, and harmless."""
+"""A comparison as text and as Markdown: the worst first, within the width, escaped."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_a_name_in_the_figures_is_not_repeated(what: str, is_told: bool) -> None
     assert ("group id billing" in line) is is_told
 
 
-def test_of_one_kind_the_first_few_are_shown_and_why_stands_once() -> None:
+def test_of_a_kind_the_first_findings_are_shown_and_its_texts_once() -> None:
     lines = lines_of(*[FINDING] * 5)
     assert sum("refused" in line for line in lines) == 3
     assert "  and 2 more" in lines

@@ -1,4 +1,4 @@
-"""The report as Markdown: what the terminal shows, with nothing from the wire in charge."""
+"""The report as Markdown: the same as on the terminal, with texts from the wire escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table for people says is what the summary says, whatever its lines are ordered by."""
+"""Tables for people have the figures of the summary, in any order of lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def summary(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def tables(summary: dict[str, Any], order: TableOrder = ALL) -> dict[str, _Lines]:
-    """Return the lines of each table by its title; columns of one name are told apart."""
+    """Return the lines of each table by its title; columns of the same name get numbers."""
     found = {}
     for table in [each for tables in report_tables(summary, order) for each in tables]:
         titles: list[str] = []
@@ -240,7 +240,7 @@ def test_the_worst_times_by_errors_have_errors() -> None:
 
 @functools.cache
 def crowd() -> dict[str, Any]:
-    """Return the report on three clients, each the first by something else."""
+    """Return the report on three clients, each of which is first by another figure."""
     return summary_of(
         [
             *[row(client_id="busy") for _ in range(5)],

@@ -16,7 +16,7 @@ def packets(*ports: int, first_number: int = 1):
 
 
 class Feed:
-    """Gives what it was given, one batch a turn."""
+    """A feed that returns the given batches, one per read."""
 
     def __init__(self, *batches) -> None:
         self._batches = list(batches)

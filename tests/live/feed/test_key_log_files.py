@@ -1,4 +1,4 @@
-"""Key logs as programs leave them: not there yet, growing, cut, replaced, huge, something else."""
+"""Key logs in all states: missing, growing, truncated, replaced, huge, or not a key log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def line(number: int, *, secret: str = "ab" * 48) -> str:
 
 
 class Watched:
-    """Key logs, looked at again and again."""
+    """Key logs that a test checks again and again."""
 
     def __init__(self, *paths: object) -> None:
         self.told: list[str] = []
@@ -88,7 +88,7 @@ def test_a_last_line_without_an_end_counts_when_nothing_follows_for_a_while(path
     assert watched.sessions() == set()
     watched.look(3 * SECOND_NS)
     assert watched.sessions() == {1}
-    # What follows after all makes it another line.
+    # The bytes that follow later make it another line.
     add(path, "00\n" + line(2))
     watched.look()
     assert watched.sessions() == {1, 2}

@@ -1,4 +1,4 @@
-"""What is scraped over HTTP, as two parsers read it, against the sums of the rows themselves."""
+"""Scraped metrics, read by two parsers, are compared with sums over the rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def samples_of(families: Iterable[Metric]) -> Samples:
 
 
 def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
-    """The sums of a metric by some of its labels."""
+    """Return the sums of a metric by some of its labels."""
     sums: Counter[tuple[str, ...]] = Counter()
     for (sample, pairs), value in found.items():
         if sample == f"kanalyze_{name}":
@@ -69,7 +69,7 @@ def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
 
 
 def risen(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
-    """Without what begins at 0, so that the first one of it is seen to rise."""
+    """Return the sums above 0; counters begin at 0, so that Prometheus sees the first rise."""
     return {key: value for key, value in sums.items() if value}
 
 
@@ -102,7 +102,7 @@ def test_requests_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> N
     )
     sums = by(found, "requests_total", "api", "broker", "status")
     assert risen(sums) == expected
-    # What is wrong begins at 0, wherever there may be some.
+    # Counters of errors begin at 0 for every API that may have errors.
     assert {(api, broker, "error") for api, broker, _ in sums} <= sums.keys()
     assert {broker for _, broker, _ in sums} <= {
         broker for (broker,) in by(found, "orphan_responses_total", "broker")
@@ -200,8 +200,8 @@ def test_assignments_by_heartbeat_are_rebalances_too() -> None:
     assert beaten <= assigned
 
 
-def test_some_capture_has_of_everything() -> None:
-    """So that none of the comparisons above is of nothing."""
+def test_the_captures_cover_all_metrics() -> None:
+    """Without such rows, the comparisons above would compare nothing."""
     rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
     found = samples(counted(rows, max_clients=1000, max_topics=1000))
     names = {name for name, _ in found}
@@ -260,7 +260,7 @@ def test_a_client_called_other_is_not_all_the_others() -> None:
 
 
 def test_a_name_for_each_connection_makes_no_more_series() -> None:
-    """For as long as it goes on."""
+    """Also if new names never stop coming."""
     metrics = Metrics(max_clients=5, max_topics=5, max_groups=5)
     sizes = set()
     for turn in range(20):
@@ -278,7 +278,7 @@ def test_a_name_for_each_connection_makes_no_more_series() -> None:
     assert len(sizes) == 1
 
 
-def test_a_limit_of_0_names_nobody() -> None:
+def test_with_a_limit_of_0_all_values_are_other() -> None:
     rows = [made.row(client_id="a", group_id="g")]
     found = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
     assert by(found, "client_requests_total", "client_id") == {("other",): 1}
@@ -401,7 +401,7 @@ def test_scrapes_while_rows_are_added_never_fall_or_fail() -> None:
     while not done.is_set() or not totals:
         found = samples(metrics)
         totals.append(sum(by(found, "requests_total").values()))
-        # Of one moment: what is counted of the same rows agrees.
+        # All metrics are of one moment: counts of the same rows agree.
         assert totals[-1] == sum(by(found, "client_requests_total").values())
     thread.join()
     assert totals == sorted(totals)

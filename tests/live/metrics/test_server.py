@@ -85,7 +85,7 @@ def test_a_port_in_use_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 70 + ".b", "::zz"])
-def test_a_place_that_is_not_here_is_one_line(host: str) -> None:
+def test_an_address_of_another_machine_is_one_line(host: str) -> None:
     with pytest.raises(KanalyzeError, match="cannot serve metrics") as caught:
         MetricsServer(Metrics().registry, ListenAddress(host, 0))
     assert "\n" not in str(caught.value)
@@ -114,7 +114,7 @@ def test_other_methods_are_refused() -> None:
 
 
 def asked(server: MetricsServer, text: bytes) -> bytes:
-    """All that it answers."""
+    """Return all bytes that the server sends."""
     with socket.create_connection(server.address, timeout=LONG_S) as connection:
         connection.sendall(text)
         data = b""
@@ -147,7 +147,7 @@ def test_there_is_nothing_elsewhere(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_metrics_are_there_to_get(method: str) -> None:
+def test_other_methods_than_get_are_refused(method: str) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         answer = asked(server, f"{method} /metrics HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.0 405 ")
@@ -165,7 +165,7 @@ def test_metrics_are_there_to_get(method: str) -> None:
 )
 def test_an_invalid_request_gets_an_error_status(request_: bytes, status: bytes) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        # Who has not said which HTTP it speaks gets no head.
+        # A request without an HTTP version gets a response without headers.
         assert status in asked(server, request_).partition(b"\r\n\r\n")[0]
         assert b"kanalyze_build_info" in fetch(server)
 
@@ -190,7 +190,7 @@ def test_a_connection_with_an_endless_request_is_closed(
         with contextlib.suppress(ConnectionError):
             while sent < 1 << 27:
                 sent += connection.send(b"x" * 65_536)
-        # What is on its way is in buffers of the system.
+        # Bytes in flight are in buffers of the system.
         assert sent < 1 << 27
         assert b"kanalyze_build_info" in fetch(server)
     assert capfd.readouterr() == ("", "")
@@ -199,7 +199,7 @@ def test_a_connection_with_an_endless_request_is_closed(
 def test_a_slow_request_has_the_same_time_limit(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A byte now and then, each soon enough by itself."""
+    """The client sends a byte at a time, each within the limit of a single read."""
     monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.4)
     with (
         MetricsServer(Metrics().registry, LOOPBACK) as server,
@@ -247,7 +247,7 @@ def test_a_client_that_does_not_read_blocks_no_thread(
 
 
 def test_scrapes_take_turns() -> None:
-    """A capture that goes on beside them is to have its part of the interpreter."""
+    """A capture in the same process must get its share of the interpreter."""
     busy, most = 0, 0
 
     class Slow:
@@ -283,10 +283,10 @@ def test_idle_connections_do_not_delay_others(
 
 
 def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
-    """Eight that say nothing kept everybody out for as long as they had time."""
+    """Eight idle connections used to block all others until their time limit."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         idle = [socket.create_connection(server.address[:2], timeout=LONG_S) for _ in range(20)]
-        # Those before the last eight were hung up on.
+        # All connections before the last eight were closed.
         assert [connection.recv(1) for connection in idle[:12]] == [b""] * 12
         assert b"kanalyze_build_info" in fetch(server)
         assert idle[12].recv(1) == b""
@@ -301,7 +301,7 @@ def test_a_client_that_does_not_read_is_closed_for_a_new_one(
 
     class Large:
         def collect(self) -> list[Metric]:
-            # Of 9 MB, twice what a socket holds at most.
+            # 9 MB, twice as much as the buffers of a socket hold.
             return [Metric("kanalyze_large", "x" * 9_000_000, "gauge")]
 
     registry = Metrics().registry
@@ -320,7 +320,7 @@ def test_a_client_that_does_not_read_is_closed_for_a_new_one(
 
 
 def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
-    """The ninth of those whose answers are being made has to come again."""
+    """If eight responses are being made, the ninth client has to try again."""
     may_answer = threading.Event()
 
     class Slow:
@@ -383,7 +383,7 @@ def test_requests_to_names_of_this_machine_are_answered(host: str) -> None:
     ],
 )
 def test_a_page_whose_name_was_pointed_here_reads_nothing(host: str) -> None:
-    """DNS rebinding: a browser asks this machine in the name of another."""
+    """DNS rebinding: a browser sends a request to this machine with the name of another."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.0 403 ")

@@ -1,4 +1,4 @@
-"""What is kept of captures, read back: the rows that matched are there again."""
+"""Recorded packets are read again: they contain the rows that matched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NS = 1_000_000_000
 
 
 class Sink:
-    """Remembers what it was given."""
+    """A sink that stores what it receives."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -54,7 +54,7 @@ class Sink:
 
 
 def on_the_wire(row: Row) -> tuple[object, ...]:
-    """What a row says that needs nothing but its own packets."""
+    """Return the fields of a row that depend only on its own packets."""
     return (
         row.client_port,
         row.broker_port,
@@ -68,13 +68,13 @@ def on_the_wire(row: Row) -> tuple[object, ...]:
         row.response_bytes,
         row.status,
         row.error_code,
-        # Not by topic: what an id is called was told before, elsewhere.
+        # Without names of topics: the name of an id comes from earlier packets.
         tuple((error.partition, error.code) for error in row.errors),
     )
 
 
 def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row], list[Row]]:
-    """The rows of a capture that match, and all rows of what was kept of it."""
+    """Return the rows of a capture that match, and all rows of its recorded packets."""
     target = folder / "kept.pcapng"
     recorder = PacketRecorder(PcapngWriter(target, interface="lo"), FILTERS, lead_s=lead_s)
     watch(source, recorder)
@@ -147,7 +147,7 @@ def test_without_conditions_every_row_is_kept() -> None:
 
 
 def traffic(count: int) -> list[Packet]:
-    """Requests and responses in turn, 1 ms apart, on the connection of the made-up rows."""
+    """Return alternating requests and responses, 1 ms apart, on the connection of the rows."""
     ends = {"client": ("10.0.0.1", 40001), "broker": ("10.0.0.9", 9092)}
     return [
         Packet(
@@ -159,7 +159,7 @@ def traffic(count: int) -> list[Packet]:
 
 
 def row_of(turn: int, **changes: object) -> Row:
-    """The row of the request that is packet ``turn + 1``, answered by the next packet."""
+    """Return the row of the request in packet ``turn + 1``, answered by the next packet."""
     time_ns = START_NS + turn * 1_000_000
     columns: dict[str, object] = {
         "client_ip": "10.0.0.1",
@@ -258,7 +258,7 @@ def test_a_row_whose_request_packet_is_written_gets_its_comment_at_the_response(
 
 
 def failures(second: int, count: int) -> list[Row]:
-    """Rows of one second, each of a connection of its own."""
+    """Return rows of one second, each on its own connection."""
     time_ns = START_NS + second * NS
     times = dict.fromkeys(("request_start_ns", "request_end_ns", "response_start_ns"), time_ns)
     return [row_of(0, client_port=n, response_end_ns=time_ns, **times) for n in range(count)]
@@ -321,7 +321,7 @@ def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
 
 
 class FullSink(Sink):
-    """Has no room for what is written first."""
+    """A sink that fails for the first writes, as on a full disk."""
 
     refusals = 2
 

@@ -14,7 +14,7 @@ MINUTE_NS = 60_000_000_000
 
 
 class Disk:
-    """Something that is written to, and what was told of it."""
+    """A fake target of writes, and the messages about it."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -24,7 +24,7 @@ class Disk:
         self.end = self._failures.end
 
     def attempt(self, *attempts: Callable[[], object]) -> None:
-        """One after another, at the same time."""
+        """Attempt each action in order, without time passing."""
         for each in attempts:
             self._failures.attempt(each, self.clock_ns)
 
@@ -32,7 +32,7 @@ class Disk:
         self.written += 1
 
     def hold(self) -> None:
-        """Keep it in memory for now."""
+        """Buffer the data, without writing it."""
 
     def fail(self) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -67,7 +67,7 @@ def test_the_begin_and_the_end_of_a_failure_are_reported_once() -> None:
 
 
 def test_room_for_a_moment_is_not_room() -> None:
-    """Otherwise there would be a line, and another one, each time."""
+    """Otherwise there would be two messages at each attempt."""
     disk = Disk()
     for _ in range(100):
         disk.clock_ns += MINUTE_NS // 2
@@ -78,7 +78,7 @@ def test_room_for_a_moment_is_not_room() -> None:
     assert disk.told[1:] == ["writing rows to /data/rows again"]
 
 
-def test_one_that_writes_some_and_fails_has_failed() -> None:
+def test_a_partial_write_that_fails_is_a_failure() -> None:
     disk = Disk()
     for _ in range(3):
         disk.clock_ns += MINUTE_NS

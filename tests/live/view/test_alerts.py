@@ -32,7 +32,7 @@ def calm():
 
 
 def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.source):
-    """Return what is seen after some seconds in which packets came that hold these rows."""
+    """Return a snapshot after some seconds with packets that contain these rows."""
     windows = Windows()
     for second in range(seconds + 1):
         state = STATE._replace(packets=packets * second, source=source)
@@ -98,7 +98,7 @@ def test_packets_that_were_dropped_in_the_window_come_first():
     first = next(iter(alerts(snapshot)))
     assert first.text.startswith("84/s packets dropped before they were read (0.99 %)")
     assert "red" in first.style
-    # Those of before are no news: how many they are is told beside the source.
+    # Drops before the window are no alert: the first line has their number.
     before = snapshot.capture._replace(dropped_packets=840)
     assert told(calm()._replace(capture=before)) == []
 
@@ -203,12 +203,12 @@ def test_a_request_that_nobody_answers():
     assert text.startswith("no response for 12 s: Produce from \\u001b[31m")
     assert text.endswith("to 10.0.0.9:9092 (37 requests wait)")
     assert "(key 999)" in waiting(api_name=None, api_key=999)[0]
-    # In a capture with gaps the response may be in one.
+    # In a capture with gaps, the response may be in a gap.
     (text,) = waiting({AnomalyKind.LOST_BYTES: 1})
     assert text.startswith("no response, unless it was lost, for 12 s: Produce")
     assert waiting({AnomalyKind.TRAILING_BYTES: 1}) == waiting()
     assert waiting(start_ns=snapshot.time_ns - 9_000_000_000) == []
-    # Where nothing at all was answered of late, there is another reason that is more likely.
+    # If no request at all was answered, another reason is more likely.
     silent = tuple(step._replace(response_bytes=0) for step in snapshot.history)
     _, text = waiting(history=silent)
     assert text == "requests without responses: is one direction captured elsewhere?"
@@ -234,7 +234,7 @@ def test_a_few_errors_are_no_alert():
 
 
 def slow(p99_ns: int, usual_ns: int, *, steps: int = 60):
-    """Return a snapshot whose latency was something else in the steps before the window."""
+    """Return a snapshot with another latency in the steps before the window."""
     snapshot = calm()
     window = -(-snapshot.window_ns // snapshot.step_ns)
     before = (usual_ns,) * (steps - window)

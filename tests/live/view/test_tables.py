@@ -87,7 +87,7 @@ def test_the_column_sorted_by_has_an_arrow():
 
 def test_an_entry_has_a_key_of_its_own():
     for make in (usual, hostile):
-        # Those that are slow are the same in every second here.
+        # In this test, the slow requests are the same in every second.
         for name in BY_NAME.keys() - {"slowest"}:
             keys = [BY_NAME[name].key(entry) for entry in BY_NAME[name].entries(make())]
             assert len(set(keys)) == len(keys)

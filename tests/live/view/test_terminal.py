@@ -64,7 +64,7 @@ def test_nothing_from_the_wire_reaches_the_terminal_as_it_is():
         made.see("bad[bold]")
         made.press(b"q")
         made.end()
-        # Nor is the screen ever cleared while it is drawn on, for that would flicker.
+        # The screen is never cleared while it is drawn, because it would flicker.
         assert b"\x1b[2J" not in made.output
         assert "\u202e".encode() not in made.output
 
@@ -73,7 +73,7 @@ def test_the_terminal_is_restored_after_an_exception():
     with Session("--fail") as made:
         assert made.end() == 1
         assert made.is_as_before()
-        # Behind the screen that was left, where it can be read.
+        # The text comes after the full-screen mode, where it can be read.
         assert b"RuntimeError: the feed broke" in made.output[made.output.rindex(BACK) :]
 
 
@@ -105,7 +105,7 @@ def test_a_closed_terminal_is_a_hangup(monkeypatch):
         assert terminal.keys() == ["a", "up"]
         os.close(master)
         assert terminal.keys() == [HANGUP]
-        # It does not come back.
+        # The terminal does not come back.
         assert terminal.keys() == [HANGUP]
 
 
@@ -132,7 +132,7 @@ def test_a_closed_terminal_without_keys_is_a_hangup_too(says_so, monkeypatch):
         terminal.show("something")
         assert terminal.keys() == []
         assert "something" in fragile.getvalue()
-        # Rich asks the stream whether it is a terminal, if nobody says that it is one.
+        # Rich asks the stream whether it is a terminal, unless an argument says so.
         fragile.problem = OSError(errno.EIO, "Input/output error")
         fragile.is_terminal = False
         terminal.show("something else")
@@ -153,7 +153,7 @@ def test_another_write_error_is_raised(monkeypatch):
 
 
 class Fragile(io.StringIO):
-    """A stream to a terminal that has a problem at some time."""
+    """A stream to a terminal on which writing can be made to fail."""
 
     problem: OSError | None = None
     is_terminal = True

@@ -94,7 +94,7 @@ def test_alerts_are_above_the_charts():
     assert lines[2].startswith("84.0/s packets dropped before they were read")
     assert "most with" in lines[3]
     assert lines[4].startswith("requests")
-    # Where there is little room, the gravest.
+    # With little room, only the most severe alert is shown.
     lines = text(lossy()._replace(dropped_packets=840), ViewState(), 100, 12).splitlines()
     assert lines[2].endswith("figures are too low (+1 more)")
     assert lines[3].startswith(" 1 APIs ")
@@ -130,7 +130,7 @@ def test_a_filter_as_it_is_typed_counts_at_once():
 
 
 def pressed(snapshot, *keys: str, width: int = 80, height: int = 15) -> tuple[str, ViewState]:
-    """Press keys one by one, looking after each."""
+    """Press keys one by one, and lay out the view after each."""
     state = ViewState()
     for key in keys:
         state = view_of(snapshot, after(key, state=state), width, height).state
@@ -282,7 +282,7 @@ def test_every_line_of_every_table_opens_or_is_that_of_others():
 
 
 def found():
-    """Return a snapshot with a finding whose texts would like to drive a terminal."""
+    """Return a snapshot with a finding whose texts have control sequences."""
     kind = kind_of_finding(built_in("findings")["slow_broker"])
     finding = Finding(
         *("slow_broker", kind.query.title.rstrip("."), kind.severity, HOSTILE, 30.0),

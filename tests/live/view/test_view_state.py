@@ -47,7 +47,7 @@ KEYS = [
 
 
 def after(*keys: str, state: ViewState | None = None) -> ViewState:
-    """Return the state after some keys, none of which asks for anything."""
+    """Return the state after some keys, none of which has an effect on the controller."""
     state = ViewState() if state is None else state
     for key in keys:
         state, effect = state.key(key)
@@ -199,7 +199,7 @@ def test_a_filter_that_matches_nothing_does_not_lose_the_selected_entry():
 
 
 @given(
-    # What opens is looked at where there are entries: test_view.py.
+    # test_view.py tests opening, with entries of tables.
     st.lists(st.sampled_from([key for key in KEYS if key != "enter"]), max_size=40),
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), min_size=1, max_size=5),
 )

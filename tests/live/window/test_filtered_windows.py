@@ -43,7 +43,7 @@ def begun() -> Windows:
 
 
 def figures(snapshot):
-    """Return what is of requests."""
+    """Return the fields of a snapshot that are about requests."""
     return (
         *(snapshot.traffic, snapshot.p50_ns, snapshot.p99_ns, snapshot.window_ns),
         *(snapshot.history, snapshot.p99_history),
@@ -53,7 +53,7 @@ def figures(snapshot):
 
 
 def chosen_alone(blocks: Windows, end_ns: int):
-    """Return the figures of windows that saw the chosen rows alone."""
+    """Return the figures of windows to which only the selected rows were added."""
     alone = Windows()
     alone.tick(START_NS)
     for each in blocks.recent_rows.after(0):
@@ -100,7 +100,7 @@ def test_a_step_with_dropped_rows_does_not_count(monkeypatch):
 
 
 def test_rows_from_before_the_first_look_at_the_time_count():
-    """A pipe gives all of a capture at once; its time is that of its last packet."""
+    """A pipe may deliver a whole capture at once; the time is then that of its last packet."""
     windows = Windows(keeps_rows=True)
     end_ns = START_NS + 5 * SECOND
     made = [item for second in range(5) for item in traffic(second)]

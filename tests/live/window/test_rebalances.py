@@ -50,7 +50,7 @@ def refused(api_name: str, error_name: str, **changes: Any):
 
 def test_groups_of_the_newer_protocols_as_a_broker_led_them():
     groups = groups_of(kanalyze.requests(path("next-groups")))
-    # Two members each. The first one got all, then half, then all again when the second one left.
+    # Two members each. The first one got all partitions, then half, then all when the second left.
     told = {name: (group.protocol, group.members) for name, group in groups.items()}
     assert told == {"next-group": ("consumer", 2), "next-share": ("share", 2)}
     assert groups["next-group"].rebalances == 3
@@ -126,7 +126,7 @@ def test_requests_without_a_rebalance_are_not_counted():
 @pytest.mark.parametrize("version", [0, 1])
 def test_an_answer_that_is_longer_has_an_assignment(api_name, version):
     bare = asked(api_name, response_bytes=BARE_BYTES, api_version=version)
-    # The least there is: an array without items, and no tags.
+    # The shortest assignment: an array without items, and no tags.
     assigned = bare._replace(response_bytes=BARE_BYTES + 2)
     assert groups_of([bare]) == {}
     group = group_of(bare, assigned, assigned)

@@ -19,7 +19,7 @@ def chosen(choice: RowChoice, made) -> list[int]:
 
 
 def names_of(item) -> list[str | None]:
-    """All that a row names, one by one."""
+    """Yield each name in a row."""
     broker = str(Endpoint(item.broker_ip, item.broker_port))
     texts = [item.api_name, item.client_id, item.client_ip, item.group_id, item.error_name, broker]
     for part in item.partitions:

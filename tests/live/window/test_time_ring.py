@@ -36,7 +36,7 @@ def test_advance_returns_dropped_items_oldest_first():
     assert list(ring.items()) == [Counter({"10": 1})]
 
 
-def test_a_jump_drops_all_at_once():
+def test_a_jump_drops_all_steps():
     ring = ring_at(10)
     ring.of(10)["a"] += 1
     ring.advance(10**9)

@@ -67,7 +67,7 @@ def time_of(item, now_ns: int) -> int:
 
 
 def in_window(timed, number: int, steps: int):
-    """Return the rows of which the step, as it was when they came, is still kept."""
+    """Return the rows whose step, as of their arrival, is still in the window."""
     return [item for item, step in timed if step > number - steps]
 
 
@@ -94,7 +94,7 @@ def quantile(values, share: float):
 
 
 def check(snapshot: Snapshot, made) -> None:
-    """Compare a snapshot with what the rows of its window come to, counted one by one."""
+    """Compare a snapshot with sums over the rows of its window, counted one by one."""
     assert snapshot.traffic == amounts_of(made)
     apis = grouped(made, lambda r: (r.wire, r.api_key, r.api_name, r.waited is True))
     assert {api[:4]: Amounts(*api[5:9]) for api in snapshot.apis} == {
@@ -447,7 +447,7 @@ def test_percentiles_are_those_that_numpy_finds(count):
     ):
         wanted = int(np.percentile(latencies, share, method="inverted_cdf"))
         assert found == of_api
-        # Exact for few, and within the width of a bucket for many.
+        # Exact for few latencies, and within the width of a bucket for many.
         assert abs(found - wanted) <= (0 if count <= EXACT_LIMIT else wanted * RELATIVE_ERROR)
 
 
@@ -460,7 +460,7 @@ def test_latency_over_all_apis_and_by_step():
         windows.add(RowBlock.of_rows(some), now(second + 0.9))
         windows.snapshot(now(second + 0.95))
     snapshot = windows.snapshot(now(19.95))
-    # Also of steps that are in the window no more.
+    # Also for steps that have left the window.
     for second, p99_ns in enumerate(snapshot.p99_history):
         some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
         assert p99_ns == quantile(latencies_of(some), 0.99)
@@ -512,7 +512,7 @@ def test_a_clock_that_jumps_makes_no_rate_that_cannot_be(jump_s):
     clock_s = 0.0
     for turn in range(60):
         clock_s += jump_s if turn == 20 else 0.2
-        # And back again: one packet had a time of its own.
+        # And back again: only one packet had a wrong time.
         clock_s -= jump_s if turn == 40 else 0
         windows.add_capture(state(packets=100 * turn, wire_bytes=turn), now(clock_s))
         windows.add(RowBlock.of_rows([at(clock_s)] * 10), now(clock_s))

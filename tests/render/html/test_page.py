@@ -1,4 +1,4 @@
-"""The page as text: nothing in it runs that is not ours, and it is small."""
+"""The page as text: only our own scripts run in it, and it is small."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VENDORED = {
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
 }
-"""Of uPlot 1.6.32, as npm has it: SHA-256."""
+"""SHA-256 of the files of uPlot 1.6.32 in npm."""
 
 
 class Elements(HTMLParser):

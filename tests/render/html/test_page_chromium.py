@@ -1,4 +1,4 @@
-"""The page in a browser: what it shows, what a reader selects, and that it asks for nothing."""
+"""The page in a browser: its figures, selections, and no requests to a network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-"""Of axe-core 4.14.1, as npm has it."""
+"""SHA-256 of axe-core 4.14.1 in npm."""
 IS_READY = "document.documentElement.dataset.ready === 'yes'"
 CAPTURE = "basics"
 TEXTS_OF_TABLES = """
@@ -192,7 +192,7 @@ def assert_traffic(line: dict[str, str], expected: dict[str, Any]) -> None:
 
 
 def near(text: str, latency_ns: int | None) -> bool:
-    """Whether a text says a latency within 5 %, and its three digits."""
+    """Return whether a text is a latency within 5 %, to three digits."""
     if latency_ns is None:
         return text == "-"
     number, unit = text.split()
@@ -248,7 +248,7 @@ def check_figures(page: Page, expected: dict[str, Any]) -> None:
 
 
 def check_parts(page: Page, expected: list[dict[str, Any]]) -> None:
-    """Compare where the time went with what the report says of it."""
+    """Compare the table *Where the time went* with the report."""
     parts = {
         (line["API"], line["broker"], line["taken at"]): line
         for line in lines_of(page, "latency_parts")
@@ -346,7 +346,7 @@ def test_without_tls_there_is_no_table_of_it(page: Page) -> None:
     assert page.run("document.getElementById('tls')") is None
 
 
-def test_cleared_it_is_as_before(page: Page) -> None:
+def test_clearing_the_selection_restores_the_page(page: Page) -> None:
     before = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
     choose(page, "API", "Fetch")
     assert page.run(DRAWINGS) != before[1]
