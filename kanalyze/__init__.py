@@ -1,10 +1,13 @@
-"""kanalyze: what goes over the wire between Kafka clients and brokers.
+"""kanalyze: analyzes what goes over the wire between Kafka clients and brokers.
+
+In: packet captures. Out: rows, reports and decoded messages. Begin reading with
+``kanalyze/api/library.py`` for the library, ``kanalyze/cli/main.py`` for the command.
 
     >>> import kanalyze
     >>> for row in kanalyze.requests("broker.pcap", api="Fetch", slower_than="10ms"):
     ...     print(row.client_id, row.latency_ns)
 
-The names below are all there is to the library; each is loaded when it is first used.
+``__all__`` lists the whole public library. Each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -73,9 +76,10 @@ _HOMES = {
     "Row": "kanalyze.tables.row",
     "UsageError": "kanalyze.errors",
 }
-"""Where names are from; the others are from the library."""
+"""The module of each name that is not in ``kanalyze.api.library``."""
 
-if os.environ.get("KANALYZE_PURE") == "1":  # compiled.is_pure_wanted, not loaded for nothing
+# The same test as compiled.is_pure_wanted(), without importing that module.
+if os.environ.get("KANALYZE_PURE") == "1":
     from kanalyze.common.compiled import prefer_sources
 
     prefer_sources()
@@ -91,5 +95,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, also those that are not loaded yet."""
+    """Return all public names, loaded or not."""
     return list(__all__)

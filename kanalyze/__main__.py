@@ -1,4 +1,4 @@
-"""``python -m kanalyze``: what the command does."""
+"""``python -m kanalyze`` does the same as the command ``kanalyze``."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def options_of(name: str) -> set[str]:
 
 def test_the_commands_have_the_filters_that_the_docs_name() -> None:
     told = re.search(
-        r"so does \[the reference\].+?\.\s+(`report`.+?) have all\s+filters;(.+?) those on .+?;"
-        r"\s+(.+?) has its own",
+        r"so does \[the reference\].+?\.\s+(`report`.+?) have all\s+filters\.(.+?) have the"
+        r" filters on .+?\.\s+(.+?) has\s+filters of its own",
         START.replace("\n", " "),
     )
     assert told is not None

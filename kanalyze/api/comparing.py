@@ -77,14 +77,14 @@ def compare_inputs(
         thresholds: the smallest differences to list.
         max_memory_bytes: memory in bytes for the tables of both sides together.
         threads: number of threads of a query.
-        watched: returns a context manager that is entered while an analysis runs, of ``A`` or
-            ``B``.
+        watched: returns a context manager, which is entered while an analysis runs; its arguments
+            are the analysis and the name of the side, ``A`` or ``B``.
 
     Raises:
         KanalyzeError: an input is missing, or is not a capture, saved file or report.
     """
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
-    reports = [report_in(each) for each in (a, b)]
+    reports = [report_in(source) for source in (a, b)]
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:
@@ -97,13 +97,13 @@ def compare_inputs(
             )
             return stack.enter_context(tables)
 
-        rows = [
+        tables_of_sides = [
             None if report is not None else opened(source, name)
             for name, source, report in zip(("A", "B"), (a, b), reports, strict=True)
         ]
         sides: list[Side] = []
         for name, source, report, tables, slices in zip(
-            ("A", "B"), (a, b), reports, rows, _slices(rows), strict=True
+            ("A", "B"), (a, b), reports, tables_of_sides, _slices(tables_of_sides), strict=True
         ):
             if tables is not None:
                 sides.append(side_of_rows(*tables, slices))
@@ -112,8 +112,8 @@ def compare_inputs(
     return compare_sides(sides[0], sides[1], thresholds)
 
 
-def _slices(rows: list[OpenedTables | None]) -> tuple[int | None, int | None]:
+def _slices(sides: list[OpenedTables | None]) -> tuple[int | None, int | None]:
     """Return the number of slices of time for each side; None if differences are not tested."""
-    seconds = [active_seconds(each.database) for each in rows if each is not None]
-    found = slices_of(*seconds) if len(seconds) == len(rows) else None
-    return found or (None, None)
+    seconds = [active_seconds(tables.database) for tables in sides if tables is not None]
+    slices = slices_of(*seconds) if len(seconds) == len(sides) else None
+    return slices or (None, None)

@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 def read_key_logs(files: Iterable[str]) -> KeyLog | None:
-    """Return the secrets in all files, which have the NSS key log format; None if none is given.
+    """Return the secrets in all files, which have the NSS key log format; None without files.
 
     Raises:
         UsageError: a file cannot be read, or has lines but no secrets; the text names the file.
@@ -45,7 +45,7 @@ def read_key_logs(files: Iterable[str]) -> KeyLog | None:
 
 
 def _read(path: str, log: KeyLog) -> None:
-    lines, wrong = log.lines, log.wrong_lines
+    lines_before, wrong_lines_before = log.lines, log.wrong_lines
     try:
         with paths.opened(path) as file:
             while piece := file.read(_PIECE_BYTES):
@@ -56,5 +56,6 @@ def _read(path: str, log: KeyLog) -> None:
         raise UsageError(f"not a path: {shown(path)}") from error
     log.end()
     # An empty file is valid: the program has made no TLS connection.
-    if log.lines > lines and log.wrong_lines - wrong == log.lines - lines:
+    lines, wrong_lines = log.lines - lines_before, log.wrong_lines - wrong_lines_before
+    if 0 < lines == wrong_lines:
         raise UsageError(f"{path}: not a TLS key log: no line has a secret")

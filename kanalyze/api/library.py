@@ -115,7 +115,7 @@ class Results(Generic[ItemT]):
         self.quality: CaptureQuality | None = None
         """The quality of the captures; None until an iteration has read them to the end."""
         self.conditions: dict[str, Any] = {}
-        """The active filter; None until :attr:`quality` is known."""
+        """The active filter; empty until :attr:`quality` is known."""
 
     def __iter__(self) -> Iterator[ItemT]:
         """Yield the items; raises CaptureError if an input is missing or is not a capture."""
@@ -375,7 +375,7 @@ def save(
     """Write the tables of captures to a file that can be read in their place (``kanalyze save``).
 
     :func:`requests`, :func:`connections`, :func:`anomalies` and :func:`report` accept the file like
-    captures, and return the same. Every filter works on it, except ``port``. It is a DuckDB
+    captures, and return the same. Every filter except ``port`` works on it. The file is a DuckDB
     database.
 
     Args:
@@ -417,20 +417,20 @@ def extract(
     """Write the packets of requests to a pcapng file (``kanalyze extract``); return counts.
 
     The packets are copied unchanged, in their order. The packets of each request and response get a
-    comment that Wireshark shows. The file can be read by its owner alone.
+    comment that Wireshark shows. Only the owner can read the file.
 
     Args:
         *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
         output: the file. A capture is not replaced, unless with ``force``.
         **options: those of :func:`requests`, and any of
 
-            - ``around``: also packets on the same connections so long before and after each
-              request: a timedelta, or a text such as ``"2s"``.
-            - ``with_handshake``: True for the beginning of these connections too: TCP and TLS
+            - ``around``: also the packets of the same connections up to this long before and after
+              each request: a timedelta, or a text such as ``"2s"``.
+            - ``with_handshake``: True to add the beginning of these connections: TCP and TLS
               handshake, ApiVersions, SASL.
             - ``whole_connections``: True for all packets of these connections.
-            - ``with_secrets``: True to put the TLS secrets of the sessions in the file into it:
-              everyone who has the file can then read all of it.
+            - ``with_secrets``: True to add the TLS secrets of the extracted sessions to the file:
+              everyone who has the file can then decrypt it.
             - ``force``: True to replace a capture.
 
     Raises:
@@ -470,8 +470,8 @@ def anonymize(
     """Write captures without names, addresses and contents (``kanalyze anonymize``); return counts.
 
     Names, ids and addresses become stand-ins of the same length; records, tokens, configurations,
-    error messages, and all that is not Kafka in plain text are blanked. Times, lengths, versions
-    and error codes stay. The file can be read by its owner alone.
+    error messages, and everything that is not plaintext Kafka are blanked. Times, lengths, versions
+    and error codes stay. Only the owner can read the file.
 
     Args:
         *captures: see :func:`requests`. They are read twice: open files and pipes are refused.
@@ -479,7 +479,7 @@ def anonymize(
         **options: any of
 
             - ``key``: a secret text; captures with the same key have the same stand-ins. None for a
-              random one.
+              random key.
             - ``strip_records``: True to leave out records at the end of packets.
             - ``force``: True to replace a capture.
             - ``port``, ``definitions``, ``max_memory_bytes``: see :func:`requests`.
@@ -549,8 +549,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     catalog = arguments["catalog"] = arguments["catalog"] or Catalog()
     arguments["keep"] = has_records
     values = truth("values", options.get("values", False))
-    most = options.get("max_records")
-    most = None if most is None else count("max_records", most, _MOST_RECORDS)
+    max_records = options.get("max_records")
+    if max_records is not None:
+        max_records = count("max_records", max_records, _MOST_RECORDS)
     search = search_of("search", options.get("search"))
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
@@ -560,7 +561,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             Decoders(catalog),
             row_filter=arguments["row_filter"],
             values_as="base64" if values else None,
-            limits=DecompressionLimits(most_records=most),
+            limits=DecompressionLimits(most_records=max_records),
             produced=produced,
             search=search,
         )
@@ -593,9 +594,8 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
 def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
     """Return brokers, leaders of partitions and coordinators as responses name them.
 
-    There is one row for each that is new on its connection or has changed: the table ``metadata``
-    of
-    ``kanalyze sql``. Otherwise like :func:`groups`.
+    There is one row for each that is new on its connection or has changed. This is the table
+    ``metadata`` of ``kanalyze sql``. Otherwise like :func:`groups`.
 
     Raises:
         DefinitionError: see :func:`requests`.
@@ -704,8 +704,8 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
     kinds = parsed("kind", parse_kinds, texts("kind", options.get("kind")))
 
     def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
-        for found in analysis.anomaly_batches():
-            selected = [row for row in found if row.kind in kinds] if kinds else found
+        for batch in analysis.anomaly_batches():
+            selected = [row for row in batch if row.kind in kinds] if kinds else batch
             if selected:
                 yield selected
 
@@ -743,22 +743,22 @@ def _arguments(
         "topic_ids": None if file is None else parsed("topic_ids", read_topic_ids, file),
         "keylog": parsed("keylog", read_key_logs, path_texts("keylog", options.get("keylog"))),
     }
-    most = size_bytes("max_memory_bytes", options.get("max_memory_bytes"))
-    if most is not None:
-        parsed("max_memory_bytes", MemoryBounds.of, most)
-        arguments["max_memory_bytes"] = most
+    memory_bytes = size_bytes("max_memory_bytes", options.get("max_memory_bytes"))
+    if memory_bytes is not None:
+        parsed("max_memory_bytes", MemoryBounds.of, memory_bytes)
+        arguments["max_memory_bytes"] = memory_bytes
     return arguments
 
 
 def _maker(arguments: dict[str, Any]) -> Callable[[], Analysis]:
-    """Return a function that makes the same analysis each time."""
+    """Return a function that makes a new analysis with these arguments at each call."""
     make = partial(Analysis, **arguments)
     make()  # checks the other arguments; nothing is opened
     return make
 
 
 def _maker_of_rows(arguments: dict[str, Any]) -> Callable[[], _AnyAnalysis]:
-    """Return a function that makes the same analysis each time, of captures or of saved files."""
+    """Return a function like that of :func:`_maker`, for captures or for saved files."""
     files = saved_files(arguments["captures"])
     if not files:
         return _maker(arguments)

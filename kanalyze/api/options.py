@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
     Captures: TypeAlias = CaptureInput | Iterable[CaptureInput]
     FileName: TypeAlias = str | os.PathLike[str] | None
-    """A path; None for none."""
+    """A path; None for no file."""
     FileNames: TypeAlias = FileName | Iterable[str | os.PathLike[str]]
-    """One or several."""
+    """One or several paths; None for no file."""
 
 __all__ = [
     "AnomalyOptions",
@@ -172,22 +172,22 @@ def check_names(function: str, options: Mapping[str, Any], valid_names: frozense
         if name not in valid_names:
             import difflib  # imported late: only needed for an unknown name
 
-            near = difflib.get_close_matches(name, sorted(valid_names), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            similar = difflib.get_close_matches(name, sorted(valid_names), n=1)
+            hint = f"; did you mean {similar[0]!r}?" if similar else ""
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
-def captures_of(named: Iterable[object]) -> tuple[Any, ...]:
-    """Return captures as a flat tuple; arguments may be lists of captures.
+def captures_of(arguments: Iterable[object]) -> tuple[Any, ...]:
+    """Return captures as a flat tuple; an argument may be a list of captures.
 
     Whether each is a capture is checked when it is read. Raises UsageError if there is none.
     """
     captures: list[object] = []
-    for item in named:
-        if _is_one_capture(item):
-            captures.append(item)
+    for argument in arguments:
+        if _is_one_capture(argument):
+            captures.append(argument)
         else:
-            captures += item  # type: ignore[arg-type]
+            captures += argument  # type: ignore[arg-type]
     if not captures:
         raise UsageError("no capture given")
     return tuple(captures)
@@ -203,7 +203,7 @@ def filter_of(options: Mapping[str, Any], api_names: Callable[[], Mapping[str, i
     """Return the filter that options describe.
 
     Args:
-        options: any of the options above; those that are left out are no conditions.
+        options: any of the options above. An option that is left out is no condition.
         api_names: returns the keys of APIs by name.
 
     Raises:

@@ -24,21 +24,22 @@ __all__ = ["check_output"]
 
 def check_output(output: str | os.PathLike[str], captures: Iterable[_Input]) -> None:
     """Raise UsageError if a file that is to be written is one of the captures, by any name."""
-    there = paths.stat_of(output)
-    written = None if there is None else paths.identity_of(there)
-    if written is None:
+    status = paths.stat_of(output)
+    output_identity = None if status is None else paths.identity_of(status)
+    if output_identity is None:
         return
-    for found in _files(captures):
-        if paths.identity_of(found) == written:
+    for capture_status in _statuses(captures):
+        if paths.identity_of(capture_status) == output_identity:
             raise UsageError(f"{os.fspath(output)}: is also an input: use another output file")
 
 
-def _files(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
-    """Yield what the system knows of the files in captures: names, folders, globs, open files."""
+def _statuses(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
+    """Yield the status of each file of captures, which are paths, folders, globs or open files."""
     from kanalyze.capture.listing import local_files  # imported late: slow
 
     for capture in captures:
-        # A folder that cannot be listed is reported when it is read; not every file has a number.
+        # A folder that cannot be listed is reported when it is read. An open file in memory has no
+        # descriptor.
         with suppress(OSError):
             if not isinstance(capture, str | os.PathLike):
                 yield os.fstat(capture.fileno())

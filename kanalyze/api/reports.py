@@ -22,14 +22,14 @@ __all__ = ["names_of", "page_of", "report_on", "tables_of"]
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
-    """Return the tables that a report asks for its findings, besides those that always are."""
+    """Return the tables that findings need, besides those that every run fills."""
     return {table for kind in kinds for table in kind.tables}
 
 
 def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] | None:
-    """Return names that include those of all columns that a report's queries use.
+    """Return a set of names that contains every column that the queries of a report use.
 
-    None if they are unknown: a user's query may use ``*``.
+    None if the columns are unknown, because a user's query may use ``*``.
 
     Args:
         kinds: the kinds of findings to search for.
@@ -52,7 +52,7 @@ def report_on(
     """Return the report on the tables of a run.
 
     Args:
-        tables: with those of :func:`tables_of`.
+        tables: the tables of the run, including those of :func:`tables_of`.
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
         most_slowest: number of the slowest requests to list.
@@ -65,7 +65,7 @@ def report_on(
 
 
 def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
-    """Return a report as one file of HTML."""
+    """Return a report as one HTML file; ``engine`` has the tables of the report."""
     from kanalyze.queries.page import cube_of
     from kanalyze.render.html import html_page
 

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 __all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
 
 _ORDER = (*list(CONDITIONS)[:-2], "slower_than_ns", "since", "until")
-"""Maps names of conditions in a report to those of ``RowFilter.conditions``."""
+"""The names of conditions, in the order of a report."""
 
 
 class SavedConditions(NamedTuple):
-    """The filters of rows: when they were saved, and now."""
+    """The filter of the saved rows and that of the analysis, as one."""
 
     conditions: dict[str, Any]
 
@@ -78,12 +78,12 @@ class SavedAnalysis:
 
     @property
     def quality(self) -> CaptureQuality:
-        """What the captures were like; known once the files are open."""
+        """The quality of the captures; known once the files are open."""
         return self._tables.quality
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and the total, which is None because it is unknown."""
+        """As of an analysis: bytes read so far and in all. Both are unknown: 0 and None."""
         return 0, None
 
     @property
@@ -171,7 +171,7 @@ class SavedAnalysis:
                 yield block
 
     def tables(self, selected: Collection[str]) -> tuple[TableSpec, ...]:
-        """Return the tables asked for, and all others of the files whose lines can be selected.
+        """Return the selected tables, those of every run, and those with lines of requests.
 
         Raises:
             UsageError: the files do not have a table.
@@ -182,7 +182,7 @@ class SavedAnalysis:
             table
             for table in specs
             if table.name in (*selected, *ALWAYS)
-            or ID_COLUMN.name in {x.name for x in table.columns}
+            or ID_COLUMN.name in {column.name for column in table.columns}
         )
 
     def check_tables(self, tables: Collection[str]) -> None:
@@ -195,7 +195,7 @@ class SavedAnalysis:
         return self._tables
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
-        """Yield the requests that match the filter, and the number of each."""
+        """Yield the requests that match the filter, and the request id of each."""
         for block in self._opened.blocks("requests", (ID_COLUMN, *COLUMNS)):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
@@ -203,12 +203,12 @@ class SavedAnalysis:
             if not self._filter.passes_all:
                 try:
                     indices = self._filter.numbers(block)
-                except ValueError:  # an address that is none
+                except ValueError:  # an invalid address
                     raise self._tables.damaged() from None
             if len(indices) == len(block):
                 yield block, ids.values
             elif indices:
-                yield block.take(indices), [ids.values[place] for place in indices]
+                yield block.take(indices), [ids.values[index] for index in indices]
 
     def _lines(self, table: str, selected_ids: array[int]) -> Iterator[RowBlock]:
         """Yield the lines of the selected requests, with the new numbers of these requests."""
@@ -218,7 +218,9 @@ class SavedAnalysis:
             yield from self._opened.blocks(table, columns)
             return
         if all(column.name != REQUEST_ID for column in columns):
-            raise UsageError(f"lines of {table} that are saved cannot be filtered by requests")
+            raise UsageError(
+                f"the saved table {table} cannot be filtered: it is not about requests"
+            )
         for block in self._opened.blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
@@ -226,19 +228,19 @@ class SavedAnalysis:
                 (row, bisect_left(selected_ids, number)) for row, number in enumerate(ids.values)
             ]
             matches = [
-                (row, at)
-                for row, at in matches
-                if at < len(selected_ids) and selected_ids[at] == ids.values[row]
+                (row, index)
+                for row, index in matches
+                if index < len(selected_ids) and selected_ids[index] == ids.values[row]
             ]
             if matches:
                 lines = block.take([row for row, _ in matches])
-                numbers = Ints(array("q", [at + 1 for _, at in matches]), None)
+                numbers = Ints(array("q", [index + 1 for _, index in matches]), None)
                 yield RowBlock(len(lines), {**lines.columns, REQUEST_ID: numbers})
 
-    def _matching(self, rows: Any, holds: Any) -> list[Any]:
+    def _matching(self, rows: Any, matches: Any) -> list[Any]:
         try:
-            return list(rows) if self._filter.passes_all else [row for row in rows if holds(row)]
-        except ValueError:  # an address that is none
+            return list(rows) if self._filter.passes_all else [row for row in rows if matches(row)]
+        except ValueError:  # an invalid address
             raise self._tables.damaged() from None
 
 
@@ -259,20 +261,20 @@ def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> d
     }
 
 
-def _in_order(value: int | str) -> int:
+def _as_ns(value: int | str) -> int:
     return parse_time_ns(value) if isinstance(value, str) else value
 
 
 def _combined(saved: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Combine conditions; ``saved`` is a condition of its own if they cannot be merged."""
+    """Combine two filters; conditions of ``saved`` that cannot be merged are under ``saved``."""
     combined = {**saved, **conditions}
-    apart = {}
+    unmerged = {}
     for name in saved.keys() & conditions.keys():
         if name in ("since", "slower_than_ns"):
-            combined[name] = max(saved[name], conditions[name], key=_in_order)
+            combined[name] = max(saved[name], conditions[name], key=_as_ns)
         elif name == "until":
-            combined[name] = min(saved[name], conditions[name], key=_in_order)
+            combined[name] = min(saved[name], conditions[name], key=_as_ns)
         elif saved[name] != conditions[name]:
-            apart[name] = saved[name]
+            unmerged[name] = saved[name]
     ordered = {name: combined[name] for name in _ORDER if name in combined}
-    return {**ordered, "saved": apart} if apart else ordered
+    return {**ordered, "saved": unmerged} if unmerged else ordered

@@ -1,7 +1,7 @@
 """The tables of saved files, unfiltered.
 
-In: the paths of saved files. Out: what the files say of their captures, and rows by column. Must
-not know: which rows the caller needs.
+In: the paths of saved files. Out: facts about their captures, and rows by column. This module must
+not know which rows the caller needs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONDITIONS = {
     "since": "since",
     "until": "until",
 }
-"""Conditions in a report, and the arguments of ``RowFilter.parse`` for each."""
+"""The argument of ``RowFilter.parse`` for each condition in a report."""
 
 
 class SavedTables:
@@ -117,7 +117,7 @@ class SavedTables:
             raise self.damaged() from error
 
     def damaged(self) -> SavedFileError:
-        """Make the error for files whose contents are not what was saved."""
+        """Return the error for files that are damaged."""
         return SavedFileError(f"{' '.join(self.files)}: the file is damaged")
 
     @property

@@ -86,7 +86,7 @@ def fill(
         database: the database to fill.
         analysis: an analysis of captures or of saved files.
         tables: tables to fill, besides :data:`kanalyze.tables.registry.ALWAYS`.
-        names: names of columns that are needed; None for all. To plan a query takes longer with
+        names: names of columns that are needed; None for all. Planning a query takes longer with
             each column of its tables, most of all with timestamps.
 
     Raises:
@@ -113,10 +113,10 @@ def create_tables(
     columns: Mapping[str, Iterable[Column]],
     names: Container[str] | None = None,
 ) -> dict[str, BatchMaker]:
-    """Make empty tables, and return what makes batches of rows for each.
+    """Create empty tables; return a maker of Arrow batches for each.
 
     Args:
-        database: the database.
+        database: the database that gets the tables.
         columns: the columns of each table.
         names: see :func:`fill`.
     """
@@ -131,7 +131,10 @@ def create_tables(
 
 
 def _named(columns: Iterable[Column], names: Container[str] | None) -> tuple[Column, ...]:
-    """Return the columns with these names; they are times if their timestamps are among them."""
+    """Return the columns with these names.
+
+    A column of Unix times keeps its column of timestamps only if that is among the names too.
+    """
     return tuple(
         column._replace(is_time=column.is_time and _is_named(time_name(column.name), names))
         for column in columns

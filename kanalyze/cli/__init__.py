@@ -1,4 +1,4 @@
-"""The command line: arguments, and what a terminal needs. It calls everything and computes nothing.
+"""The command line: parses arguments, calls the other packages, writes to files and terminals.
 
 In: arguments. Out: an exit status. Begin reading with ``main.py``.
 """

@@ -56,7 +56,7 @@ _FILTERS = {
     "since": "since",
     "until": "until",
 }
-"""The arguments of ``RowFilter.parse``, by option."""
+"""The option for each argument of ``RowFilter.parse``."""
 _OF_CAPTURES = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
 _STANDARD_INPUT = "-"
@@ -66,7 +66,7 @@ _MAX_LEFT_OUT = 10
 _NOT_ONLY_KAFKA = ("connections", "anomalies")
 """Commands whose rows are not only about Kafka."""
 _OF_REQUESTS = ("decode", "extract", "save")
-"""Commands that are about requests, by another name."""
+"""Other commands whose items are requests."""
 
 
 def analysis_of(
@@ -79,8 +79,9 @@ def analysis_of(
     """Return the analysis that arguments ask for; raises UsageError and DefinitionError.
 
     ``keep`` selects messages whose bytes are kept, as in
-    :class:`~kanalyze.runtime.pipeline.Analysis`; ``catalog`` is one made with
-    ``arguments.definitions`` before. If not ``filtered``, all rows are given.
+    :class:`~kanalyze.runtime.pipeline.Analysis`. ``catalog`` is the catalog of
+    ``arguments.definitions``; None to load it here. If not ``filtered``, the analysis yields all
+    rows.
     """
     if _STANDARD_INPUT in arguments.captures and sys.stdin is not None and sys.stdin.isatty():
         command = f"kanalyze {arguments.command} {_STANDARD_INPUT}"
@@ -133,7 +134,7 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
 
 
 class _LeftOutReporter:
-    """Reports the first files that cannot be read, and that there are more."""
+    """Reports the first files that cannot be read by name, then once that there are more."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -149,7 +150,7 @@ class _LeftOutReporter:
 
 
 def left_out_reporter() -> Callable[[Anomaly], object]:
-    """Return what reports the files that cannot be read, the first of them by name."""
+    """Return a function that reports files that cannot be read, only the first ones by name."""
     return _LeftOutReporter()
 
 
@@ -170,7 +171,7 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
 def report_if_none(
     rows: int, arguments: argparse.Namespace, analysis: Analysis | SavedAnalysis
 ) -> None:
-    """Report that no rows were written, and why; ``rows`` is their number.
+    """Print why no rows were written, if ``rows``, their number, is 0.
 
     Call it at the end of the captures.
     """
@@ -190,12 +191,12 @@ def report_if_none(
             )
         )
         return
-    what = "requests" if command in _OF_REQUESTS else command
-    print_message(f"no {what} match {' '.join(filters)}" if filters else f"no {what} found")
+    items = "requests" if command in _OF_REQUESTS else command
+    print_message(f"no {items} match {' '.join(filters)}" if filters else f"no {items} found")
 
 
 def _typed_filters(arguments: argparse.Namespace) -> list[str]:
-    """Return the filters as they are typed."""
+    """Return the filters as the user may have typed them."""
     words: list[str] = []
     for option in (*_FILTERS.values(), "kind", "finding"):
         value = getattr(arguments, option, None)
@@ -203,8 +204,8 @@ def _typed_filters(arguments: argparse.Namespace) -> list[str]:
         if value is True:
             words.append(flag)
         elif value:
-            several = value if isinstance(value, list) else [value]
-            words += [f"{flag} {_quoted(each)}" for each in several]
+            values = value if isinstance(value, list) else [value]
+            words += [f"{flag} {_quoted(text)}" for text in values]
     if getattr(arguments, "search", None) is not None:
         words.append("--search")
     return words
@@ -235,7 +236,7 @@ def key_log_of(arguments: argparse.Namespace) -> KeyLog | None:
 
 
 def _jobs(arguments: argparse.Namespace) -> int | None:
-    """Return how many workers read; None if the command has none."""
+    """Return the number of workers; None if the command has no workers."""
     return worker_count(arguments) if hasattr(arguments, "jobs") else None
 
 

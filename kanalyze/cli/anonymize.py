@@ -24,7 +24,7 @@ _FILE = "@"
 
 
 def anonymize(arguments: argparse.Namespace) -> None:
-    """Write a capture that says nothing of whose it is; raises KanalyzeError and OSError."""
+    """Write a capture without names, addresses and contents; raises KanalyzeError and OSError."""
     limits = {} if arguments.max_memory is None else {"max_memory_bytes": arguments.max_memory}
     anonymization = Anonymization(
         arguments.captures,
@@ -35,7 +35,8 @@ def anonymize(arguments: argparse.Namespace) -> None:
         leave_out=left_out_reporter(),
         **limits,
     )
-    # What is left may still tell something to those who know the network: the owner shares it.
+    # Times and sizes may still say something about a network to those who know it, so only the
+    # owner may read the file.
     output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
     progress = progress_of(arguments, arguments.output, is_streamed=True)
     with progress.shown(), progress.reading(anonymization, "reading and writing"):
@@ -45,7 +46,7 @@ def anonymize(arguments: argparse.Namespace) -> None:
 
 
 def _key(text: str | None) -> bytes | None:
-    """Return the text of ``--key``, or what is in the file that it names."""
+    """Return the key: the text of ``--key``, or the content of the file that it names."""
     if text is None or not text.startswith(_FILE):
         return None if text is None else text.encode("utf-8", "surrogateescape")
     try:
@@ -60,12 +61,10 @@ def _text(done: Anonymized, destination: str) -> str:
     text = (
         f"{destination}: {done.packets:,} {'packet' if done.packets == 1 else 'packets'}, "
         f"{messages:,} {'message' if messages == 1 else 'messages'} on "
-        f"{connections:,} {'connection' if connections == 1 else 'connections'} of Kafka"
+        f"{connections:,} Kafka {'connection' if connections == 1 else 'connections'}"
     )
     if done.unread_messages:
-        text += (
-            f"; {done.unread_messages:,} could not be read to the end and are blanked from there"
-        )
+        text += f"; {done.unread_messages:,} could not be read to the end: their rest is blanked"
     if done.unread_batches:
-        text += f"; all records of {done.unread_batches:,} batches are blank as a whole"
+        text += f"; {done.unread_batches:,} batches of records are blanked completely"
     return text

@@ -58,20 +58,21 @@ examples:
 """
 
 _COMPARE_EPILOG = """\
-A is before, B is after: each is a capture, a folder or glob of one (in quotes), a file that save
-wrote, or a report of report --json. Latencies, shares of requests and rates are compared: by API,
-and by client, topic and broker within an API. Differences between reports are not tested for
-chance, because a report does not say how its counts vary over time.
+A is before, B is after. Each is a capture, a folder of captures, a glob in quotes, a file that save
+wrote, or a file that report --json wrote. Latencies, shares of failed requests and rates are
+compared: by API, and by client, topic and broker within an API. Differences between reports are not
+tested for chance, because a report does not say how its counts vary over time.
 
-A difference is listed if it exceeds --at-least and --least-ms (or --least-percent), and chance. To
-test for chance, the time of both is divided into slices of the same length (32 for the shorter
-one), and the slices are assigned to A and B at random, 1,999 times; fewer than 1 in 20 assignments
-may have a difference as large anywhere. So a burst in one slice is no difference; whatever lasts as
-long as the captures is one, for any cause. The test needs 8 seconds with requests: 30 requests for
-a median or errors, 1,000 for a p99. Latencies do not include requests that waited on purpose, and
+A difference is listed if it reaches --at-least and --least-ms (or --least-percent) and is unlikely
+to be chance. To test for chance, both captures are divided into slices of time of the same length
+(32 slices for the shorter capture), and the slices are assigned to A and B at random, 1,999 times.
+Fewer than 1 in 20 of these assignments may have a difference as large anywhere. So a burst within
+one slice is not listed. A difference that lasts as long as the captures is listed, whatever its
+cause. The test needs at least 8 seconds with requests on each side, 30 requests for a median or
+errors, and 1,000 requests for a p99. Latencies do not include requests that waited on purpose, and
 are exact to 0.25 %. UUIDs in client ids are replaced by *.
 
-status: 0; 1 if --fail-on found something; 2 for a wrong argument or input
+exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input
 
 examples:
   kanalyze compare before.pcap after.pcap
@@ -81,7 +82,7 @@ examples:
 
 _SAVE_EPILOG = """\
 requests, connections, anomalies, report, compare and sql read the file in place of the captures,
-with the same result; so does DuckDB itself.
+with the same result. It is a DuckDB database, which DuckDB can open too.
 
 examples:
   kanalyze save -o before.duckdb captures/
@@ -107,10 +108,10 @@ examples:
 """
 
 _EXTRACT_EPILOG = """\
-The packets are as they were, in their order: with records, and with tokens and passwords of SASL if
-logins are among them; anonymize blanks these. Packets of requests and responses have a comment,
-which Wireshark shows: API, version, correlation id, client, status, latency. Captures are read
-twice.
+Packets are copied unchanged and in order. They contain records and, if logins are among them, SASL
+tokens and passwords; kanalyze anonymize blanks both. Packets of requests and responses get a
+comment, which Wireshark shows: API, version, correlation id, client, status, latency. Captures are
+read twice.
 
 examples:
   kanalyze extract --errors -o errors.pcapng broker.pcap
@@ -119,12 +120,12 @@ examples:
 """
 
 _ANONYMIZE_EPILOG = """\
-Names of topics, clients, groups, hosts, users and software, ids and addresses become stand-ins of
-the same length; records, tokens, configurations and error messages are blanked, as are fragments
-of IP, messages of Kafka 0.7 and all that is not Kafka in plain text. Tunnels are read. Times,
-lengths, versions and error codes stay, and checksums are right again, so reports stay the same but
-for names. Who has the key can tell which stand-in a known name has: keep it to yourself. Captures
-are read twice.
+Ids, addresses, and names of topics, clients, groups, hosts, users and software become stand-ins of
+the same length. Records, tokens, configurations and error messages are blanked, and so are IP
+fragments, messages of Kafka 0.7, and everything that is not plaintext Kafka. Packets inside tunnels
+are anonymized too. Times, lengths, versions and error codes stay, and checksums that were right
+stay right: only names differ in a report. Anyone who has the key can compute the stand-in of a
+name, so keep it secret. Captures are read twice.
 
 examples:
   kanalyze anonymize -o shared.pcapng broker.pcap
@@ -185,12 +186,13 @@ examples:
   kanalyze batch captures/ --out archive/ --engine process
   kanalyze batch s3://bucket/captures/ --out s3a://bucket/archive --master yarn
 
-The folder of --out then has requests/ (Parquet, by day and hour in UTC),
-anomalies/ and report.json. A run is written as a whole or not at all; the next
-one completes one that was killed. Without --checkpoint, a run replaces the output
-of the last one. With it the archive grows: each run reads the new captures, in
-the order in which they were made, and continues the open connections of the last
-run; --finish closes them. Only one run at a time.
+The folder of --out gets requests/ (Parquet, by day and hour in UTC), anomalies/
+and report.json. A run is written as a whole or not at all; if it is killed, the
+next run completes it. Without --checkpoint, a run replaces the output of the
+previous run. With --checkpoint, the archive grows: each run reads the new
+captures, in the order in which they were made, and continues the connections
+that the previous run left open; --finish closes them. Only one run at a time may
+write to a folder.
 """
 
 _COMPLETION_EPILOG = """\
@@ -213,20 +215,20 @@ _FORMATS = ("table", "csv", "jsonl", "parquet")
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser; the name of the command is in ``command``."""
-    made = HintingParser(
+    program = HintingParser(
         prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument(
+    program.add_argument(
         "--version",
         action=_Version,
         nargs=0,
         help="show the version, whether it is compiled, Python and the platform, and exit",
     )
-    commands = made.add_subparsers(
+    commands = program.add_subparsers(
         dest="command", metavar="COMMAND", required=True, prog=_PROGRAM, parser_class=LazyCommand
     )
     for name, (text, epilog, fill) in _commands().items():
@@ -238,7 +240,7 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=HelpFormatter,
             allow_abbrev=False,
         ).fill = fill
-    return made
+    return program
 
 
 class _Version(argparse.Action):
@@ -316,53 +318,53 @@ def _commands() -> dict[str, tuple[str, str, Callable[[argparse.ArgumentParser],
     }
 
 
-def _add_report(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_report(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
-    made.add_argument(
+    command.add_argument(
         "--format",
         choices=_REPORT_FORMATS,
         help="default: by the ending of FILE; text on standard output",
     )
-    _add_order(made)
-    made.add_argument(
+    _add_order(command)
+    command.add_argument(
         "--json",
         metavar="FILE",
-        help="also write the report as JSON; -: to standard output, and nothing else",
+        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
     )
-    _add_html(made)
-    _add_input(made)
-    _add_jobs(made)
+    _add_html(command)
+    _add_input(command)
+    _add_jobs(command)
 
 
-def _add_order(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_order(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--sort",
         choices=_REPORT_SORTS,
         help="for text and md: sort the lines of tables by this figure, in descending order; p50 "
         "and so on are latencies (default: the order in JSON)",
     )
-    made.add_argument(
+    command.add_argument(
         "--limit",
         type=_count,
         metavar="N",
-        help="for text and md: show at most N lines of each table (default: 5 to 40; JSON has all, "
-        "but of the slowest requests 10, or N if that is more)",
+        help="for text and md: show at most N lines of each table (default: 5 to 40, depending on "
+        "the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",
     )
 
 
-def _add_html(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_html(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--html",
         metavar="FILE",
         help="also write the report as an HTML page that works offline",
     )
-    _add_findings(made)
+    _add_findings(command)
 
 
-def _add_findings(made: argparse._ActionsContainer) -> None:
-    made.add_argument(
+def _add_findings(command: argparse._ActionsContainer) -> None:
+    command.add_argument(
         "--threshold",
         action="append",
         default=[],
@@ -370,30 +372,32 @@ def _add_findings(made: argparse._ActionsContainer) -> None:
         metavar="NAME=NUMBER",
         help="set a threshold of a finding, such as throttled.least_requests=10; may be repeated",
     )
-    made.add_argument(
+    command.add_argument(
         "--queries", metavar="DIR", help="a folder with more findings to search for, NAME.sql"
     )
 
 
-def _add_requests(made: argparse.ArgumentParser) -> None:
-    _add_output(made, ("perfetto",), "; perfetto: a trace for ui.perfetto.dev and chrome://tracing")
-    made.add_argument(
+def _add_requests(command: argparse.ArgumentParser) -> None:
+    _add_output(
+        command, ("perfetto",), "; perfetto: a trace for ui.perfetto.dev and chrome://tracing"
+    )
+    command.add_argument(
         "--wireshark",
         action="store_true",
-        help="write in place of rows the display filter that shows their packets in Wireshark; of "
-        "several captures one each",
+        help="instead of rows, write the display filter that shows their packets in Wireshark; one "
+        "filter for each capture",
     )
-    _add_input(made)
-    _add_jobs(made)
+    _add_input(command)
+    _add_jobs(command)
 
 
-def _add_records(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_records(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--values",
         action="store_true",
         help="also show keys, values and headers; bytes that are not text as base64",
     )
-    made.add_argument(
+    command.add_argument(
         "--max-records",
         type=_record_limit,
         metavar="N",
@@ -401,38 +405,40 @@ def _add_records(made: argparse.ArgumentParser) -> None:
         "the others (default: 4 per byte of the batch on the wire, at least 1000; no valid batch "
         "has more)",
     )
-    made.add_argument(
+    command.add_argument(
         "--search",
         type=_search,
         metavar="BYTES",
         help="only records with this text, or these bytes (hex:00ff), in the key, the value or a "
-        "header's value; the column found_in says where. Batches that could not be read stay",
+        "header's value; the column found_in says where. Rows of unreadable batches are kept",
     )
-    _add_output(made)
-    _add_input(made)
+    _add_output(command)
+    _add_input(command)
 
 
-def _add_connections(made: argparse.ArgumentParser) -> None:
-    _add_output(made)
-    filters = _add_captures(made)
+def _add_connections(command: argparse.ArgumentParser) -> None:
+    _add_output(command)
+    filters = _add_captures(command)
     _repeated(filters, "--client-id", "GLOB", "first client id, such as 'billing-*'")
     _add_end_filters(filters, "connections open")
 
 
-def _add_anomalies(made: argparse.ArgumentParser) -> None:
-    _add_output(made)
-    filters = _add_captures(made)
+def _add_anomalies(command: argparse.ArgumentParser) -> None:
+    _add_output(command)
+    filters = _add_captures(command)
     _repeated(filters, "--kind", "NAME", "kind, such as lost_bytes")
     _add_end_filters(filters, "anomalies")
 
 
-def _add_sql(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--query", metavar="NAME", help="run this query, one of --list")
-    made.add_argument("--list", action="store_true", help="list the queries and what they answer")
-    made.add_argument(
+def _add_sql(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--query", metavar="NAME", help="run this query, one of --list")
+    command.add_argument(
+        "--list", action="store_true", help="list the queries and what they answer"
+    )
+    command.add_argument(
         "--tables", action="store_true", help="list the tables, their columns and their meaning"
     )
-    made.add_argument(
+    command.add_argument(
         "--param",
         action="append",
         default=[],
@@ -440,39 +446,39 @@ def _add_sql(made: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="value of a parameter, written $NAME in SQL; may be repeated",
     )
-    made.add_argument("--queries", metavar="DIR", help="a folder with more queries, NAME.sql")
-    made.add_argument(
+    command.add_argument("--queries", metavar="DIR", help="a folder with more queries, NAME.sql")
+    command.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
-    made.add_argument(
+    command.add_argument(
         "--format",
         choices=_FORMATS,
         help="default: from the ending of FILE; table on standard output",
     )
-    _add_filters(_add_captures(made, stdin=False, with_query=True))
-    _add_jobs(made)
+    _add_filters(_add_captures(command, stdin=False, with_query=True))
+    _add_jobs(command)
 
 
-def _add_compare(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_compare(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "a",
         metavar="A",
-        help="before: a capture, a folder or glob of one, a saved file, or a report's JSON",
+        help="before: a capture, a folder of captures, a glob, a saved file, or a report as JSON",
     )
-    made.add_argument("b", metavar="B", help="after: likewise")
-    made.add_argument(
+    command.add_argument("b", metavar="B", help="after: the same")
+    command.add_argument(
         "--json",
         metavar="FILE",
-        help="also write the comparison as JSON; -: to standard output, and nothing else",
+        help="also write the comparison as JSON; if FILE is -, write only JSON, to standard output",
     )
-    made.add_argument(
+    command.add_argument(
         "--format",
         choices=("text", "json", "md"),
         default="text",
         help="format on standard output (default: text)",
     )
-    matters = made.add_argument_group("what matters")
-    matters.add_argument(
+    thresholds = command.add_argument_group("what to list")
+    thresholds.add_argument(
         "--at-least",
         type=_number,
         default=1.2,
@@ -480,21 +486,21 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
         help="list differences of at least this factor: slower, faster, more or less frequent "
         "(default: 1.2)",
     )
-    matters.add_argument(
+    thresholds.add_argument(
         "--least-ms",
         type=_number,
         default=1.0,
         metavar="MS",
         help="and, for latencies, of at least this many milliseconds (default: 1)",
     )
-    matters.add_argument(
+    thresholds.add_argument(
         "--least-percent",
         type=_number,
         default=0.1,
         metavar="PERCENT",
         help="and, for errors, of at least this percentage of requests (default: 0.1)",
     )
-    matters.add_argument(
+    thresholds.add_argument(
         "--fail-on",
         type=_fail_on,
         default=[],
@@ -502,136 +508,138 @@ def _add_compare(made: argparse.ArgumentParser) -> None:
         help=f"exit with status 1 if there is any of these: {', '.join(_FAIL_ON)}; separate "
         "several by commas",
     )
-    filters = _add_settings(made)
+    filters = _add_settings(command)
     _add_filters(filters)
-    _add_jobs(made)
+    _add_jobs(command)
 
 
-def _add_save(made: argparse.ArgumentParser) -> None:
-    made.add_argument("-o", "--output", metavar="FILE", required=True, help="the database file")
+def _add_save(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-o", "--output", metavar="FILE", required=True, help="the database file")
     # No workers: they would change the order of connections and anomalies.
-    _add_input(made)
+    _add_input(command)
 
 
-def _add_capture_output(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_capture_output(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the capture to write, a pcapng file"
     )
-    made.add_argument(
-        "--force", action="store_true", help="write over a capture that has the name of FILE"
+    command.add_argument(
+        "--force", action="store_true", help="replace FILE even if it is a capture"
     )
 
 
-def _add_extract(made: argparse.ArgumentParser) -> None:
-    _add_capture_output(made)
-    made.add_argument(
+def _add_extract(command: argparse.ArgumentParser) -> None:
+    _add_capture_output(command)
+    command.add_argument(
         "--around",
         metavar="TIME",
-        help="also what was on the same connections so long before and after, such as 2s",
+        help="also the packets of the same connections up to this long before and after each "
+        "request, such as 2s",
     )
-    made.add_argument(
+    command.add_argument(
         "--finding",
         action="append",
         default=[],
         metavar="NAME",
-        help="only what a finding of report is about, such as unanswered; may be repeated",
+        help="only the requests or connections that a finding of kanalyze report is about, such as "
+        "unanswered; may be repeated",
     )
-    extent = made.add_mutually_exclusive_group()
+    extent = command.add_mutually_exclusive_group()
     extent.add_argument(
         "--with-handshake",
         action="store_true",
-        help="also the beginning of the connections: TCP's and TLS's handshake, ApiVersions, SASL",
+        help="also the beginning of the connections: TCP and TLS handshakes, ApiVersions, SASL",
     )
     extent.add_argument(
         "--whole-connections",
         action="store_true",
-        help="all packets of the connections with such requests",
+        help="all packets of the connections that have selected requests",
     )
-    made.add_argument(
+    command.add_argument(
         "--with-secrets",
         action="store_true",
-        help="put the secrets of decrypted connections into the file: everyone who has the file "
+        help="add the TLS secrets of decrypted connections to the file: everyone who has the file "
         "can read all of it, passwords included",
     )
-    _add_input(made)
-    _add_jobs(made)
+    _add_input(command)
+    _add_jobs(command)
 
 
-def _add_anonymize(made: argparse.ArgumentParser) -> None:
-    _add_capture_output(made)
-    made.add_argument(
+def _add_anonymize(command: argparse.ArgumentParser) -> None:
+    _add_capture_output(command)
+    command.add_argument(
         "--key",
         metavar="TEXT",
-        help="a secret: captures with the same one have the same stand-ins; @FILE: what is in a "
-        "file, so that other users of the machine do not see it (default: a random one)",
+        help="a secret: captures with the same key have the same stand-ins; @FILE reads the key "
+        "from a file, so that other users of the machine do not see it (default: a random key)",
     )
-    made.add_argument(
+    command.add_argument(
         "--strip-records",
         action="store_true",
         help="leave out records at the end of packets, as a snap length does: a smaller file with "
         "the same requests",
     )
-    made.add_argument(
+    command.add_argument(
         "captures",
         nargs="+",
         metavar="CAPTURE",
         help="a pcap or pcapng file, compressed or not, a folder, a glob, or a URL of any of "
         "these; several become one capture, in the order of time",
     )
-    _add_no_progress(made)
-    group = made.add_argument_group("Kafka")
+    _add_no_progress(command)
+    group = command.add_argument_group("Kafka")
     _add_ports(group)
     _add_definitions(group)
-    _add_memory(made)
+    _add_memory(command)
 
 
 def _add_output(
-    made: argparse.ArgumentParser, more_formats: Sequence[str] = (), about_formats: str = ""
+    command: argparse.ArgumentParser, more_formats: Sequence[str] = (), about_formats: str = ""
 ) -> None:
-    made.add_argument(
+    command.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
-    made.add_argument(
+    command.add_argument(
         "--format",
         choices=(*_FORMATS, *more_formats),
         help=f"default: by the ending of FILE; table on standard output{about_formats}",
     )
-    made.add_argument(
+    command.add_argument(
         "--columns", metavar="A,B,...", help="columns to write, in this order (default: all)"
     )
 
 
-def _add_decode(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_decode(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "-o", "--output", metavar="FILE", default="-", help="output file (default: standard output)"
     )
-    made.add_argument(
+    command.add_argument(
         "--format",
         choices=("jsonl", "text"),
         help="jsonl: an object per request, as in the broker's request log (KIP-673); "
         "text: a tree with byte offsets; default: by the ending of FILE; jsonl on standard output",
     )
-    made.add_argument(
+    command.add_argument(
         "--all", action="store_true", help="with text: do not shorten arrays, texts or bytes"
     )
-    _add_input(made)
+    _add_input(command)
 
 
-def _add_protocol(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_protocol(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "api",
         nargs="?",
         metavar="API",
         help="the name or key of an API: show its fields in every version; errors: show the error "
         "codes; default: list all APIs",
     )
-    made.add_argument("--json", action="store_true", help="write JSON")
-    _add_definitions(made)
+    command.add_argument("--json", action="store_true", help="write JSON")
+    _add_definitions(command)
 
 
-def _add_live(made: argparse.ArgumentParser) -> None:
-    made.usage = f"{_PROGRAM} live [OPTIONS] (-i IFACE | - | --list)"
-    source = made.add_mutually_exclusive_group(required=True)
+def _add_live(command: argparse.ArgumentParser) -> None:
+    command.usage = f"{_PROGRAM} live [OPTIONS] (-i IFACE | - | --list)"
+    source = command.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "-i",
         "--interface",
@@ -642,7 +650,7 @@ def _add_live(made: argparse.ArgumentParser) -> None:
     source.add_argument(
         "pipe", nargs="?", metavar="-", type=_pipe, help="read a capture from standard input"
     )
-    capture = made.add_argument_group("packets")
+    capture = command.add_argument_group("packets")
     capture.add_argument(
         "--port",
         action="append",
@@ -665,17 +673,17 @@ def _add_live(made: argparse.ArgumentParser) -> None:
         help="the kernel's buffer for packets (default: 128M)",
     )
     _add_row_filters(
-        made.add_argument_group("requests (all must match; repeated values are alternatives)")
+        command.add_argument_group("requests (all must match; repeated values are alternatives)")
     )
     _repeated(
-        made.add_argument_group("TLS"),
+        command.add_argument_group("TLS"),
         "--keylog",
         "FILE",
-        f"{_KEY_LOG}; the file may come later, grow and be replaced",
+        f"{_KEY_LOG}; the file may be created later, grow and be replaced",
     )
-    _add_live_limits(made.add_argument_group("Kafka, and limits"))
-    _add_live_output(made.add_argument_group("output"))
-    _add_live_files(made.add_argument_group("files"))
+    _add_live_limits(command.add_argument_group("Kafka, and limits"))
+    _add_live_output(command.add_argument_group("output"))
+    _add_live_files(command.add_argument_group("files"))
 
 
 def _add_live_limits(group: argparse._ArgumentGroup) -> None:
@@ -718,8 +726,8 @@ def _add_live_output(group: argparse._ArgumentGroup) -> None:
         "--metrics-host",
         action="append",
         metavar="NAME",
-        help="accept this name of the machine in requests for metrics, besides HOST and its own; "
-        "may be repeated",
+        help="also accept requests for metrics to this host name, besides HOST and the machine's "
+        "own name; may be repeated",
     )
 
 
@@ -746,14 +754,14 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--save",
         metavar="FILE.pcapng",
-        help="save the packets of requests that the next two options select (default: errors); at "
-        "most 500 requests a second; what has TLS stays encrypted",
+        help="save the packets of requests that --save-errors and --save-slower-than select "
+        "(default: errors), at most 500 requests a second; TLS packets stay encrypted",
     )
     group.add_argument(
         "--with-secrets",
         action="store_true",
-        help="put the secrets of decrypted connections into the file of --save: who has it can "
-        "read all that it has, passwords too",
+        help="add the TLS secrets of decrypted connections to the file of --save: everyone who has "
+        "the file can read all of it, passwords included",
     )
     group.add_argument(
         "--save-errors", action="store_true", help="save requests answered with an error code"
@@ -777,39 +785,41 @@ def _add_live_files(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_completion(made: argparse.ArgumentParser) -> None:
-    made.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="your shell")
+def _add_completion(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="your shell"
+    )
 
 
-def _add_batch(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_batch(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--out",
         metavar="PATH",
         required=True,
         help="output folder, which all workers can reach, or a URL",
     )
-    made.add_argument(
+    command.add_argument(
         "--format",
         choices=("text", "json", "md"),
         help="format of the report on standard output (default: text)",
     )
-    _add_order(made)
-    made.add_argument(
+    _add_order(command)
+    command.add_argument(
         "--json",
         metavar="FILE",
-        help="also write the report as JSON; -: to standard output, and nothing else",
+        help="also write the report as JSON; if FILE is -, write only JSON, to standard output",
     )
-    _add_html(made)
-    _add_input(made, keys=False)
+    _add_html(command)
+    _add_input(command, keys=False)
     _repeated(
-        made.add_argument_group("TLS"),
+        command.add_argument_group("TLS"),
         "--keylog",
         "PATH",
         "decrypt with the secrets of this file, folder or URL, which all workers can reach, "
         "in the format of SSLKEYLOGFILE; the variable itself is not read",
     )
-    _add_archive(made.add_argument_group("archives that grow"))
-    _add_engine(made.add_argument_group("engine"))
+    _add_archive(command.add_argument_group("archives that grow"))
+    _add_engine(command.add_argument_group("engine"))
 
 
 def _add_archive(group: argparse._ArgumentGroup) -> None:
@@ -833,7 +843,8 @@ def _add_archive(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--replace",
         action="store_true",
-        help="start anew, and replace rows of other captures or of another archive",
+        help="begin again: replace all rows of the folder, also those of other captures or of "
+        "another archive",
     )
 
 
@@ -883,12 +894,12 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_input(made: argparse.ArgumentParser, *, keys: bool = True) -> None:
-    _add_filters(_add_captures(made, stdin=False, keys=keys))
+def _add_input(command: argparse.ArgumentParser, *, keys: bool = True) -> None:
+    _add_filters(_add_captures(command, stdin=False, keys=keys))
 
 
 def _add_captures(
-    made: argparse.ArgumentParser,
+    command: argparse.ArgumentParser,
     *,
     stdin: bool = True,
     with_query: bool = False,
@@ -897,23 +908,23 @@ def _add_captures(
     """Add the arguments of all commands that read captures; return the group for their filters.
 
     Args:
-        made: the parser of the command.
+        command: the parser of the command.
         stdin: whether the command can read standard input.
-        with_query: whether the last of the captures may be a query.
+        with_query: whether the last argument may be a query.
         keys: whether the command can decrypt TLS.
     """
     sources = "a pcap or pcapng file, compressed or not, a folder, a glob, "
     sources += (
         "a URL of any of these, or - for standard input" if stdin else "or a URL of any of these"
     )
-    made.add_argument(
+    command.add_argument(
         "captures",
         nargs="*" if with_query else "+",
         metavar="CAPTURE",
         help=f"{sources}; several are read as one capture, in the order of time"
         + ("; then the query, if --query is not given" if with_query else ""),
     )
-    return _add_settings(made, keys=keys)
+    return _add_settings(command, keys=keys)
 
 
 _KEY_LOG = (
@@ -922,26 +933,28 @@ _KEY_LOG = (
 )
 
 
-def _add_settings(made: argparse.ArgumentParser, *, keys: bool = True) -> argparse._ArgumentGroup:
-    """Add the options of how captures are read; return the group for filters."""
-    _add_no_progress(made)
-    _add_detection(made.add_argument_group("Kafka"))
+def _add_settings(
+    command: argparse.ArgumentParser, *, keys: bool = True
+) -> argparse._ArgumentGroup:
+    """Add the options that say how captures are read; return the group for filters."""
+    _add_no_progress(command)
+    _add_detection(command.add_argument_group("Kafka"))
     if keys:
-        _repeated(made.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
-    _add_memory(made)
-    return made.add_argument_group("filters (all must match; repeated values are alternatives)")
+        _repeated(command.add_argument_group("TLS"), "--keylog", "FILE", _KEY_LOG)
+    _add_memory(command)
+    return command.add_argument_group("filters (all must match; repeated values are alternatives)")
 
 
-def _add_no_progress(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_no_progress(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--no-progress",
         action="store_true",
-        help="do not show on standard error how far a long run is",
+        help="do not show progress on standard error",
     )
 
 
-def _add_memory(made: argparse.ArgumentParser) -> None:
-    made.add_argument_group("limits").add_argument(
+def _add_memory(command: argparse.ArgumentParser) -> None:
+    command.add_argument_group("limits").add_argument(
         "--max-memory",
         type=_size,
         metavar="SIZE",
@@ -950,8 +963,8 @@ def _add_memory(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_jobs(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
+def _add_jobs(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--jobs",
         type=_jobs,
         metavar="N",
@@ -968,7 +981,7 @@ def _add_ports(group: argparse._ArgumentGroup) -> None:
         type=_port,
         metavar="N",
         help="only brokers on this TCP port, whose connections are treated as Kafka whatever their "
-        "bytes; may be repeated",
+        "bytes look like; may be repeated",
     )
 
 
@@ -1040,7 +1053,7 @@ def _add_address_filters(group: argparse._ArgumentGroup) -> None:
         group,
         "--broker",
         "IP[:PORT]",
-        "broker address, whose connections are treated as Kafka whatever their bytes",
+        "broker address, whose connections are treated as Kafka whatever their bytes look like",
     )
 
 
@@ -1084,7 +1097,7 @@ def _count(text: str) -> int:
 
 
 def _record_limit(text: str) -> int:
-    """Parse a number of records, for which the header of a batch has 32 bits."""
+    """Parse a number of records; the header of a batch has 32 bits for it."""
     digits = len(str(_MAX_RECORDS))  # int() refuses numbers with thousands of digits
     if text.isascii() and text.isdigit() and len(text) <= digits and 0 < int(text) <= _MAX_RECORDS:
         return int(text)

@@ -91,7 +91,7 @@ def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> 
 
 
 def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] | None:
-    """Return what writes the report to standard output, or None if --json does.
+    """Return the function that writes the report to standard output; None if --json does.
 
     Raises UsageError for contradicting arguments.
     """
@@ -122,7 +122,7 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
         from kanalyze.spark.dialect import referenced_tables
 
         for kind in kinds:
-            referenced_tables(kind.query)  # raises UsageError for SQL that Spark cannot be given
+            referenced_tables(kind.query)  # raises UsageError for SQL that Spark cannot run
     elif folders:
         check_queries(options)
     return options
@@ -188,7 +188,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 @contextmanager
 def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
-    """Yield a session; it is stopped at the end if it was started here."""
+    """Yield a Spark session; stop it at the end if it was started here."""
     from pyspark.sql import SparkSession
 
     was_running = SparkSession.getActiveSession() is not None

@@ -1,7 +1,7 @@
 """The progress of ``kanalyze batch`` on standard error.
 
-In: the phases of a run, and how many tasks of a phase are done. Out: as of every command; on a
-terminal, each phase is a line of its own besides. This module must not know Spark.
+In: the phases of a run, and how many tasks of a phase are done. Out: the same progress as of every
+command; on a terminal, also a line for each phase. This module must not know Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TASKS = "tasks"
 
 
 class BatchProgress:
-    """The phase of a run and its tasks, shown as long as :meth:`shown` is open."""
+    """The phase of a run and its tasks, shown inside the ``with`` block of :meth:`shown`."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         """Show the phases with ``progress``; None makes one."""
@@ -34,7 +34,7 @@ class BatchProgress:
         self._tasks_done: TasksDone = lambda: None
 
     def begin(self, phase: str) -> None:
-        """Begin a phase; on a terminal, it is a line of its own."""
+        """Begin a phase; on a terminal, print its name in a line of its own."""
         self._phase = phase
         self._progress.count(phase, self._tasks, _TASKS)
         if self._progress.is_wanted and sys.stderr.isatty():
@@ -48,5 +48,8 @@ class BatchProgress:
             yield
 
     def _tasks(self) -> tuple[int, int] | None:
-        """Return the tasks of now: phases begin before Spark can be asked."""
+        """Return the current counts of tasks.
+
+        ``_tasks_done`` is read at each call, because the first phase begins before Spark runs.
+        """
         return self._tasks_done()

@@ -49,7 +49,7 @@ def compare(arguments: argparse.Namespace) -> int:
         raise UsageError("--json - and --format md would both use standard output: use --json FILE")
     if any(filters_of(arguments).values()) and any(map(report_in, (a, b))):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
-    # Opened first, so that an error comes before the work.
+    # Opened first, so that an error is reported before the work.
     with OutputFile(arguments.json) if arguments.json else nullcontext() as output:
         progress = progress_of(arguments, STANDARD_OUTPUT)
         progress.begin("comparing")
@@ -85,14 +85,14 @@ def _thresholds(arguments: argparse.Namespace) -> Thresholds:
 
 @contextmanager
 def _watched(progress: Progress, source: HasProgress, name: str) -> Iterator[None]:
-    """Show the reading of A or B; what comes then is the comparison."""
+    """Show the progress of reading A or B during the block; then begin the phase of comparing."""
     with progress.reading(source, f"reading {name}"):
         yield
     progress.begin("comparing")
 
 
 def _rows_of_side(arguments: argparse.Namespace, source: str) -> Analysis | SavedAnalysis:
-    """Return the analysis of one of the two."""
+    """Return the analysis of A or B."""
     return rows_of(argparse.Namespace(**{**vars(arguments), "captures": [source]}))
 
 
@@ -100,7 +100,9 @@ def _failed(comparison: dict[str, Any], fail_on: list[str]) -> bool:
     """Return whether a difference that ``--fail-on`` names was found."""
     sections = {section for word in fail_on for section in _FAIL_ON[word]}
     return any(
-        not each.get("may_be_chance", False) for section in sections for each in comparison[section]
+        not difference.get("may_be_chance", False)
+        for section in sections
+        for difference in comparison[section]
     )
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["completion", "script_for"]
 
 _FILES = ("FILE", "DIR", "PATH", "CAPTURE", "A", "B")
-"""How the names of values begin that are files or folders."""
+"""The first words of the names of values that are files or folders."""
 _LONGEST_HELP = 70
 _not_plain = re.compile(r"[^A-Za-z0-9 .,;()/_+=<>-]+")
-"""What may mean something to a shell; left out of help texts."""
+"""Characters that may have a meaning in a shell; they are left out of help texts."""
 
 
 class _Option(NamedTuple):
@@ -49,12 +49,12 @@ class _Command(NamedTuple):
     @property
     def takes_files(self) -> bool:
         """True if a positional argument is a file."""
-        return any(each.takes_files for each in self.positionals)
+        return any(argument.takes_files for argument in self.positionals)
 
     @property
     def words(self) -> list[str]:
-        """The values that positional arguments may have, if these are few."""
-        return [word for each in self.positionals for word in each.choices]
+        """The possible values of positional arguments; empty if they may have any value."""
+        return [word for argument in self.positionals for word in argument.choices]
 
 
 def completion(arguments: argparse.Namespace) -> None:
@@ -76,9 +76,9 @@ def _commands() -> list[_Command]:
     texts = {action.dest: action.help or "" for action in subcommands._choices_actions}
     commands = []
     for name, command in subcommands.choices.items():
-        made = [_option(action) for action in command.parser._actions]
-        options = [each for each in made if each.names]
-        positionals = [each for each in made if not each.names]
+        arguments = [_option(action) for action in command.parser._actions]
+        options = [argument for argument in arguments if argument.names]
+        positionals = [argument for argument in arguments if not argument.names]
         commands.append(_Command(name, _plain(texts[name]), options, positionals))
     return commands
 

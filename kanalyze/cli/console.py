@@ -32,9 +32,10 @@ def is_plain() -> bool:
 
 
 def plain_width() -> int:
-    """Return the width of lines for people if :func:`is_plain`.
+    """Return the width of lines for people, where :func:`is_plain` is true.
 
-    It is the width of the terminal of another stream, because a pager shows lines there; else 80.
+    It is the width of a terminal that any standard stream has, because a pager shows lines there.
+    Without a terminal it is 80.
     """
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns):

@@ -72,8 +72,8 @@ def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Li
 
         def text(exchanges: Sequence[Exchange], block: RowBlock) -> Iterator[str]:
             decoded = reader.exchanges(exchanges)
-            for exchange, row, found in zip(exchanges, block.rows(), decoded, strict=True):
-                yield from tree.lines(exchange, row, found)
+            for exchange, row, bodies in zip(exchanges, block.rows(), decoded, strict=True):
+                yield from tree.lines(exchange, row, bodies)
                 yield ""
 
         return text

@@ -74,18 +74,21 @@ def extract(arguments: argparse.Namespace) -> None:
         sys.stdout.write(f"{_text(extracted, arguments.output)}\n")
     if extracted.decrypted_connections and not arguments.with_secrets:
         print_message(
-            f"{arguments.output}: packets with TLS stay encrypted; "
-            "--with-secrets puts their secrets beside them"
+            f"{arguments.output}: TLS packets stay encrypted; "
+            "--with-secrets adds the secrets that decrypt them"
         )
 
 
 def _second_key_log(arguments: argparse.Namespace) -> KeyLog:
-    """Return the key log of the arguments once more; an empty one if there is none."""
+    """Read the key log of the arguments again; return an empty one if there is none."""
     return key_log_of(arguments) or KeyLog()
 
 
 def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
-    """Search for findings, and return the filters of their rows; raises UsageError if none."""
+    """Search for findings, and return the filters of their rows.
+
+    Raises UsageError for a finding that does not exist or has no packets.
+    """
     from kanalyze.api.reports import names_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
@@ -100,8 +103,8 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
     for kind in kinds:
         if kind.command == "anomalies":
             raise UsageError(
-                f"finding {kind.query.name!r} is about what the capture lacks, which has no "
-                "packets; kanalyze anomalies shows where it is missing"
+                f"finding {kind.query.name!r} is about data that the capture lacks: there are no "
+                "packets to extract; kanalyze anomalies shows where data is missing"
             )
     analysis = analysis_of(arguments)
     tables = opened_tables(
@@ -113,14 +116,13 @@ def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
         progress=progress.reading(analysis),
     )
     with progress.shown(), tables as filled:
-        progress.begin("searching findings")
+        progress.begin("searching for findings")
         findings = report_on(filled, kinds)["findings"]
-    of_requests = [each for each in findings if each["command"] == "requests"]
-    of_connections = [each for each in findings if each["command"] == "connections"]
-    return Selected(
-        [rows_of_finding(each) for each in of_requests],
-        [rows_of_finding(each) for each in of_connections],
+    of_requests, of_connections = (
+        [rows_of_finding(finding) for finding in findings if finding["command"] == command]
+        for command in ("requests", "connections")
     )
+    return Selected(of_requests, of_connections)
 
 
 def rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
@@ -152,5 +154,5 @@ def _text(extracted: Extracted, destination: str) -> str:
         text += f"{requests:,} {'request' if requests == 1 else 'requests'} on "
     text += f"{connections:,} {'connection' if connections == 1 else 'connections'}"
     if extracted.uncommented_requests:
-        text += f"; {extracted.uncommented_requests:,} requests are too many for comments"
+        text += f"; {extracted.uncommented_requests:,} requests are beyond the limit of comments"
     return text

@@ -1,7 +1,7 @@
 """A parser of arguments that suggests similar names for unknown options and commands.
 
-In: the commands and options that argparse knows. Out: a parser with better errors. This module must
-not know which commands there are, and must not import anything slow.
+In: commands and options, as for argparse. Out: a parser with better errors. This module must not
+know which commands there are, and must not import anything slow.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class HintingParser(argparse.ArgumentParser):
 
     def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
         """Add commands, like argparse."""
-        made = super().add_subparsers(**options)
-        self._commands = made.choices
-        return made
+        subparsers = super().add_subparsers(**options)
+        self._commands = subparsers.choices
+        return subparsers
 
     def parse_known_args(  # type: ignore[override]  # argparse has overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -97,22 +97,23 @@ class HintingParser(argparse.ArgumentParser):
         return arguments, []
 
     def _add_captures(self, unparsed: Sequence[str], arguments: Any) -> bool:
-        """Add captures that stand behind options to those in front, which argparse would refuse.
+        """Append captures that are typed after an option; argparse would refuse them.
 
-        Return whether they are nothing else, and the command takes any number of them.
+        Return False, and append nothing, if the command does not take any number of captures, or
+        if a word is an option.
         """
-        many = [each for each in self._get_positional_actions() if each.nargs in ("*", "+")]
-        if not many or any(word.startswith("-") and word != _STANDARD_INPUT for word in unparsed):
+        lists = [action for action in self._get_positional_actions() if action.nargs in ("*", "+")]
+        if not lists or any(word.startswith("-") and word != _STANDARD_INPUT for word in unparsed):
             return False
-        before = getattr(arguments, many[-1].dest) or ()
-        setattr(arguments, many[-1].dest, [*before, *unparsed])
+        captures = getattr(arguments, lists[-1].dest) or ()
+        setattr(arguments, lists[-1].dest, [*captures, *unparsed])
         return True
 
     def _check_options(self, words: Iterable[str]) -> None:
         for text in words:
-            # The command parses what follows its name.
-            is_over = text == "--" or (self._commands is not None and not text.startswith("-"))
-            if is_over:
+            # The parser of the command checks the options after its name.
+            is_end = text == "--" or (self._commands is not None and not text.startswith("-"))
+            if is_end:
                 return
             name = text.partition("=")[0]
             # As in argparse, a word with a space is not an option.
@@ -120,7 +121,7 @@ class HintingParser(argparse.ArgumentParser):
                 self._fail_for_option(name)
 
     def short_usage(self) -> str:
-        """Return the usage with the arguments that must be given."""
+        """Return the usage with the required arguments only."""
         actions = [
             action
             for action in self._actions
@@ -128,11 +129,11 @@ class HintingParser(argparse.ArgumentParser):
         ]
         formatter = self._get_formatter()
         formatter.add_usage(None, actions, [], prefix="")
-        needed = " ".join(formatter.format_help().split()).removeprefix(self.prog).strip()
-        return f"{self.prog} [OPTIONS] {needed}".strip()
+        required = " ".join(formatter.format_help().split()).removeprefix(self.prog).strip()
+        return f"{self.prog} [OPTIONS] {required}".strip()
 
     def has(self, option: str) -> bool:
-        """Return whether there is such an option."""
+        """Return whether the parser has an option of this name."""
         return option in self._option_string_actions
 
     def _fail_for_option(self, name: str) -> NoReturn:
@@ -145,8 +146,8 @@ class HintingParser(argparse.ArgumentParser):
         hint = ""
         if commands:
             hint = f"; kanalyze {_listed(commands)} {'has' if len(commands) == 1 else 'have'} it"
-        elif near := _nearest(name, options):
-            hint = f"; did you mean {near}?"
+        elif nearest := _nearest(name, options):
+            hint = f"; did you mean {nearest}?"
         self.error(f"unknown option {name}{hint}")
 
     def _check_command(self, words: Iterable[str]) -> None:
@@ -178,9 +179,9 @@ class HintingParser(argparse.ArgumentParser):
             import shlex  # imported late: only for errors
 
             return f"to read a capture: {self.prog} report {shlex.quote(text)}"
-        near = _nearest(text.lower(), self._commands or ())
-        if near is not None:
-            return f"did you mean {near}?"
+        nearest = _nearest(text.lower(), self._commands or ())
+        if nearest is not None:
+            return f"did you mean {nearest}?"
         hint = f"{self.prog} --help lists the commands"
         return f"{hint}, {self.prog} COMMAND --help describes one" if text == "help" else hint
 
@@ -200,20 +201,20 @@ class LazyCommand:
     @cached_property
     def parser(self) -> HintingParser:
         """The command's parser."""
-        made = HintingParser(**self._options)
-        made.siblings = self.siblings
+        parser = HintingParser(**self._options)
+        parser.siblings = self.siblings
         if self.fill is not None:
-            self.fill(made)
-        if made.usage is None:
-            made.usage = made.short_usage().replace("%", "%%")
-        return made
+            self.fill(parser)
+        if parser.usage is None:
+            parser.usage = parser.short_usage().replace("%", "%%")
+        return parser
 
     def parse_known_args(self, args: Sequence[str], namespace: Any) -> tuple[Any, list[str]]:
         """Parse the command's arguments; argparse calls this."""
         return self.parser.parse_known_args(args, namespace)
 
     def _check_help(self, action: argparse.Action) -> None:
-        """Do nothing: the text is plain. argparse of Python 3.14 has commands check their help."""
+        """Do nothing; argparse of Python 3.14 calls this, but the help has no % to check."""
 
 
 def _terminal_width() -> int:
@@ -236,13 +237,13 @@ def _may_be_a_file(text: str) -> bool:
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the known name that begins with ``name``, or else the most similar, or None."""
+    """Return a candidate that begins with ``name``, or else the most similar one; None if none."""
     import difflib  # imported late: only for unknown names
 
     names = list(candidates)
-    longer = [each for each in names if each.startswith(name)]
-    near = longer or difflib.get_close_matches(name, names, n=1)
-    return near[0] if near else None
+    completions = [candidate for candidate in names if candidate.startswith(name)]
+    matches = completions or difflib.get_close_matches(name, names, n=1)
+    return matches[0] if matches else None
 
 
 def _listed(names: Sequence[str]) -> str:

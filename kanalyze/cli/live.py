@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["live"]
 
 _TARGETS: Final = {"write": "folder", "save": "file", "json": "file"}
+"""What the value of each option for files names."""
 _OF_WRITE: Final = ("write_every", "write_size", "write_files")
 _OF_METRICS: Final = ("metrics_host",)
 _OF_SAVE: Final = ("with_secrets", "save_errors", "save_slower_than", "save_size", "save_files")
@@ -86,15 +87,17 @@ def live(arguments: argparse.Namespace) -> None:
 def _check_arguments(arguments: argparse.Namespace, output_format: str) -> None:
     """Raise UsageError for arguments that contradict each other; ``output_format`` is in use."""
     _check_targets(arguments)
-    _check_base(arguments, _OF_WRITE, "write", "writes rows")
-    _check_base(arguments, _OF_METRICS, "metrics", "serves metrics")
-    _check_base(arguments, _OF_SAVE, "save", "writes packets")
+    _check_main_option(arguments, _OF_WRITE, "write", "writes rows")
+    _check_main_option(arguments, _OF_METRICS, "metrics", "serves metrics")
+    _check_main_option(arguments, _OF_SAVE, "save", "writes packets")
     if arguments.write_every is not None and arguments.write_every < 1:
         raise UsageError("--write-every: use at least 1 second")
     if arguments.interval is not None and output_format != "jsonl":
         raise UsageError(f"--interval needs --format jsonl; the format is {output_format}")
     if arguments.json == STANDARD_OUTPUT and output_format != "view":
-        raise UsageError(f"--json - and lines ({output_format}) would both be on standard output")
+        raise UsageError(
+            f"--json - and --format {output_format} would both use standard output: use --json FILE"
+        )
     if not 0 < arguments.buffer <= _MAX_BUFFER_BYTES:
         raise UsageError("--buffer: use more than 0 and at most 4G")
 
@@ -108,14 +111,15 @@ def _check_targets(arguments: argparse.Namespace) -> None:
             raise UsageError(f"--{name}: not the name of a {kind}: {target!r}")
 
 
-def _check_base(
-    arguments: argparse.Namespace, names: tuple[str, ...], base: str, does: str
+def _check_main_option(
+    arguments: argparse.Namespace, names: tuple[str, ...], main_option: str, effect: str
 ) -> None:
-    if getattr(arguments, base) is not None:
+    """Raise UsageError for an option of ``names`` without the option that it belongs to."""
+    if getattr(arguments, main_option) is not None:
         return
     for name in names:
         if getattr(arguments, name) not in (None, False):
-            raise UsageError(f"--{name.replace('_', '-')} needs --{base}, which {does}")
+            raise UsageError(f"--{name.replace('_', '-')} needs --{main_option}, which {effect}")
 
 
 def _prepared(
@@ -125,11 +129,14 @@ def _prepared(
     row_filter: RowFilter,
     stack: ExitStack,
 ) -> Callable[[KeptRows | None], dict[str, Any] | None]:
-    """Return the run, after all steps that need root; files are created later."""
+    """Do all steps that need root, then return the function that runs.
+
+    Files are created later, by that function.
+    """
     # Wrong arguments are reported before anything is opened.
     sink_options = SinkOptions.of(arguments)
     topic_ids = read_topic_ids(arguments.topic_ids) if arguments.topic_ids else None
-    # The user who called sudo may not be allowed to read them.
+    # As root: the user who called sudo may not be allowed to read the key logs.
     keys = key_logs_of(arguments, output_rows.warn)
     if keys is not None:
         stack.callback(keys.close)
@@ -147,11 +154,11 @@ def _prepared(
             feed, name = opened or open_feed(arguments, output_rows.output_format, stack)
             stack.callback(given_up_reporter.end)
             shown_rows = output_rows._replace(kept=kept, key_log=None if keys is None else keys.log)
-            made = make_sinks(arguments, sink_options, shown_rows, stack)
+            sinks = make_sinks(arguments, sink_options, shown_rows, stack)
             live_run = LiveRun(
                 feed,
                 name,
-                _sinks(made),
+                _sinks(sinks),
                 clock_ns=time.monotonic_ns,
                 is_over=lambda: signals.is_over,
                 should_roll=signals.should_roll,
@@ -192,11 +199,11 @@ def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[Fi
     return with_thresholds(finding_kinds(*folders), dict(arguments.threshold))
 
 
-def _sinks(made: Iterator[Sink]) -> list[Sink]:
+def _sinks(new_sinks: Iterator[Sink]) -> list[Sink]:
     """Return all sinks; if one cannot be made, close the others."""
     sinks: list[Sink] = []
     with ExitStack() as closing:
-        for sink in made:
+        for sink in new_sinks:
             closing.callback(sink.close)
             sinks.append(sink)
         closing.pop_all()  # the run closes them from now on

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_feed"]
 
-_SOON_S: Final = 0.1
+_ROWS_GATHER_S: Final = 0.1
 
 
 def open_feed(
@@ -38,7 +38,7 @@ def open_feed(
     if arguments.interface is None:
         return _pipe(arguments, stack), PIPE
     # Packets are collected for a shorter time, so that rows are shown sooner.
-    gather_s = _SOON_S if output_format == "rows" else DEFAULT_GATHER_S
+    gather_s = _ROWS_GATHER_S if output_format == "rows" else DEFAULT_GATHER_S
     return _interface(arguments, gather_s, stack), f"live:{arguments.interface}"
 
 
@@ -78,7 +78,7 @@ def _interface(arguments: argparse.Namespace, gather_s: float, stack: ExitStack)
         )
     )
     if filters:
-        print_message("libpcap is not installed: packets are filtered in this process, not earlier")
+        print_message("libpcap is not installed: kanalyze filters packets, not the kernel")
     return _filtered(InterfaceFeed(capture, time.monotonic_ns), filters)
 
 

@@ -1,7 +1,7 @@
-"""The key logs of ``kanalyze live``, and what is said of connections that they do not open.
+"""The key logs of ``kanalyze live``, and messages about TLS connections without a key.
 
-In: arguments, connections that were given up. Out: key logs that grow; messages, which show no
-secret. Must not know: how anything is decrypted.
+In: arguments; connections that are not decrypted. Out: key logs that grow; messages, which show no
+secret. This module must not know how anything is decrypted.
 """
 
 from __future__ import annotations
@@ -24,59 +24,60 @@ __all__ = ["GivenUpReporter", "key_logs_of"]
 
 _MOST_NAMED: Final = 10
 _REASONS: Final[dict[str, str]] = {
-    "no_secret": "the key log has no secret of it",
-    "no_hello": "its beginning was not captured, and no secret of the key log fits",
+    "no_secret": "the key log has no secret for it",
+    "no_hello": "its handshake was not captured, and no secret in the key log fits",
     "failed": "the secret in the key log does not fit",
-    "unsupported": "its version or suite is not supported",
+    "unsupported": "its TLS version or cipher suite is not supported",
 }
-"""By :class:`~kanalyze.tls.facts.Decryption`."""
+"""The text for each :class:`~kanalyze.tls.facts.Decryption`."""
 
 
 def key_logs_of(arguments: argparse.Namespace, warn: Callable[[str], None]) -> KeyLogFiles | None:
-    """Return the key logs that arguments or the environment name, their present content read.
+    """Open and read the key logs that arguments or the environment name; None if there are none.
 
-    ``warn`` receives the messages of later. Raises UsageError.
+    Messages are printed until this function returns; ``warn`` receives later ones. Raises
+    UsageError.
     """
     files = arguments.keylog
     variable = os.environ.get(KEY_LOG_VARIABLE)
     if not files and not variable and not arguments.with_secrets:
         return None
-    from kanalyze.live.feed.key_log_files import KeyLogFiles  # only where there are keys
+    from kanalyze.live.feed.key_log_files import KeyLogFiles  # imported late: only for keys
 
     try:
         keys = KeyLogFiles(files or ([variable] if variable else []), print_message)
     except UsageError as error:
         if files or arguments.with_secrets:
             raise
-        # The variable is there for the programs that write the file.
+        # The variable is meant for the programs that write the file.
         print_message(f"{KEY_LOG_VARIABLE} is ignored: {error}")
         return None
     keys.warn = warn
     if arguments.save is not None and not arguments.with_secrets:
         print_message(
-            f"{arguments.save}: packets with TLS stay encrypted; "
-            "--with-secrets puts their secrets beside them"
+            f"{arguments.save}: TLS packets stay encrypted; "
+            "--with-secrets adds the secrets that decrypt them"
         )
     return keys
 
 
 class GivenUpReporter:
-    """Says which connections with TLS are not decrypted: the first by name, then how many."""
+    """Reports TLS connections that are not decrypted: the first ones by name, then a count."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._count = 0
 
     def add(self, given_up: Sequence[GivenUp]) -> None:
-        """Say some connections."""
+        """Report connections."""
         for connection in given_up:
             self._count += 1
             if self._count <= _MOST_NAMED:
                 first, second = connection.tcp.endpoints
                 reason = _REASONS.get(connection.reason, "its records cannot be read")
-                self._warn(f"{first} and {second}: TLS that is not decrypted: {reason}")
+                self._warn(f"{first} and {second}: TLS connection not decrypted: {reason}")
 
     def end(self) -> None:
-        """Say how many more there were."""
+        """Report how many more connections were not decrypted."""
         if self._count > _MOST_NAMED:
-            self._warn(f"{self._count - _MOST_NAMED:,} more connections with TLS not decrypted")
+            self._warn(f"{self._count - _MOST_NAMED:,} more TLS connections not decrypted")

@@ -36,11 +36,11 @@ __all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
 _NS_PER_S: Final = 1_000_000_000
 _INTERVAL_S: Final = 1.0
 _MAX_MESSAGES: Final = 20
-"""Number of messages to show after the view ends; the newest are kept."""
+"""Maximum number of messages to show after the view ends: the newest."""
 
 
 class SinkOptions(NamedTuple):
-    """The arguments of sinks that must be parsed."""
+    """The parsed arguments of sinks."""
 
     save_filters: list[RowFilter]
     listen: ListenAddress | None
@@ -158,7 +158,7 @@ def _packets_files(
 
 
 def _set_limits(**limits: int | None) -> dict[str, Any]:
-    """Return the limits that were given; for the others the defaults apply."""
+    """Return the limits that are set; for the others the defaults apply."""
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 

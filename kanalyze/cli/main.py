@@ -36,17 +36,17 @@ _ESCAPES = "kanalyze.escaped"
 _PLAIN = dict(zip("\u2502\u2026\u2191\u2192\u2193\u00b5", "|~^>vu", strict=True)) | dict(
     zip("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "__..==##", strict=True)
 )
-"""What stands for characters of layouts where the encoding lacks them: lines, arrows, bars."""
+"""Replacements for layout characters (lines, arrows, bars) that the encoding lacks."""
 _MODULES = dict.fromkeys(("requests", "connections", "anomalies"), "row_commands")
-"""The modules of commands whose name differs from the command's."""
+"""The module of each command that is not in a module of its own name."""
 
 
 def run() -> None:
     """Run the command of this process, then end the process."""
     _set_up_process()
     status = main(sys.argv[1:])
-    # At exit, Python would search for cycles, which takes 27 ms. But DuckDB's binding reports
-    # objects that are left then.
+    # At exit, Python would search for cycles, which takes 27 ms. Not with DuckDB: its binding
+    # reports frozen objects as leaks.
     if "_duckdb" not in sys.modules:
         gc.freeze()
     sys.exit(status)
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
 
         text = text_of_missing_package(error)
         if text is None:
-            raise  # a module of our own: a fault that shall be seen whole
+            raise  # a module of kanalyze is missing: the traceback shows where
         return _fail(text)
     except MemoryError:
         _discard_output()
@@ -157,9 +157,9 @@ def _tolerant(stream: TextIO | None) -> TextIO:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return a character for one that an encoding lacks, as wide if it is one of ours.
+    """Return a replacement for a character that the encoding lacks.
 
-    Others are escaped. Layouts would be torn apart if bars and ellipses were escaped too.
+    Layout characters get one of the same width, so that tables stay aligned; others are escaped.
     """
     assert isinstance(error, UnicodeEncodeError)
     char = error.object[error.start]

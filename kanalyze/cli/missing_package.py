@@ -21,11 +21,11 @@ _SOURCES: Final = {
     **dict.fromkeys(("scapy", "prometheus_client"), "kanalyze[live]"),
     "cryptography": "kanalyze[tls]",
 }
-"""What pip is to install, by the first part of the name of the modules that it brings."""
+"""What pip has to install, by the top-level name of the missing module."""
 
 
 def text_of_missing_package(error: ModuleNotFoundError) -> str | None:
-    """Return what is missing and how to install it; None if it is no package that we use."""
+    """Return what is missing and how to install it; None if kanalyze does not use the package."""
     package = (error.name or "").partition(".")[0]
     source = _SOURCES.get(package)
     # A shell would take brackets for a pattern.

@@ -82,7 +82,7 @@ class Output(NamedTuple):
     row_format: str
     """``table``, or a format of :mod:`kanalyze.export.open`."""
     names: list[str] | None
-    """The columns of ``--columns``; None for all, or in a table for those made for people."""
+    """The columns of ``--columns``. None for all columns, or in a table for the readable ones."""
     table: tuple[Column, ...] = COLUMNS
     """All columns."""
     table_style: Mapping[str, Any] | None = None
@@ -106,17 +106,17 @@ class Output(NamedTuple):
 
     @contextmanager
     def _table(self) -> Iterator[RowSink]:
-        chosen = None if self.names is None else choose_columns(self.names, self.table)
+        columns = None if self.names is None else choose_columns(self.names, self.table)
         style = self.table_style or {}
         if self.destination == STANDARD_OUTPUT:
             width, colour = _width_and_colour()
-            table = RowTable(sys.stdout, width=width, colour=colour, columns=chosen, **style)
+            table = RowTable(sys.stdout, width=width, colour=colour, columns=columns, **style)
             yield table
             table.close()
             return
         with OutputFile(self.destination, private=self.private) as output:
             text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
-            table = RowTable(text, width=None, colour=False, columns=chosen, **style)
+            table = RowTable(text, width=None, colour=False, columns=columns, **style)
             yield table
             table.close()
             text.detach()

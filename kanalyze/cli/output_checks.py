@@ -36,18 +36,18 @@ INPUTS: Final = (
 OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint")
 """Arguments that are outputs."""
 
-_MADE: Final = {
+_SINGLE_FORMATS: Final = {
     "extract": "a capture (pcapng)",
     "anonymize": "a capture (pcapng)",
     "save": "a database (DuckDB)",
 }
-"""What commands write that have but one format."""
+"""The format of each command that has only one."""
 _OTHER_ENDINGS: Final = frozenset(
     (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".txt", ".md", ".html")
 )
 """Endings of the files of other commands."""
 _NOT_FOR_TERMINALS: Final = {"parquet": "Parquet", "html": "HTML"}
-"""Formats of commands that have several."""
+"""Formats that are not text, of commands that have several formats."""
 _REPORT_OF_BATCH: Final = "report.json"
 _STANDARD: Final = "-"
 _STANDARD_INPUT, _STANDARD_OUTPUT = 0, 1
@@ -57,10 +57,10 @@ _File: TypeAlias = tuple[int, int]
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Raise UsageError if an output is an input, by whatever name, or another output.
+    """Raise UsageError if an output is also an input or another output, by any name.
 
-    Links are followed. Terminals and devices such as ``/dev/null`` may be both. An output must also
-    be fit for what is written: no terminal, and no ending of something else.
+    Links are followed. Terminals and devices such as ``/dev/null`` may be both. Also raise it if
+    a format that is not text would be written to a terminal, or to a file with another ending.
     """
     _check_files(arguments)
     _check_kind(arguments)
@@ -68,7 +68,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 
 def _check_files(arguments: argparse.Namespace) -> None:
     written = [path for option in OUTPUTS for path in _written(option, arguments)]
-    _check_apart(written)
+    _check_distinct(written)
     outputs = {file: path for _, path in written if (file := _file(path)) is not None}
     standard = _descriptor(_STANDARD_OUTPUT)
     if standard is not None:
@@ -83,18 +83,19 @@ def _check_files(arguments: argparse.Namespace) -> None:
 def _check_kind(arguments: argparse.Namespace) -> None:
     """Raise UsageError if the output is a terminal or has an ending for something else."""
     output = getattr(arguments, "output", None)
-    made = _MADE.get(arguments.command)
+    single_format = _SINGLE_FORMATS.get(arguments.command)
     if output is None:
         return
     if output == _STANDARD:
         if arguments.command == "save":
-            return  # it refuses all streams
-        written = made or _NOT_FOR_TERMINALS.get(arguments.format)
-        if written is not None and sys.stdout.isatty():
-            raise UsageError(f"{written} is not for a terminal: use -o FILE, or a pipe")
-    elif made is not None and (ending := paths.ending(output)) in _OTHER_ENDINGS:
+            return  # the command itself refuses all streams
+        binary_format = single_format or _NOT_FOR_TERMINALS.get(arguments.format)
+        if binary_format is not None and sys.stdout.isatty():
+            raise UsageError(f"{binary_format} is not for a terminal: use -o FILE, or a pipe")
+    elif single_format is not None and (ending := paths.ending(output)) in _OTHER_ENDINGS:
         raise UsageError(
-            f"{output}: {arguments.command} writes {made}, not {ending}: use another ending"
+            f"{output}: {arguments.command} writes {single_format}, not {ending}: "
+            "use another ending"
         )
 
 
@@ -112,14 +113,14 @@ def _written(option: str, arguments: argparse.Namespace) -> list[tuple[str, str]
     return [(f"--{option}", path) for path in written]
 
 
-def _check_apart(written: Sequence[tuple[str, str]]) -> None:
+def _check_distinct(written: Sequence[tuple[str, str]]) -> None:
+    """Raise UsageError if two options write the same file."""
     option_of_path: dict[tuple[str, str], str] = {}
     for option, path in written:
         folder, name = os.path.split(path)
-        place = (os.path.realpath(folder), name)
-        before = option_of_path.setdefault(place, option)
-        if before != option and _is_replaced(path):
-            raise UsageError(f"{before} and {option} would both write {path}: use different files")
+        first = option_of_path.setdefault((os.path.realpath(folder), name), option)
+        if first != option and _is_replaced(path):
+            raise UsageError(f"{first} and {option} would both write {path}: use different files")
 
 
 def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
@@ -134,17 +135,16 @@ def _inputs(arguments: argparse.Namespace) -> Iterator[_File]:
             elif name is not None:
                 from kanalyze.capture.listing import local_files  # imported late: slow
 
-                with suppress(
-                    OSError
-                ):  # a folder that cannot be listed is reported when it is read
+                # A folder that cannot be listed is reported when it is read.
+                with suppress(OSError):
                     files = map(_file, local_files(name))
                     yield from (file for file in files if file is not None)
 
 
 def _file(path: str) -> _File | None:
     """Return the identity of a file; None if it does not exist or cannot be overwritten."""
-    found = paths.stat_of(path)
-    return None if found is None else paths.identity_of(found)
+    status = paths.stat_of(path)
+    return None if status is None else paths.identity_of(status)
 
 
 def _descriptor(number: int) -> _File | None:

@@ -1,10 +1,10 @@
-"""Where a long command is, on standard error: the same for all commands.
+"""The progress of a long command, on standard error; the same for all commands.
 
-In: phases, and amounts that rise. Out: on a terminal one line that is drawn again and again, and
-wiped out at the end; elsewhere, such as in a log, a line every ten seconds. This module must not
-know what a command does.
+In: phases, and amounts done so far. Out: on a terminal one line, which is drawn again and again and
+erased at the end; elsewhere, such as in a log, a line every ten seconds. This module must not know
+what a command does.
 
-Nothing is shown of a run that is over before the first line is due.
+A run that ends before the first line is due shows no progress.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 __all__ = ["HasProgress", "Progress", "SystemClock", "progress_of"]
 
 _FIRST_LINE_S = 1.0
-"""On a terminal."""
+"""How long a run must last to show progress on a terminal."""
 _DRAW_S = 0.2
 _LOG_S = 10.0
-_LOG_LOOK_S = 1.0
+_LOG_CHECK_S = 1.0
 _DEFAULT_WIDTH = 80
 _PREFIX = "kanalyze: "
 _WIPE = "\r\x1b[K"
 
 _Amounts: TypeAlias = "Callable[[], tuple[int, int | None] | None]"
-"""Returns how much is done, and how much there is in all or None; None if nothing runs."""
+"""Returns the amount done and the total, which is None if unknown; None if nothing runs."""
 
 
 class HasProgress(Protocol):
-    """What is read, such as an analysis."""
+    """A source that counts the bytes it has read, such as an analysis."""
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -59,18 +59,18 @@ class SystemClock:
     """The time of this machine."""
 
     def seconds(self) -> float:
-        """Return seconds since some time; they never go back."""
+        """Return the seconds of a monotonic clock."""
         return time.monotonic()
 
     def ends_within(self, ended: threading.Event, seconds: float) -> bool:
-        """Wait for an event for a while; return whether it came."""
+        """Wait up to ``seconds`` for an event; return whether it was set."""
         return ended.wait(seconds)
 
 
 class Progress:
-    """What a command does now; shown, by a thread, as long as :meth:`shown` is open.
+    """The current phase of a command; shown inside the ``with`` block of :meth:`shown`.
 
-    The thread is needed because rows may be rare.
+    A thread draws it, because a command may work for long before it has a row.
     """
 
     def __init__(self, *, is_wanted: bool = True, clock: SystemClock | None = None) -> None:
@@ -82,11 +82,11 @@ class Progress:
         self._output: _TerminalLine | _LogLines | None = None
 
     def begin(self, phase: str) -> None:
-        """Begin a phase of which no amounts are known."""
+        """Begin a phase whose amounts are unknown."""
         self._phase = _Phase(phase, self._clock.seconds())
 
     def count(self, phase: str, amounts: _Amounts, unit: str = BYTES) -> None:
-        """Begin a phase whose amounts a function returns, which another thread calls."""
+        """Begin a phase with amounts. Another thread calls the function that returns them."""
         self._phase = _Phase(phase, self._clock.seconds(), amounts, unit)
 
     @contextmanager
@@ -96,7 +96,7 @@ class Progress:
         yield
 
     def _update(self) -> None:
-        """Show what is due now."""
+        """Show the phase, if a line is due."""
         if self._output is not None:
             now_s = self._clock.seconds()
             self._output.show(self._phase.state(now_s), now_s)
@@ -117,7 +117,7 @@ class Progress:
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(ended,), daemon=True)
         thread.start()
-        messages = stream if line is None else cast("TextIO", _Above(stream, line))
+        messages = stream if line is None else cast("TextIO", _MessageStream(stream, line))
         try:
             with redirect_stderr(messages):
                 yield
@@ -129,13 +129,13 @@ class Progress:
                 line.wipe()
 
     def _run(self, ended: threading.Event) -> None:
-        every_s = _DRAW_S if isinstance(self._output, _TerminalLine) else _LOG_LOOK_S
+        every_s = _DRAW_S if isinstance(self._output, _TerminalLine) else _LOG_CHECK_S
         while not self._clock.ends_within(ended, every_s):
             self._update()
 
 
 class _Phase:
-    """A part of the work, and how fast it is."""
+    """A phase of a command, and its rate."""
 
     def __init__(
         self, name: str, begin_s: float, amounts: _Amounts | None = None, unit: str = BYTES
@@ -147,7 +147,7 @@ class _Phase:
         self._rate = RateMeter()
 
     def state(self, now_s: float) -> ProgressState:
-        """Return what is so now."""
+        """Return the current state."""
         state = ProgressState(self._name, now_s - self._begin_s, unit=self._unit)
         amounts = None if self._amounts is None else self._amounts()
         if amounts is None:
@@ -158,7 +158,7 @@ class _Phase:
 
 
 class _TerminalLine:
-    """One line of a terminal, which messages and the shell's prompt find empty."""
+    """One line of a terminal; it is erased before a message and before the shell's prompt."""
 
     def __init__(self, stream: TextIO, lock: threading.RLock) -> None:
         self._stream = stream
@@ -168,28 +168,28 @@ class _TerminalLine:
         """Held while something is written."""
 
     def start(self, now_s: float) -> None:
-        """Wait a while with the first line."""
+        """Note the time at which the first line is due."""
         self._due_s = now_s + _FIRST_LINE_S
 
     def show(self, state: ProgressState, now_s: float) -> None:
-        """Draw the line anew, unless the command runs in the background of its shell."""
+        """Draw the line again, unless the command runs in the background of its shell."""
         if now_s < self._due_s or not _is_in_foreground(self._stream):
             return
-        # One column less: where the last one is taken, some terminals go on in the next line.
+        # One column less: some terminals begin a new line if the last column is used.
         line = progress_line(state, _width(self._stream) - len(_PREFIX) - 1)
         with self.lock:
             self._is_drawn = True
             self._write(f"{_WIPE}{_PREFIX}{line}")
 
     def wipe(self) -> None:
-        """Leave the line empty."""
+        """Erase the line."""
         with self.lock:
             if self._is_drawn:
                 self._is_drawn = False
                 self._write(_WIPE)
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # the terminal is gone
+        with suppress(OSError, ValueError):  # the terminal was closed
             self._stream.write(text)
             self._stream.flush()
 
@@ -201,7 +201,7 @@ class _LogLines:
         self._due_s = 0.0
 
     def start(self, now_s: float) -> None:
-        """Wait a while with the first line."""
+        """Note the time at which the first line is due."""
         self._due_s = now_s + _LOG_S
 
     def show(self, state: ProgressState, now_s: float) -> None:
@@ -211,11 +211,11 @@ class _LogLines:
             print_message(progress_text(state))
 
 
-class _Above:
-    """Standard error while the line is there: what is written takes its place.
+class _MessageStream:
+    """Standard error while the line is drawn: it erases the line before it writes a message.
 
-    The line is drawn again below. Workers are forked from the process, maybe while its lock is
-    held; they draw no line.
+    The line is drawn again below the message. Forked workers draw no line, and do not use the lock,
+    which may have been held at the fork.
     """
 
     def __init__(self, stream: TextIO, line: _TerminalLine) -> None:
@@ -224,7 +224,7 @@ class _Above:
         self._process = os.getpid()
 
     def write(self, text: str) -> int:
-        """Write text where the line was."""
+        """Erase the line and write text in its place."""
         if os.getpid() != self._process:
             return self._stream.write(text)
         with self._line.lock:
@@ -242,9 +242,9 @@ def progress_of(
     """Return the progress of a command.
 
     Args:
-        arguments: of the command; ``--no-progress`` is heeded.
-        destination: where the command writes: a file, or ``-``; None for files alone.
-        is_streamed: whether it writes while it is shown, not only at the end.
+        arguments: of the command, with ``--no-progress``.
+        destination: where the command writes: a file, or ``-``; None if it writes only files.
+        is_streamed: whether it writes while it runs, not only at the end.
     """
     is_wanted = not arguments.no_progress
     if destination == STANDARD_OUTPUT:
@@ -253,10 +253,10 @@ def progress_of(
 
 
 def _would_mix(*, is_streamed: bool) -> bool:
-    """Return whether progress would get between what goes to standard output."""
+    """Return whether progress would appear between lines of standard output."""
     output = _status(sys.stdout)
     if not sys.stderr.isatty():
-        # The same log or pipe, such as by 2>&1.
+        # Both may be the same log or pipe, for example by 2>&1.
         errors = _status(sys.stderr)
         same = output is not None and errors is not None and os.path.samestat(output, errors)
         return same and not sys.stdout.isatty()
@@ -287,5 +287,5 @@ def _width(stream: TextIO) -> int:
 def _is_in_foreground(stream: TextIO) -> bool:
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
-    except (OSError, ValueError):  # not this process's own terminal: nobody knows
+    except (OSError, ValueError):  # not the controlling terminal of this process: unknown
         return True

@@ -53,18 +53,18 @@ def _show(as_json: bool, lines: Iterable[str], facts: Any) -> None:
 def _find(text: str, catalog: Catalog) -> Api:
     """Return an API by key or by name, in any case and with or without ``_``."""
     if text.isascii() and text.isdigit():
-        found = catalog.api(int(text))
-        if found is None:
+        api = catalog.api(int(text))
+        if api is None:
             last = catalog.apis[-1].key
             raise UsageError(f"no API has the key {text}; keys are 0 to {last}")
-        return found
+        return api
     names = {api.name.lower(): api for api in catalog.apis}
     normalized = text.lower().replace("_", "")
     if normalized in names:
         return names[normalized]
     import difflib  # imported late: only for unknown names
 
-    near = difflib.get_close_matches(normalized, [*names, _ERRORS], n=3)
-    known = [names[name].name if name in names else name for name in near]
-    hint = f"; did you mean {', '.join(known)}?" if known else ""
+    similar = difflib.get_close_matches(normalized, [*names, _ERRORS], n=3)
+    proposals = [names[name].name if name in names else name for name in similar]
+    hint = f"; did you mean {', '.join(proposals)}?" if proposals else ""
     raise UsageError(f"unknown API: {text!r}{hint}")

@@ -57,8 +57,8 @@ def records(arguments: argparse.Namespace) -> None:
                     sink.write(rows)
         else:
             for exchanges, block in analysis.exchange_blocks(produced.note):
-                for made in reader.blocks(exchanges, block):
-                    sink.write_block(made)
+                for record_block in reader.blocks(exchanges, block):
+                    sink.write_block(record_block)
     report_if_none(sink.rows, arguments, analysis)
 
 

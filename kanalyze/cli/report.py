@@ -41,7 +41,7 @@ def report(arguments: argparse.Namespace) -> None:
     order = TableOrder(arguments.sort, arguments.limit)
     folders = [] if arguments.queries is None else [Path(arguments.queries)]
     kinds, thresholds = finding_kinds(*folders), dict(arguments.threshold)
-    with_thresholds(kinds, thresholds)  # raises UsageError for one that no kind has
+    with_thresholds(kinds, thresholds)  # raises UsageError for an unknown threshold
     has_page = arguments.html is not None or report_format == "html"
     with ExitStack() as stack:
 
@@ -70,11 +70,11 @@ def report(arguments: argparse.Namespace) -> None:
                 filled = stack.enter_context(tables)
                 progress.begin("summarizing")
                 summary = report_on(filled, kinds, thresholds, most_slowest=most_slowest(arguments))
-                made = page_of(filled.database, summary) if has_page else b""
+                page_bytes = page_of(filled.database, summary) if has_page else b""
             if page is not None:
-                page.file.write(made)
+                page.file.write(page_bytes)
             if output is not None and report_format == "html":
-                output.file.write(made)
+                output.file.write(page_bytes)
             return summary
 
         def show(summary: dict[str, Any]) -> None:

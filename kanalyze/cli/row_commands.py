@@ -44,7 +44,7 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
     from kanalyze.render.wireshark import filter_lines
 
     if arguments.format or arguments.columns:
-        raise UsageError("--wireshark writes display filters: without --format and --columns")
+        raise UsageError("--wireshark writes display filters: omit --format and --columns")
     packets: list[tuple[str, int | None]] = []
     requests = 0
     progress = progress_of(arguments, arguments.output)

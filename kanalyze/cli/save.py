@@ -22,7 +22,7 @@ def save(arguments: argparse.Namespace) -> None:
     """Write the tables of captures to a file; raises KanalyzeError and OSError."""
     analysis = analysis_of(arguments)
     progress = progress_of(arguments)
-    with _ended_in_order(), closing(analysis), progress.shown(), progress.reading(analysis):
+    with _exit_on_sigterm(), closing(analysis), progress.shown(), progress.reading(analysis):
         requests = save_tables(
             analysis,
             arguments.output,
@@ -38,7 +38,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def _exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the process like an error, so that unfinished files are removed."""
 
     def end(number: int, _: object) -> None:

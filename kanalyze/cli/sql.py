@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["split_query", "sql"]
 
 _MEANINGS_AT = 47
-"""Where the meanings of columns begin in the list of tables."""
+"""The text column at which meanings begin in the list of tables."""
 _NARROW_INDENT = 4
 
 
@@ -51,17 +51,19 @@ def split_query(arguments: argparse.Namespace) -> None:
 
 
 def _check_order(captures: list[str], query: str) -> None:
-    """Raise UsageError if the query seems to be a capture: it is missing, or not the last."""
+    """Raise UsageError if the last argument is a file: the query is missing, or not the last."""
     if not paths.exists(query):
         return
-    before = next((each for each in captures if " " in each and not paths.exists(each)), None)
-    if before is not None:
-        raise UsageError(f"the query comes last, after the captures: {before}")
-    raise UsageError(f'{query} is no query: add one, such as "FROM requests LIMIT 10"')
+    misplaced = next((text for text in captures if " " in text and not paths.exists(text)), None)
+    if misplaced is not None:
+        raise UsageError(f"the query comes last, after the captures: {misplaced}")
+    raise UsageError(
+        f'{query} is a file, not a query: add a query, such as "FROM requests LIMIT 10"'
+    )
 
 
 def _only_lists(arguments: argparse.Namespace) -> bool:
-    """Return whether only the queries or tables are to be listed."""
+    """Return whether the command only lists queries or tables."""
     return bool(arguments.list or arguments.tables)
 
 
@@ -131,7 +133,10 @@ def _tables() -> None:
 
 
 def _write_wrapped(text: str, width: int | None, indent: int) -> None:
-    """Write a text in lines of at most ``width``, all but the first indented; None: in one."""
+    """Write a text in lines of at most ``width``, all but the first indented.
+
+    If ``width`` is None, write it in one line.
+    """
     lines = [text]
     if width is not None:
         margin = " " * indent
@@ -141,17 +146,17 @@ def _write_wrapped(text: str, width: int | None, indent: int) -> None:
 
 def _query(arguments: argparse.Namespace, folders: list[Path]) -> tuple[str, dict[str, Any]]:
     """Return the SQL, and the values of its parameters."""
-    given = {name: _value(text) for name, text in arguments.param}
+    values = {name: _value(text) for name, text in arguments.param}
     if arguments.query is None:
-        return arguments.sql, given
+        return arguments.sql, values
     query: Query = find_query(arguments.query, *folders)
     for name in query.parameters:
-        if name not in given:
+        if name not in values:
             raise UsageError(f"query {query.name!r} needs a parameter: add --param {name}=...")
-    for name in given:
+    for name in values:
         if name not in query.parameters:
             raise UsageError(f"query {query.name!r} has no parameter {name!r}")
-    return query.sql, given
+    return query.sql, values
 
 
 def _value(text: str) -> int | float | str:

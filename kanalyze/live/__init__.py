@@ -1,4 +1,4 @@
-"""Live captures: rows are shown, counted and written while they come.
+"""Live captures: shows, counts and writes rows while packets are captured.
 
 In: packets and a clock. Out: a view, metrics, files. Begin reading with ``run.py``.
 """

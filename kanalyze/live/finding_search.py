@@ -40,7 +40,7 @@ class FindingSearch:
         warn: Callable[[str], None],
         conditions: Mapping[str, Any] | None = None,
     ) -> None:
-        """Search for these kinds; ``warn`` receives a line about each that is left out.
+        """Search for these kinds; ``warn`` receives a line about each kind that is left out.
 
         ``conditions`` is the filter of the rows.
         """
@@ -48,7 +48,7 @@ class FindingSearch:
         self._warn = warn
         self._reported: set[str] = set()
         self._never: dict[str, str] = {}
-        """By kind: why its query does not run, or no longer runs."""
+        """By kind: the reason why its query never runs, or no longer runs."""
         for kind in kinds:
             if missing := kind.tables - LIVE_TABLES:
                 reason = f"live does not make the table {', '.join(sorted(missing))}"
@@ -65,7 +65,7 @@ class FindingSearch:
 
         Args:
             make_database: makes the database of the rows; called once.
-            longest_s: a query that takes longer, in s, is interrupted.
+            longest_s: a query that takes longer than this, in seconds, is interrupted.
         """
         findings: list[Finding] = []
         failed: dict[str, str] = {}
@@ -122,7 +122,7 @@ class _Timer:
         return self._over.is_set()
 
     def stop(self) -> None:
-        """Interrupt nothing from now on."""
+        """Stop the timer: the query is no longer interrupted."""
         self._timer.cancel()
         self._timer.join()
 

@@ -3,9 +3,9 @@
 In: the kept rows, and the time. Out: :class:`~kanalyze.live.window.snapshot.LatestFindings`.
 Must not know: what shows them.
 
-A round of queries takes some 0.2 s, and 2 us for each request. It runs in its own thread; DuckDB
-releases the interpreter meanwhile. Rounds take at most one part in :data:`SHARE` of a processor's
-time. No round begins while packets are dropped, because the capture is more important.
+A round of queries takes some 0.2 s, and 2 us for each request. It runs in its own thread, and
+DuckDB releases the interpreter lock. Rounds take at most 1 / :data:`SHARE` of the time of one
+processor. No round begins while packets are dropped, because the capture is more important.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPAN_NS: Final = 660 * 1_000_000_000
 MOST_ROWS: Final = 100_000
 """Maximum number of rows of each table."""
 SHARE: Final = 20
-_REST_NS: Final = 5_000_000_000
+_MIN_PAUSE_NS: Final = 5_000_000_000
 _FIRST_NS: Final = 1_000_000_000
 _MOST_MEMORY_BYTES: Final = 128 << 20
 _LONGEST_QUERY_S: Final = 5.0
@@ -49,11 +49,11 @@ class Answer(NamedTuple):
     not_searched: dict[str, str]
     """By kind of finding: why it was not searched for."""
     duration_ns: int
-    """CPU time: elapsed time would include that of others."""
+    """CPU time of the thread: elapsed time would include that of other threads."""
 
 
 class _Executor(Protocol):
-    """The part of :class:`concurrent.futures.Executor` that is used."""
+    """The part of :class:`concurrent.futures.Executor` that the watch uses."""
 
     def submit(self, fn: Callable[[], Answer], /) -> Future[Answer]: ...
 
@@ -85,12 +85,12 @@ class FindingsWatch:
         if self._due_ns is None:
             self._due_ns = clock_ns + _FIRST_NS
         if self._round is not None:
-            self._take(clock_ns)
+            self._collect(clock_ns)
         elif clock_ns >= self._due_ns and state.packets:
             dropped = state.dropped_packets or 0
             is_behind, self._dropped_packets = dropped > self._dropped_packets, dropped
             if is_behind:
-                self._due_ns = clock_ns + _REST_NS
+                self._due_ns = clock_ns + _MIN_PAUSE_NS
                 return
             batches = self._rows.latest(SPAN_NS, MOST_ROWS)
             facts = list(facts_of(_quality_fields(state)))
@@ -101,7 +101,7 @@ class FindingsWatch:
         """Wait for the current round to end."""
         self._executor.shutdown()
 
-    def _take(self, clock_ns: int) -> None:
+    def _collect(self, clock_ns: int) -> None:
         assert self._round is not None
         future, batches, time_ns = self._round
         if future.done():
@@ -109,11 +109,11 @@ class FindingsWatch:
             findings, not_searched, duration_ns = future.result()
             span_ns = batches.last_ns - batches.first_ns
             self.latest = LatestFindings(time_ns, batches.requests, span_ns, findings, not_searched)
-            self._due_ns = clock_ns + max(_REST_NS, SHARE * duration_ns)
+            self._due_ns = clock_ns + max(_MIN_PAUSE_NS, SHARE * duration_ns)
 
 
 def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = ()) -> Answer:
-    """Return the findings in some rows, the worst first."""
+    """Search for findings in some rows; return them, the most severe first, and the cost."""
     began_ns = time.thread_time_ns()
     findings, not_searched = search.search(
         lambda: database_of(rows.batches, facts, _MOST_MEMORY_BYTES), _LONGEST_QUERY_S

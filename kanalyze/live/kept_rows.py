@@ -1,10 +1,10 @@
 """The latest rows of every table, kept for queries: for findings, and for the report.
 
-In: rows, as they are made. Out: databases of them, and the report. Must not know: windows, clocks,
-nor which findings there are.
+In: rows, as they are made. Out: databases of these rows, and the report. Must not know: windows,
+clocks, nor which findings there are.
 
-Rows are kept as compressed batches of Arrow: some 60 bytes for a request. A run may last for
-months, so there is a limit. Older rows are dropped, and the report says from what time on it is.
+Rows are kept as compressed Arrow batches: some 60 bytes for a request. A run may last for months,
+so there is a limit. Older rows are dropped, and the report says at which time its rows begin.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["KeptRows", "RowBatches", "database_of"]
 
 MOST_BYTES = 64 << 20
 MOST_REQUESTS = 1_000_000
-"""Limit of requests. A report on this many takes some 6 s, on fewer some 6 us each."""
+"""Maximum number of requests. A report takes some 6 us for each, 6 s for this many."""
 
 _ROWS_AT_ONCE = 4096
 _BATCH_NS = 60 * 1_000_000_000
@@ -52,7 +52,8 @@ _COLUMNS = {table.name: table.columns for table in choose_tables(LIVE_TABLES)}
 _MAKERS = {table: BatchMaker(columns) for table, columns in _COLUMNS.items()}
 _MOST_MEMORY_BYTES = 256 << 20
 _MOST_OPEN = 10_000
-"""Limit of rows of open connections. They are made for each search: this many take 0.2 s."""
+"""Maximum number of rows of open connections. They are made again for each search: this many take
+0.2 s."""
 _LONGEST_QUERY_S = 60
 
 
@@ -62,16 +63,17 @@ class _StoredBatch(NamedTuple):
     table: str
     rows: int
     first_id: int
-    """Of requests: the number of the first, from 1 over the whole run; otherwise 0."""
+    """In the table of requests, the number of the first request, from 1 over the whole run;
+    in other tables 0."""
     first_ns: int
-    """Time of the earliest request; of other tables, that of the requests before them."""
+    """Time of the earliest request; in other tables, the time of the latest request before."""
     last_ns: int
     data: pa.Buffer
     """An Arrow stream of one batch."""
 
 
 class RowBatches(NamedTuple):
-    """Rows of all tables, the latest ones."""
+    """The latest rows of all tables."""
 
     batches: tuple[_StoredBatch, ...]
     requests: int
@@ -84,7 +86,7 @@ class KeptRows:
     """Rows of every table; the oldest are dropped when a limit is reached."""
 
     tables_of_requests = CLUSTER_TABLES
-    """Tables that are kept in addition; their lines belong to requests."""
+    """Tables to keep besides those of every run; their lines belong to requests."""
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class KeptRows:
         most_bytes: int = MOST_BYTES,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
-        """Start empty; ``search`` searches for the findings of the report."""
+        """Start without rows; ``search`` searches for the findings of the report."""
         self.search = search
         self.open_connections: Callable[[int], list[ConnectionRow]] | None = None
         """Returns the rows of open connections, up to a number; see
@@ -121,9 +123,9 @@ class KeptRows:
         for table, lines in rows.lines:
             self._pending_lines.setdefault(table, []).append(lines)
             self._pending_rows += len(lines)
-        for table, more in (("connections", rows.connections), ("anomalies", rows.anomalies)):
-            self._pending_others[table].extend(more)
-            self._pending_rows += len(more)
+        for table, new_rows in (("connections", rows.connections), ("anomalies", rows.anomalies)):
+            self._pending_others[table].extend(new_rows)
+            self._pending_rows += len(new_rows)
         if is_old or self._pending_rows >= _ROWS_AT_ONCE:
             self._keep_pending()
 
@@ -153,9 +155,9 @@ class KeptRows:
         )
 
     def report(self, quality: CaptureQuality, conditions: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the report on all rows, with its findings.
+        """Return the report on all kept rows, with its findings.
 
-        If requests were dropped, its conditions have the time from which on it is.
+        If requests were dropped, the conditions of the report say since when it has all requests.
         """
         self._keep_pending()
         since_ns = self.since_ns
@@ -163,8 +165,8 @@ class KeptRows:
         facts = list(quality_facts(quality))
         with database_of(self._batches, facts, _MOST_MEMORY_BYTES, since_ns) as database:
             summary = report_of(database, quality, {**conditions, **since})
-            found, _ = self.search.search(lambda: nullcontext(database), _LONGEST_QUERY_S)
-        return {**summary, "findings": [each.to_dict() for each in found]}
+            findings, _ = self.search.search(lambda: nullcontext(database), _LONGEST_QUERY_S)
+        return {**summary, "findings": [finding.to_dict() for finding in findings]}
 
     def _clear_pending(self) -> None:
         self._pending_requests: list[RowBlock] = []
@@ -185,7 +187,7 @@ class KeptRows:
             self._drop()
 
     def _pending_batches(self) -> Iterator[_StoredBatch]:
-        """Yield pending rows: requests first, so that they are before those of their connection."""
+        """Yield pending rows: requests first, so that they come before their connection's row."""
         last_ns = self._last_ns
         if self._pending_requests:
             block = RowBlock.joined(self._pending_requests)
@@ -222,7 +224,7 @@ def database_of(
     max_memory_bytes: int,
     since_ns: int | None = None,
 ) -> Database:
-    """Return a database of rows, for one thread.
+    """Return a database with these rows, to be used by one thread.
 
     Args:
         batches: the rows.
@@ -234,25 +236,26 @@ def database_of(
     for table, maker in _MAKERS.items():
         database.create(table, maker.schema)
     database.insert(QUALITY, _MAKERS[QUALITY].of_rows(facts))
-    # The numbers of the requests in the last part with requests, and the number before them.
-    ids, before = np.zeros(0, dtype=np.int64), 0
+    # The numbers of the requests in the latest batch of requests, and how many requests the
+    # database has from earlier batches.
+    ids, earlier_requests = np.zeros(0, dtype=np.int64), 0
     for stored in batches:
         batch = _batch_of(stored.data)
         if stored.table == "requests":
-            before += len(ids)
+            earlier_requests += len(ids)
             ids = np.arange(stored.first_id, stored.first_id + stored.rows)
             if since_ns is not None and stored.first_ns < since_ns:
                 is_recent = _begun_since(batch, since_ns)
                 batch = batch.filter(is_recent)
                 ids = ids[is_recent.to_numpy(zero_copy_only=False)]
         elif stored.table in CLUSTER_TABLES:
-            batch = _renumbered(batch, ids, before + 1)
+            batch = _renumbered(batch, ids, earlier_requests + 1)
         database.insert(stored.table, batch)
     return database
 
 
 def _renumbered(batch: pa.RecordBatch, ids: NDArray[np.int64], first: int) -> pa.RecordBatch:
-    """Return the lines of the requests ``ids``, which are numbered from ``first`` on."""
+    """Return the lines of the requests ``ids``, which are renumbered from ``first`` on."""
     import pyarrow as pa
 
     index = batch.schema.get_field_index(REQUEST_ID.name)

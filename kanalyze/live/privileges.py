@@ -3,9 +3,9 @@
 In: the environment that sudo sets. Out: a process of that user. Must not know: what root was needed
 for.
 
-On Linux up to two capabilities stay: to capture (CAP_NET_RAW), because an interface that comes back
-is opened again; and to read files (CAP_DAC_READ_SEARCH), if the user cannot read the program
-itself, which loads modules later.
+On Linux up to two capabilities are kept. CAP_NET_RAW, to capture: an interface that was removed and
+comes back is opened again. CAP_DAC_READ_SEARCH, to read files, only if the user cannot read the
+program itself: it loads modules later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READ_SEARCH: Final = 1 << 2
 _NET_RAW: Final = 1 << 13
 _LARGEST_ID: Final = (1 << 32) - 2
 _PROGRAM: Final = (kanalyze.__file__, np.__file__, os.__file__)
-"""A file of the program, of its packages, and of Python."""
+"""A file of kanalyze, one of its dependencies, and one of Python."""
 
 
 def who_started(environment: Mapping[str, str]) -> tuple[int, int] | None:
@@ -49,7 +49,7 @@ def who_started(environment: Mapping[str, str]) -> tuple[int, int] | None:
 
 
 def give_up_root(*, may_capture: bool) -> str | None:
-    """Become the user who called sudo, without other groups; do nothing if not root by sudo.
+    """Become the user who called sudo, without supplementary groups; do nothing without sudo.
 
     Call it before there are threads and files. ``may_capture`` keeps the capability to capture.
     Returns a message for the user, or None. After UsageError or OSError the process has to end.
@@ -72,7 +72,8 @@ def give_up_root(*, may_capture: bool) -> str | None:
     if not unreadable:
         return None
     return (
-        f"user {user}, who called sudo, cannot read {unreadable[0]}: the right to read files stays"
+        f"user {user}, who called sudo, cannot read {unreadable[0]}: kanalyze keeps the right to "
+        "read all files"
     )
 
 

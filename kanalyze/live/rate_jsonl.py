@@ -14,43 +14,43 @@ first :data:`MOST` entries.
 
 - ``kind``: ``rates``; ``schema``: 1
 - ``time_ns``, ``time`` (ISO 8601): the end of the window, by the time of the packets
-- ``window_ns``: the time that rates are over; ``recent_ns``: that of ``slowest`` and ``groups``
-- ``rows``, ``late_rows``: all since the beginning; late rows were older than the window
+- ``window_ns``: the length of the window of rates; ``recent_ns``: of ``slowest`` and ``groups``
+- ``rows``, ``late_rows``: counts since the beginning; late rows were older than the window
 - ``capture``: null, or ``source elapsed_ns packets wire_bytes dropped_packets connections
   begun_connections held_bytes last_packet_ns anomalies in_flight problems tls refused_connections
   refused_by unanswered_connections unanswered_by unread_ports late_packets late_bytes
-  out_of_window_packets out_of_window_bytes before_start_bytes``, all since the beginning except
-  ``connections`` (open now) and ``held_bytes`` (buffered for them now); ``dropped_packets``: null
-  if unknown; ``anomalies``: counts by kind; ``in_flight``: ``requests`` without a response now, and
-  the ``oldest`` of them that the broker does not hold back on purpose: ``start_ns api_key api_name
-  client_id client broker``; in the last line they are also rows, as unanswered; ``problems``:
-  texts, why files cannot be written now; ``tls``: connections with TLS, ``decrypted`` and
-  ``encrypted`` ones that are open, and how many were ``given_up`` because no secret came for them,
-  null without keys; the last ten are those of ``quality`` in the report, and
-  missing if not counted: connections that were refused or never answered (of the first
-  :data:`MOST` brokers), those on a broker's port that were not recognised, and captured TCP data
-  that belongs to no stream
+  out_of_window_packets out_of_window_bytes before_start_bytes``. All are counts since the beginning
+  except ``connections`` (open now) and ``held_bytes`` (buffered for them now). ``dropped_packets``:
+  null if unknown. ``anomalies``: counts by kind. ``in_flight``: ``requests`` without a response
+  now, and the ``oldest`` of those that the broker does not hold back on purpose: ``start_ns api_key
+  api_name client_id client broker``; at the last line, requests in flight also become rows, as
+  unanswered. ``problems``: texts that say why files cannot be written now. ``tls``: connections
+  with TLS: numbers of open ones, ``decrypted`` and ``encrypted``, and of those ``given_up`` because
+  no secret came for them (null without keys). The last ten are the same as in ``quality`` of the
+  report, and missing if not counted: connections that were refused or never answered (of the first
+  :data:`MOST` brokers), connections on a broker's port that were not recognised, and captured TCP
+  data that belongs to no stream
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
-- ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: of
-  requests those with an error code other than 0, between 0 and 1
-- ``p50_ns p99_ns``: of latencies, without requests that were held back on purpose; null if there
-  are none
+- ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s``; ``error_share``: the
+  share of requests with an error code other than 0, from 0 to 1
+- ``p50_ns p99_ns``: quantiles of latency, without requests that were held back on purpose; null if
+  there are none
 - ``idle_ns``: the time since the last packet
 - ``apis``, most requests first: ``wire api_key api_name waited other requests_per_s errors_per_s
-  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: requests whose response the
-  broker held back on purpose, in an entry of their own; latencies are null if there are none
+  request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; ``waited``: true in the entry of the
+  requests whose response the broker held back on purpose; latencies are null if there are none
 - ``clients``, most requests first: ``client_id client_ip other requests_per_s errors_per_s
   request_bytes_per_s response_bytes_per_s p50_ns p99_ns``; latencies without requests that were
   held back on purpose, null if there are none
-- ``brokers``, most requests first: ``broker``, and the rest as of clients
+- ``brokers``, most requests first: ``broker``, and the same fields as clients from ``other`` on
 - ``topics``, most bytes first: ``topic topic_id other produce_requests_per_s
   produced_records_per_s produced_bytes_per_s``, the same for fetch, ``records_known errors_per_s``
 - ``errors``, most frequent first: ``api_name error_code error_name topic other
   occurrences_per_s last_time_ns``
 - ``groups`` that rebalanced, the latest first: ``group_id other protocol members members_known
   rebalances joins syncs leaves told errors last_error_name longest_join_ns longest_sync_ns
-  last_time_ns``; ``protocol``: classic, consumer, share, streams or null; ``members``: at least so
-  many if ``members_known`` is false; ``rebalances``: at least so many, null if not known;
+  last_time_ns``; ``protocol``: classic, consumer, share, streams or null; ``members``: a lower
+  bound if ``members_known`` is false; ``rebalances``: a lower bound, null if not known;
   ``told``: responses with REBALANCE_IN_PROGRESS; ``errors``: requests of members that failed
 - ``slowest``: as in the report
 """
@@ -118,7 +118,7 @@ def rates(snapshot: Snapshot, most: int = MOST) -> dict[str, Any]:
         "brokers": _entries(snapshot, snapshot.brokers[:most]),
         "topics": _entries(snapshot, snapshot.topics[:most]),
         "errors": _entries(snapshot, snapshot.errors[:most]),
-        # Counts of a minute are few: no rates.
+        # Counts, not rates: a group has few such events in a minute.
         "groups": [group._asdict() for group in snapshot.groups[:most]],
         "slowest": list(snapshot.slowest[:most]),
     }
@@ -130,7 +130,7 @@ class RatesWriter:
     def __init__(
         self, windows: Windows, stream: BinaryIO, *, interval_ns: int, most: int = MOST
     ) -> None:
-        """Write to a stream, which is not closed, from one interval after the first tick on."""
+        """Write to a stream, which is not closed; the first line is due after one interval."""
         self._windows = windows
         self._stream = stream
         self._interval_ns = interval_ns
@@ -147,8 +147,8 @@ class RatesWriter:
         if clock_ns < self._due_ns:
             return False
         # Missed lines are not written later.
-        behind = (clock_ns - self._due_ns) // self._interval_ns
-        self._due_ns += (behind + 1) * self._interval_ns
+        missed = (clock_ns - self._due_ns) // self._interval_ns
+        self._due_ns += (missed + 1) * self._interval_ns
         self.write(now_ns)
         return True
 
@@ -170,13 +170,13 @@ def _capture(capture: CaptureState, most: int) -> dict[str, Any]:
         fields[name] = _first(value, most) if name.endswith("_by") else value
     if capture.tls is not None:
         fields["tls"] = capture.tls._asdict()
-    waiting = capture.in_flight
-    if waiting is not None:
+    in_flight = capture.in_flight
+    if in_flight is not None:
         oldest = [
-            {**one._asdict(), "client": str(one.client), "broker": str(one.broker)}
-            for one in waiting.oldest
+            {**request._asdict(), "client": str(request.client), "broker": str(request.broker)}
+            for request in in_flight.oldest
         ]
-        fields["in_flight"] = {"requests": waiting.requests, "oldest": oldest}
+        fields["in_flight"] = {"requests": in_flight.requests, "oldest": oldest}
     return fields
 
 

@@ -4,8 +4,8 @@ In: a feed of packets, sinks, two clocks. Out: what sinks make of it, and a repo
 sockets, terminals, files or signals.
 
 Packets are read in ticks of a fraction of a second. Each tick gives the sinks the time, also if no
-packets came. The time of packets continues from the last packet by the monotonic clock: so a file
-that is read through a pipe has the times of its packets.
+packets came. This time is the time of the last packet plus the time since then on a monotonic
+clock, so a file that is read through a pipe has the times of its packets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IDLE_NS: Final = 1800 * 1_000_000_000
 (``connections.max.idle.ms``) brokers close idle connections after 600 s, clients after 540 s."""
 _TICK_S: Final = 0.1
 _LAST_TICK_S: Final = 0.6
-"""Longer than a live capture gathers packets for a batch."""
+"""Longer than the time for which a live capture gathers packets for a batch."""
 _EXAMINE_EVERY_NS: Final = 1_000_000_000
 _NONE: Final = array("q")
 _NO_PACKETS: Final = PacketBatch(memoryview(b""), _NONE, _NONE, _NONE, _NONE, _NONE, array("i"))
@@ -77,7 +77,7 @@ class Sink(Protocol):
     """A consumer of rows or packets. Methods raise OSError if a system call fails."""
 
     def add_packets(self, packets: PacketBatch) -> None:
-        """Receive packets; their buffer is used again after the tick."""
+        """Receive packets; copy them, because their buffer is used again after the tick."""
         ...
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
@@ -93,11 +93,11 @@ class Sink(Protocol):
         ...
 
     def roll(self) -> None:
-        """Start new files, because the user wants the open ones."""
+        """Close the open files and start new ones, because the user asked for it."""
         ...
 
     def close(self) -> None:
-        """Finish: nothing more comes."""
+        """Finish; no other method is called afterwards."""
         ...
 
 
@@ -115,10 +115,10 @@ class LiveSource:
 
         Args:
             feed: the packets.
-            name: of the capture, for rows.
+            name: the name of the capture in rows.
             on_tick: called with the packets of each tick, before the analysis reads them;
                 returns False to end the capture.
-            on_end: called behind the last packets.
+            on_end: called after the last packets.
         """
         self.names = [name]
         self.can_be_read_again = False
@@ -129,7 +129,7 @@ class LiveSource:
         self._on_tick = on_tick
         self._on_end = on_end
         self.has_secrets = False
-        """Whether secrets came with the last tick: connections may wait for them."""
+        """True if the last tick read new TLS secrets, for which connections may wait."""
 
     @property
     def description(self) -> FileMetadata | None:
@@ -148,15 +148,15 @@ class LiveSource:
     def batches(self) -> Iterator[PacketBatch]:
         """Yield packets as they come, until a tick ends the capture.
 
-        One more tick then reads the packets that were captured before. A batch without packets
-        comes where only secrets did.
+        One more tick then reads the packets that were captured before that. A tick with new secrets
+        but no packets yields an empty batch.
         """
-        goes_on = True
+        continues = True
         while True:
-            # Asked before reading: the next read raises what goes wrong meanwhile.
-            is_last = not goes_on or self._feed.is_at_end
+            # Checked before reading: an error after this check is raised by the next read.
+            is_last = not continues or self._feed.is_at_end
             packets = self._feed.read(_LAST_TICK_S if is_last else _TICK_S)
-            goes_on = self._on_tick(packets)
+            continues = self._on_tick(packets)
             if packets is None and self.has_secrets:
                 packets = _NO_PACKETS
             if packets is not None:
@@ -190,16 +190,16 @@ class LiveRun:
 
         Args:
             feed: the packets.
-            name: of the capture.
-            sinks: are called in this order.
-            clock_ns: a monotonic clock.
-            is_over: asked at each tick; True ends the run.
-            should_roll: asked at each tick; True starts new files.
+            name: the name of the capture.
+            sinks: the consumers, called in this order.
+            clock_ns: returns the time of a monotonic clock.
+            is_over: called at each tick; True ends the run.
+            should_roll: called at each tick; True starts new files.
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
-            kept: takes the rows of every table, and makes the report; without it there is none.
-            keys: key logs that grow, read at each tick before the packets; those of the analysis.
-            on_given_up: called with connections with TLS whose secrets did not come.
+            kept: stores the rows of every table and makes the report; None for no report.
+            keys: the key logs of the analysis, read at each tick before its packets.
+            on_given_up: called with TLS connections that stay encrypted, because no secret came.
         """
         self._conditions = dict(conditions or {})
         self._keys = keys
@@ -227,7 +227,7 @@ class LiveRun:
         """
         self._analysis = analysis
         with ExitStack() as closing:
-            # In their order; if one fails the others are closed too.
+            # The stack closes the last one first: so they are closed in order, even if one fails.
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)
             for rows in self._blocks(analysis):
@@ -242,8 +242,8 @@ class LiveRun:
     def _blocks(self, analysis: Analysis) -> Iterator[RowBlock]:
         """Yield the rows of requests, and keep them with those of the other tables.
 
-        Other tables are made only to be kept: with them a packet takes half as long again, and each
-        line of ``groups`` and ``metadata`` some 20 us.
+        Other tables are made only if rows are kept: they increase the time for a packet by half,
+        and each line of ``groups`` and ``metadata`` takes some 20 us.
         """
         if self._kept_rows is None:
             yield from analysis.batches()
@@ -270,12 +270,12 @@ class LiveRun:
         state, clock_ns = self._state(), self._clock_ns()
         if self._keys is not None:
             self.source.has_secrets = self._keys.tick(clock_ns)
-        goes_on = not self._is_over()
+        continues = not self._is_over()
         for sink in self._sinks:
             if packets is not None:
                 sink.add_packets(packets)
-            goes_on = sink.tick(state, self._now_ns(), clock_ns) and goes_on
-        return goes_on
+            continues = sink.tick(state, self._now_ns(), clock_ns) and continues
+        return continues
 
     def _report_given_up(self, analysis: Analysis) -> None:
         given_up = analysis.monitor.take_given_up()
@@ -306,11 +306,11 @@ class LiveRun:
         )
 
     def _examine(self, analysis: Analysis) -> None:
-        """Ask the analysis once a second for requests in flight, for doubts and for TLS."""
+        """Once a second, get requests in flight, doubts and TLS connections from the analysis."""
         clock_ns = self._clock_ns()
         is_due = self._in_flight is None or clock_ns >= self._examine_ns
         if is_due or self._feed.is_at_end:
-            # This visits all connections: too much for each tick.
+            # These calls visit all connections, which would take too long at each tick.
             before_ns = self._now_ns() - _EXAMINE_EVERY_NS
             self._in_flight = analysis.monitor.in_flight(before_ns)
             self._doubts = analysis.monitor.doubts()

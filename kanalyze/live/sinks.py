@@ -1,4 +1,4 @@
-"""The sinks of a live run: what shows, counts or writes its rows and packets.
+"""The sinks of a live run, which show, count or write its rows and packets.
 
 In: rows, packets, the time. Out: the view, lines of rates, metrics, files. Must not know: where
 packets come from. Each class adapts a part of this package to
@@ -108,7 +108,7 @@ class ViewSink(_WindowsSink):
 
 
 class RatesSink(_WindowsSink):
-    """A line of rates at each interval, and one at the end."""
+    """Writes a line of rates at each interval, and one at the end."""
 
     def __init__(
         self, windows: Windows, writer: RatesWriter, files: Sequence[FileSink] = ()
@@ -137,7 +137,7 @@ class RatesSink(_WindowsSink):
 
 
 class RowsSink(_IdleSink):
-    """Each row as it comes."""
+    """Writes each row as it comes."""
 
     def __init__(self, write: Callable[[RowBlock], None], flush: Callable[[], None]) -> None:
         """Write rows by ``write``, and flush them at once."""
@@ -182,7 +182,7 @@ class MetricsSink(_IdleSink):
 
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Set the metrics of the capture."""
-        waiting = state.in_flight
+        in_flight = state.in_flight
         self._metrics.set_capture(
             packets=state.packets,
             captured_bytes=self._captured_bytes,
@@ -191,12 +191,12 @@ class MetricsSink(_IdleSink):
             open_connections=state.connections,
             held_bytes=state.held_bytes,
             last_packet_time_ns=state.last_packet_ns,
-            in_flight_requests=None if waiting is None else waiting.requests,
-            oldest_in_flight_ns=None if waiting is None else waiting.age_ns(now_ns),
+            in_flight_requests=None if in_flight is None else in_flight.requests,
+            oldest_in_flight_ns=None if in_flight is None else in_flight.age_ns(now_ns),
         )
         self._metrics.set_anomalies(state.anomalies or {})
         failures = [sink.failures for sink in self._files]
-        self._metrics.set_write_failures({each.what: each.count for each in failures})
+        self._metrics.set_write_failures({failure.what: failure.count for failure in failures})
         return True
 
 
@@ -210,7 +210,7 @@ class ParquetSink(FileSink):
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Write rows."""
-        # In two steps: if a file cannot be finished, these rows are not lost with it.
+        # In two steps: if finishing the old file fails, the new rows are not lost with it.
         self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
         self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))
 

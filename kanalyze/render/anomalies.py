@@ -31,8 +31,8 @@ def _time(row: AnomalyRow) -> str:
 def _connection(row: AnomalyRow) -> str:
     if row.connection is None:
         return MISSING
-    again = (row.connection_number or 1) > 1
-    return shown(row.connection) + (f" #{row.connection_number}" if again else "")
+    is_reused = (row.connection_number or 1) > 1
+    return shown(row.connection) + (f" #{row.connection_number}" if is_reused else "")
 
 
 def _message(row: AnomalyRow) -> str:

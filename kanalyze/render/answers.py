@@ -26,8 +26,8 @@ _LEAST = 8
 def answer_columns(names: Sequence[str], are_numbers: Sequence[bool]) -> tuple[ReadableColumn, ...]:
     """Return the columns for rows that are tuples; columns of numbers are right-aligned."""
     return tuple(
-        _column(place, name, is_number)
-        for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
+        _column(index, name, is_number)
+        for index, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
     )
 
 

@@ -1,6 +1,6 @@
 """Amounts over time as a chart of block characters.
 
-In: amounts per bucket of time. Out: lines of text. This module must not know what is charted.
+In: amounts per bucket of time. Out: lines of text. This module must not know what the amounts are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def resampled(amounts: list[int], together: int) -> list[int]:
 
 
 def largest(amounts: list[int | None], together: int) -> list[int]:
-    """Return the maximum of every ``together`` amounts; 0 if all of them are null."""
+    """Return the maximum of every ``together`` amounts; 0 for a group of only nulls."""
     return [
         max(
             (amount for amount in amounts[first : first + together] if amount is not None),

@@ -66,7 +66,9 @@ def _lines(comparison: _Item, width: int) -> Iterator[Line]:
         yield Line()
         yield Line(table.title, style=f"bold {table.style}".strip())
         widths = fitted(table.columns, natural_widths(table.columns, table.rows), width)
-        yield table_line(table.columns, widths, [(each.title, "bold") for each in table.columns])
+        yield table_line(
+            table.columns, widths, [(column.title, "bold") for column in table.columns]
+        )
         for index, row in enumerate(table.rows):
             yield table_line(table.columns, widths, [(cell, "") for cell in row])
             for note in table.notes.get(index, ()):
@@ -87,7 +89,7 @@ def compare_markdown(comparison: _Item) -> str:
     for table in _tables(comparison):
         parts += [f"\n## {markdown_text(table.title)}\n"]
         parts += markdown_table(table.columns, table.rows)
-        notes = [note for place in sorted(table.notes) for note in table.notes[place]]
+        notes = [note for index in sorted(table.notes) for note in table.notes[index]]
         parts += ["", *(f"- {markdown_text(note)}" for note in notes)] if notes else []
         parts += [f"\nand {count_text(table.more)} more"] if table.more else []
     parts += [f"\n## {title}\n\n{markdown_text(text)}" for title, text in _remarks(comparison)]
@@ -98,7 +100,7 @@ def compare_markdown(comparison: _Item) -> str:
 
 
 def _head(comparison: _Item) -> Iterator[str]:
-    """Yield what is compared and the thresholds; the last line is the result."""
+    """Yield lines about both sides and the thresholds; the last line is the result."""
     yield f"A  {_side(comparison['a'])}"
     yield f"B  {_side(comparison['b'])}{_times_as_much(comparison)}"
     for name in ("a", "b"):
@@ -189,27 +191,27 @@ def _tables(comparison: _Item) -> Iterator[_Table]:
 def _change_table(title: str, style: str, changes: list[_Item]) -> _Table:
     columns = (
         TableColumn("API", least=12),
-        TableColumn("whose", least=14),
-        TableColumn("of"),
+        TableColumn("for", least=14),
+        TableColumn("figure"),
         TableColumn("A", right=True),
         TableColumn("B", right=True),
         TableColumn("B to A", right=True),
-        TableColumn("with 95 %", right=True, rank=1),
+        TableColumn("95 % interval", right=True, rank=1),
         TableColumn("chance", right=True, rank=2),
     )
     rows: list[tuple[str, ...]] = []
     notes: dict[int, list[str]] = {}
     for change in changes[:_MOST_CHANGES]:
-        for place, difference in enumerate(change["measures"]):
-            who = (shown(change["api"]), _whose(change)) if place == 0 else ("", "")
-            rows.append((*who, *_figures(difference)))
+        for index, difference in enumerate(change["measures"]):
+            subject = (shown(change["api"]), _subject(change)) if index == 0 else ("", "")
+            rows.append((*subject, *_figures(difference)))
         texts = list(_notes(change))
         if texts:
             notes[len(rows) - 1] = texts
     return _Table(title, style, columns, rows, notes, max(len(changes) - _MOST_CHANGES, 0))
 
 
-def _whose(change: _Item) -> str:
+def _subject(change: _Item) -> str:
     if change["by"] == "api":
         return "all"
     return f"{change['by']} {shown(change['name'])}"
@@ -243,21 +245,22 @@ def _range(difference: _Item, text: Callable[[float], str]) -> str:
 
 
 def _notes(change: _Item) -> Iterator[str]:
-    """Yield the other differences of a change, and the command that shows its rows."""
-    kinds = Counter(each["by"] for each in change.get("as_much_for", ()))
+    """Yield who else has the same difference, and the command that shows the rows."""
+    others = change.get("as_much_for", ())
+    kinds = Counter(other["by"] for other in others)
     if kinds:
         parts = []
         for kind, count in kinds.items():
-            names = [each["name"] for each in change["as_much_for"] if each["by"] == kind]
+            names = [other["name"] for other in others if other["by"] == kind]
             name = f" {shown(names[0])}" if count == 1 and kind != "api" else ""
             parts.append(f"{kind}{name}" if count == 1 else f"{count} {kind}s")
-        yield f"the same of {', '.join(parts)}"
+        yield f"the same difference for {', '.join(parts)}"
     if change.get("options"):
         yield f"kanalyze requests B {shown(shlex.join(change['options']), 300)}"
 
 
 def _sure(names: Sequence[_Item]) -> list[_Item]:
-    return [each for each in names if not each["may_be_chance"]]
+    return [name for name in names if not name["may_be_chance"]]
 
 
 def _name_table(title: str, names: list[_Item]) -> _Table:
@@ -295,7 +298,7 @@ def _load_table(load: list[_Item]) -> _Table:
     columns = (
         TableColumn("API", least=12),
         TableColumn("requests/s", right=True),
-        TableColumn("sent each", right=True),
+        TableColumn("bytes sent each", right=True),
         TableColumn("received each", right=True),
         TableColumn("waited on purpose", right=True, rank=1),
     )
@@ -321,9 +324,8 @@ def _both(pair: Sequence[float | None], text: Callable[[float], str]) -> str:
 def _remarks(comparison: _Item) -> Iterator[tuple[str, str]]:
     too_few = comparison["too_few"]
     if too_few:
-        names = [_short(each) for each in too_few if each["by"] in ("api", "client")] or [
-            _short(each) for each in too_few
-        ]
+        of_apis_and_clients = [line for line in too_few if line["by"] in ("api", "client")]
+        names = [_short(line) for line in of_apis_and_clients or too_few]
         text = ", ".join(names[:_MOST_NAMES])
         if len(too_few) > _MOST_NAMES:
             text += f", and {count_text(len(too_few) - min(len(names), _MOST_NAMES))} more"
@@ -332,8 +334,8 @@ def _remarks(comparison: _Item) -> Iterator[tuple[str, str]]:
 
 def _short(line: _Item) -> str:
     counts = " and ".join(map(count_text, line["requests"]))
-    who = "" if line["by"] == "api" else f" of {_whose(line)}"
-    return f"{shown(line['api'])}{who} ({counts})"
+    subject = "" if line["by"] == "api" else f" of {_subject(line)}"
+    return f"{shown(line['api'])}{subject} ({counts})"
 
 
 # -- numbers --------------------------------------------------------------------------------------

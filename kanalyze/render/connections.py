@@ -22,8 +22,8 @@ __all__ = ["CONNECTION_TABLE", "connection_status"]
 def connection_status(row: ConnectionRow) -> str:
     """Return the status word that colours a line; ``ok`` if nothing is wrong.
 
-    ``error`` for a reset, or where TLS failed; ``unanswered`` where the network or a receiver was
-    in the way, or bytes are missing.
+    ``error`` for a reset, or if TLS failed; ``unanswered`` if the network or a receiver delayed
+    data, or if bytes are missing.
     """
     if row.end == "reset" or row.tls_failure is not None:
         return "error"
@@ -35,7 +35,7 @@ def _both(client: int | None, broker: int | None) -> int | None:
 
 
 def _trouble(row: ConnectionRow) -> str:
-    """Return what the network, a receiver or TLS did, both ends together, in the fewest words."""
+    """Return a short text about problems of the network, a receiver or TLS, at both ends."""
     retransmitted = _both(row.client_retransmitted_packets, row.broker_retransmitted_packets)
     counts = (
         (retransmitted, "retransmitted"),
@@ -64,8 +64,8 @@ def _protocol(row: ConnectionRow) -> str:
 
 
 def _arrow(row: ConnectionRow) -> str:
-    again = f" #{row.connection_number}" if row.connection_number > 1 else ""
-    return shown(row.connection) + again
+    number = f" #{row.connection_number}" if row.connection_number > 1 else ""
+    return shown(row.connection) + number
 
 
 CONNECTION_TABLE: tuple[ReadableColumn, ...] = (

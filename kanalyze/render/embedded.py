@@ -62,17 +62,17 @@ def _subscription(node: TraceNode) -> str:
 
 
 def _assignment(node: TraceNode) -> str:
-    found = parse_assignment(node.value)
-    return f"assignment v{found.version} of {_partitions(found.assigned)}"
+    assignment = parse_assignment(node.value)
+    return f"assignment v{assignment.version} of {_partitions(assignment.assigned)}"
 
 
 def _names(topics: tuple[str, ...]) -> str:
     return _bounded([shown(topic) for topic in topics])
 
 
-def _partitions(several: tuple[TopicPartitions, ...]) -> str:
+def _partitions(topics: tuple[TopicPartitions, ...]) -> str:
     return _bounded(
-        [f"{shown(topic)} [{_bounded(list(map(str, parts)))}]" for topic, parts in several]
+        [f"{shown(topic)} [{_bounded(list(map(str, numbers)))}]" for topic, numbers in topics]
     )
 
 

@@ -43,13 +43,16 @@ class FindingGroup(NamedTuple):
 def finding_groups(
     findings: Sequence[dict[str, Any]], captures: Sequence[str]
 ) -> Iterator[FindingGroup]:
-    """Yield findings grouped by kind, the most severe first; ``captures`` is where they are."""
+    """Yield findings grouped by kind, the most severe first; ``captures`` are for the commands."""
     for _, group in groupby(findings, key=lambda finding: finding["name"]):
         of_kind = list(group)
         first = of_kind[0]
         yield FindingGroup(
             first["title"],
-            [(_figures(each), _command(each, captures)) for each in of_kind[:_MOST_OF_A_KIND]],
+            [
+                (_figures(finding), _command(finding, captures))
+                for finding in of_kind[:_MOST_OF_A_KIND]
+            ],
             max(len(of_kind) - _MOST_OF_A_KIND, 0),
             *(first[name] for name in ("why", "repair", "sure")),
         )
@@ -70,7 +73,8 @@ def finding_lines(
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, the most severe first.
 
-    ``captures`` is where they are, ``not_searched`` says which kinds were not searched for.
+    ``captures`` are the captures of the commands; ``not_searched`` says which kinds of findings
+    were not searched for.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
@@ -114,8 +118,8 @@ def _names(text: str, name: str) -> bool:
 def command_text(command: str, options: Sequence[str], captures: Sequence[str] = ()) -> str:
     """Return the command that shows the rows of a finding, quoted for a shell.
 
-    A single capture is named. Otherwise, and for a pipe or an interface, ``CAPTURE`` stands for
-    what the user has to give.
+    A single capture is named. For several captures, a pipe or an interface, ``CAPTURE`` is a
+    placeholder that the user must replace.
     """
     is_file = len(captures) == 1 and captures[0] != "-" and not captures[0].startswith("live:")
     name = shlex.quote(captures[0]) if is_file else "CAPTURE" if len(captures) < 2 else "CAPTURE..."

@@ -69,7 +69,7 @@ def _described(quality: dict[str, Any]) -> Iterator[Line]:
 
 
 def _tls(lines: list[dict[str, Any]]) -> Iterator[Line]:
-    """Say which versions were spoken, and what became of them."""
+    """Yield a line with the TLS versions, and how many connections were decrypted or failed."""
     versions: dict[str, int] = {}
     for line in lines:
         name = line["tls_version"] or "of an unknown version"
@@ -140,14 +140,14 @@ _MOST_NAMES = 6
 
 
 def _by_count(counts: dict[str, int], words: dict[str, str] | None = None) -> list[str]:
-    """Return ``NUMBER NAME`` for each, the most frequent first; the rest of many as one sum."""
+    """Return ``NUMBER NAME`` for the most frequent names, then the sum of all others."""
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     texts = [
         f"{count_text(count)} {(words or {}).get(name, shown(name))}"
         for name, count in items[:_MOST_NAMES]
     ]
-    rest = sum(count for _, count in items[_MOST_NAMES:])
-    return [*texts, f"{count_text(rest)} of other kinds"] if rest else texts
+    others = sum(count for _, count in items[_MOST_NAMES:])
+    return [*texts, f"{count_text(others)} of other kinds"] if others else texts
 
 
 _CONDITIONS = {
@@ -166,11 +166,11 @@ _CONDITIONS = {
     "until": "until",
     "filter": "packets",
 }
-"""How each filter is worded."""
+"""The text for each filter."""
 
 
 def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
-    """Yield the filter, so that the report is not mistaken for all that was captured."""
+    """Yield the filter, so that readers do not take the report for all of the capture."""
     if not conditions:
         return
     texts = [_condition(name, value) for name, value in conditions.items()]
@@ -179,13 +179,13 @@ def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
 
 def _condition(name: str, value: Any) -> str:
     if name == "saved":
-        return f"as saved: {'; '.join(_condition(*each) for each in value.items())}"
+        return f"as saved: {'; '.join(_condition(*item) for item in value.items())}"
     if name == "errors":
         return "with errors"
     if name == "slower_than_ns":
         return f"slower than {duration_text(value)}"
     values = value if isinstance(value, list) else [value]
-    return f"{_CONDITIONS[name]} {' or '.join(shown(str(each)) for each in values)}"
+    return f"{_CONDITIONS[name]} {' or '.join(shown(str(item)) for item in values)}"
 
 
 def _totals(totals: dict[str, Any]) -> Iterator[Line]:
@@ -217,7 +217,7 @@ def _totals(totals: dict[str, Any]) -> Iterator[Line]:
 
 
 def _acknowledged(totals: dict[str, Any]) -> str:
-    """Return how many produced records the brokers confirmed; empty if that is all of them."""
+    """Return how many produced records the brokers acknowledged; empty if all of them."""
     if totals["acknowledged_records"] == totals["produced_records"]:
         return ""
     names = ("acknowledged", "one_way", "unanswered")
@@ -239,7 +239,7 @@ def _records(totals: dict[str, Any], direction: str, more: str = "") -> str:
 
 
 def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the connections that were refused, and those that no broker answered."""
+    """Yield how many connections were refused, and how many no broker answered."""
     for name, verb in (("refused", "refused by"), ("unanswered", "without an answer from")):
         if quality[f"{name}_connections"]:
             count = _counted(quality[f"{name}_connections"], "connection")
@@ -247,7 +247,7 @@ def refused_texts(quality: Mapping[str, Any]) -> Iterator[str]:
 
 
 def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the broker ports whose connections were not recognised as Kafka, and what to do."""
+    """Yield the broker ports whose connections were not recognised as Kafka, and a hint."""
     for port, total in quality["unread_ports"].items():
         yield (
             f"{_counted(total['connections'], 'connection')} on port {port} not recognised as "
@@ -259,8 +259,8 @@ def unread_texts(quality: Mapping[str, Any]) -> Iterator[str]:
 def discarded_texts(quality: Mapping[str, Any]) -> Iterator[str]:
     """Yield how much TCP data was captured but not read, and why.
 
-    Late packets without payload are not counted: the last acknowledgment of a connection often is
-    one.
+    Late packets without payload are not counted, because the last acknowledgment of a connection is
+    often late.
     """
     if quality["late_bytes"]:
         yield f"{bytes_text(quality['late_bytes'])} sent after the end of a connection, not read"
@@ -313,7 +313,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def _who(counts: dict[str, int]) -> str:
-    """Return the endpoints; if there are several, with the number for each."""
+    """Return the endpoints; if there are several, each with its count."""
     return ", ".join(counts) if len(counts) == 1 else ", ".join(_by_count(counts))
 
 

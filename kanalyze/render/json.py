@@ -18,9 +18,9 @@ def summary_json(summary: dict[str, Any]) -> str:
 
     ``kanalyze_version`` is added. Integers are exact; every character outside ASCII is escaped.
     """
-    written = {
+    with_version = {
         "schema": summary["schema"],
         "kanalyze_version": __version__,
         **summary,
     }
-    return json.dumps(written, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(with_version, indent=2, ensure_ascii=True, allow_nan=False) + "\n"

@@ -1,7 +1,7 @@
 """Fits the columns of a table to a width.
 
-In: cells as text. Out: padded cells. This module must not know what is in them. Widths are counted
-in terminal columns: a wide character takes 2, a combining one 0.
+In: cells as text. Out: padded cells. This module must not know what the cells contain. Widths are
+counted in terminal columns: a wide character takes 2, a combining one 0.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NARROWEST = 8
 
 
 class TableColumn(NamedTuple):
-    """A column of a table, and what may be done to it if there is little room."""
+    """A column of a table, and how it is narrowed or left out if there is little room."""
 
     title: str
     right: bool = False
     least: int | None = None
-    """Width to which it may be cut before columns are left out; None: it is never cut."""
+    """Width to which the column may be cut before columns are left out; None if it is never cut."""
     rank: int = 0
-    """0: it is always shown. Of the others, the highest rank is left out first."""
+    """0 if the column is always shown. Other columns are left out, the highest rank first."""
 
 
 def cell_width(text: str) -> int:
@@ -87,7 +87,7 @@ def _cut_to(text: str, width: int) -> str:
 
 
 def _by_rank(columns: Sequence[TableColumn]) -> list[int]:
-    """Return the columns that may be left out, in the order in which they are."""
+    """Return the indices of the columns that may be left out, in the order of leaving out."""
     ranked = [index for index, column in enumerate(columns) if column.rank]
     return sorted(ranked, key=lambda index: -columns[index].rank)
 

@@ -1,7 +1,7 @@
 """Lines of styled text, independent of a terminal or a file.
 
 In: texts, each with the name of a style. Out: :class:`Line`, also broken to fit a width. This
-module must not know what shows the lines: a file takes their plain text and needs no library.
+module must not know what shows the lines: for a file, their plain text is enough.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["Line", "table_line"]
 _HANGING = 2
 _WORD = re.compile(r"\s*\S+\s*")
 _SHELL_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+\s*""")
-_JOINT = " \\"
-"""With it at the end of a line, a shell reads the next one as its continuation."""
+_CONTINUATION = " \\"
+"""At the end of a line, it makes a shell read the next line as its continuation."""
 
 
 class Line:
@@ -33,7 +33,7 @@ class Line:
     def __init__(self, text: str = "", style: str = "", *, is_command: bool = False) -> None:
         """Make a line of one part; without a text, an empty line to append to.
 
-        The lines of a command that is broken are joined again by a shell that they are pasted into.
+        A command is broken so that its lines can be pasted into a shell.
         """
         self.parts = [(text, style)] if text else []
         self._is_command = is_command
@@ -69,14 +69,15 @@ class Line:
             indent = len(text) - len(text.lstrip(" "))
             room = max(width - indent - _HANGING, 1) if indent else width
             text, margin = text[indent:], " " * indent
-            words, joint = _WORD.findall(text), ""
+            words, line_end = _WORD.findall(text), ""
             if self._is_command:
-                all_words = _SHELL_WORD.findall(text)
-                if max(cell_width(word.rstrip()) for word in all_words) <= room - len(_JOINT):
-                    words, joint = all_words, _JOINT
-            pieces = list(_broken(words, room - len(joint)))
+                shell_words = _SHELL_WORD.findall(text)
+                longest = max(cell_width(word.rstrip()) for word in shell_words)
+                if longest <= room - len(_CONTINUATION):
+                    words, line_end = shell_words, _CONTINUATION
+            pieces = list(_broken(words, room - len(line_end)))
             for number, piece in enumerate(pieces, 1):
-                yield Line(margin + piece + (joint if number < len(pieces) else ""), style)
+                yield Line(margin + piece + (line_end if number < len(pieces) else ""), style)
                 margin = " " * (indent + _HANGING) if indent else ""
         else:
             yield self._cut(width)
@@ -91,7 +92,7 @@ class Line:
 
 
 def _broken(words: Iterable[str], width: int) -> Iterator[str]:
-    """Yield words, which end in spaces, in lines."""
+    """Yield lines of at most ``width``; each of ``words`` includes the spaces after it."""
     line = ""
     for word in words:
         if cell_width(line + word.rstrip()) <= width:
@@ -105,7 +106,7 @@ def _broken(words: Iterable[str], width: int) -> Iterator[str]:
 
 
 def _folded(word: str, width: int) -> list[str]:
-    """Return a word in pieces of at most ``width``, not counting the spaces after it."""
+    """Return a word in pieces of at most ``width``; the spaces after the word do not count."""
     pieces = [""]
     for char in word.rstrip():
         if pieces[-1] and cell_width(pieces[-1] + char) > width:

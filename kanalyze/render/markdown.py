@@ -1,7 +1,7 @@
 """GitHub-flavoured Markdown.
 
-In: texts. Out: Markdown in which the texts have no markup of their own. This module must not know
-what is written.
+In: texts. Out: Markdown in which characters of the texts are no markup. This module must not know
+what the texts are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a text of one line as a code span, in which nothing is escaped."""
+    """Return a text of one line as a code span; nothing in it is escaped."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     ticks = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""

@@ -16,7 +16,7 @@ def no_kafka_text(
     other_connections: int,
     snapped_bytes: int,
 ) -> str:
-    """Return that no Kafka was found, with the likely reasons."""
+    """Return a message that no Kafka was found, with the likely reasons."""
     hints = {
         "there are no packets": not packets and not connections,
         "there is no TCP connection": packets and not connections,

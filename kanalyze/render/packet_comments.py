@@ -1,4 +1,4 @@
-"""The comment on the packets of a request, for those who open them in Wireshark.
+"""The comment on the packets of a request, which Wireshark shows.
 
 In: a row. Out: one line. This module must not know where comments are written.
 """

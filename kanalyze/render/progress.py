@@ -1,7 +1,7 @@
-"""Where a long command is, in one line.
+"""The progress of a long command, in one line.
 
-In: how much is done, and when. Out: text: share, amount, rate, time left. This module must not know
-where the text goes.
+In: amounts done and their times. Out: a text with share, amount, rate and time left. This module
+must not know where the text is shown.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ BYTES: Final = "B"
 
 _SECOND: Final = 1_000_000_000
 _RATE_S: Final = 10.0
-"""A rate is that of so many seconds: shorter ones jump, a whole run's hides that it got slower."""
+"""The rate is computed over this time. Over a shorter time it would jump; over the whole run it
+would hide that the run got slower."""
 _BAR: Final = 10
 
 
 class ProgressState(NamedTuple):
-    """Where a command is."""
+    """The state of a running command."""
 
     phase: str
-    """What it does now, such as ``reading``."""
+    """The current phase, such as ``reading``."""
     elapsed_s: float
     """Seconds since the phase began."""
     done: int = 0
@@ -51,9 +52,9 @@ class RateMeter:
         self._total: int | None = None
 
     def add(self, now_s: float, done: int, total: int | None) -> float | None:
-        """Take the amount of now; return the rate per second, None if it is unknown.
+        """Add the present amount; return the rate per second, None if unknown.
 
-        An amount that falls, or another total than was known, begins anew.
+        If the amount falls or the total changes, measuring starts again.
         """
         samples = self._samples
         if samples and (done < samples[-1][1] or self._total not in (None, total)):
@@ -89,10 +90,10 @@ def progress_line(state: ProgressState, width: int) -> str:
 
 
 def _parts(state: ProgressState) -> dict[str, str]:
-    """Return what is known, by name, in order; never nothing."""
+    """Return the known parts of the line by name, in order; at least one."""
     parts = {}
     if state.share is not None:
-        # Rounded down: 100 % is the end.
+        # Rounded down, so that 100 % means the end.
         parts["share"] = f"{int(100 * state.share)} %"
     if state.done or state.total:
         parts["amount"] = _amount(state)

@@ -1,7 +1,7 @@
 """The supported protocol: APIs, their fields in every version, error codes.
 
 In: the catalog. Out: lines of text, or plain values for JSON. This module must not know where they
-go. It escapes the texts of definitions that a user added.
+are shown. It escapes the texts of definitions that a user added.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 _KINDS: tuple[Kind, Kind] = ("request", "response")
 _OLDEST_LOOKED_AT = "2.2"
 _OLDEST, _NEWEST = RELEASES[0], RELEASES[-2]
-"""Releases that have a column in the table; the development branch has the last one."""
+"""Releases that have a column in the table. The last one in RELEASES is the development branch."""
 
 
 # -- all APIs -------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def apis_lines(catalog: Catalog, width: int | None = None) -> Iterator[str]:
 
 
 def summary_facts(api: Api) -> dict[str, Any]:
-    """Return an API's row of the table as plain values; null for never and none."""
+    """Return the facts of an API's row in the table as plain values; None for never or none."""
     return {
         "key": api.key,
         "name": api.name,
@@ -124,18 +124,18 @@ def api_lines(catalog: Catalog, api: Api) -> Iterator[str]:
 
 def api_facts(catalog: Catalog, api: Api) -> dict[str, Any]:
     """Return the facts of an API as plain values."""
-    made = summary_facts(api)
+    facts = summary_facts(api)
     for kind in _KINDS:
         message = catalog.message(api.key, kind)
-        made[f"{kind}Headers"] = {
+        facts[f"{kind}Headers"] = {
             str(version): _header_version(catalog, api, kind, version)
             for version in api.versions.each()
         }
-        made[kind] = {
+        facts[kind] = {
             "name": message.name,
             "fields": [_field_facts(field, message) for field in message.struct.fields],
         }
-    return made
+    return facts
 
 
 def _message_lines(message: MessageSpec) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _notes(field: Field, message: MessageSpec) -> Iterator[str]:
 
 
 def _default(field: Field) -> str | None:
-    """Return the default of a field; null if it is zero, empty or false."""
+    """Return the default of a field; None if it is zero, empty or false."""
     if field.has_null_default:
         return "null"
     if field.is_array or field.struct is not None or not field.default:
@@ -195,7 +195,7 @@ def _default(field: Field) -> str | None:
 
 def _field_facts(field: Field, message: MessageSpec) -> dict[str, Any]:
     valid = field.versions.intersect(message.valid_versions)
-    made: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "name": field.json_name,
         "type": field.type,
         "versions": str(valid),
@@ -207,8 +207,8 @@ def _field_facts(field: Field, message: MessageSpec) -> dict[str, Any]:
         "entityType": field.entity_type,
     }
     if field.struct is not None:
-        made["fields"] = [_field_facts(inner, message) for inner in field.struct.fields]
-    return made
+        facts["fields"] = [_field_facts(inner, message) for inner in field.struct.fields]
+    return facts
 
 
 # -- error codes ----------------------------------------------------------------------------------
@@ -271,13 +271,13 @@ def _since(api: Api) -> str:
 
 
 def _spoken(api: Api, release: str) -> str:
-    found = api.spoken_by(release)
-    return MISSING if found.is_empty else str(found)
+    versions = api.spoken_by(release)
+    return MISSING if versions.is_empty else str(versions)
 
 
 def _range_or_none(api: Api, release: str) -> list[int] | None:
-    found = api.spoken_by(release)
-    return None if found.is_empty else [found.lowest, found.highest]
+    versions = api.spoken_by(release)
+    return None if versions.is_empty else [versions.lowest, versions.highest]
 
 
 def _releases_text(api: Api) -> str:

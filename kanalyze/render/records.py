@@ -84,7 +84,7 @@ def _delay(row: RecordRow) -> str:
 
 
 def _schema(row: RecordRow) -> str:
-    """Return the schemas of key and value, as far as there are any."""
+    """Return the schemas of key and value: ``KEY/VALUE``, or only that of the value."""
     key = row.key_schema_guid or row.key_schema_id
     value = row.value_schema_guid or row.value_schema_id
     if key is None:

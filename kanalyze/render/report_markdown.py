@@ -40,11 +40,11 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
         yield from _findings(summary["findings"], summary["capture"]["captures"])
         left_out = left_out_text(summary)
         yield from () if left_out is None else ("", markdown_text(left_out))
-    before, behind = report_tables(summary, order)
+    before, after = report_tables(summary, order)
     for table in before:
         yield from _table(table)
     yield from _charts(chart_lines(summary, _CHART_WIDTH))
-    for table in behind:
+    for table in after:
         yield from _table(table)
 
 

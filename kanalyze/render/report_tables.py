@@ -1,7 +1,8 @@
-"""The tables of a report for people: which there are, their columns, and the order of their lines.
+"""The tables of a report for people: their titles, their columns, and the order of their lines.
 
-In: a summary (see :mod:`kanalyze.queries.report`), and by which figure lines are sorted. Out: cells
-as texts with styles. This module must not know what shows them. It escapes text from the wire.
+In: a summary (see :mod:`kanalyze.queries.report`), and the figure by which lines are sorted. Out:
+cells as texts with styles. This module must not know what shows them. It escapes text from the
+wire.
 
 Every figure is copied from the summary. A table that would repeat another is left out: with a
 single client there is no table of clients by API.
@@ -37,9 +38,9 @@ SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
 
 _WIDE = 100
 _SECONDS = 19
-"""Characters of a moment without its fraction."""
+"""Number of characters of a time without the fraction of its second."""
 _MANY, _SOME, _FEW = 40, 10, 5
-"""Numbers of lines that a table shows: of APIs, of the main tables, of the others."""
+"""Numbers of lines that a table shows: the table of APIs, the main tables, the other tables."""
 
 
 class TableOrder(NamedTuple):
@@ -107,8 +108,8 @@ def report_tables(
         _tls(summary),
         _tls_certificates(summary),
     )
-    behind = (_worst_times(summary, order), _versions(summary), _codecs(summary), _slowest(summary))
-    return _made(before, order), _made(behind, order)
+    after = (_worst_times(summary, order), _versions(summary), _codecs(summary), _slowest(summary))
+    return _tables(before, order), _tables(after, order)
 
 
 def is_dated(summary: _Item) -> bool:
@@ -117,7 +118,7 @@ def is_dated(summary: _Item) -> bool:
     return bool(first and last and first[:10] != last[:10])
 
 
-def _made(contents: Iterable[_Content], order: TableOrder) -> list[ReportTable]:
+def _tables(contents: Iterable[_Content], order: TableOrder) -> list[ReportTable]:
     return [_table(content, order) for content in contents if content.items]
 
 
@@ -128,9 +129,10 @@ def _table(content: _Content, order: TableOrder) -> ReportTable:
         title = f"{content.sorted_title}, by {order.sort}"
     most = order.limit or content.most
     rows = [
-        [(each.cell(item), _style(each, item)) for each in content.columns] for item in items[:most]
+        [(column.cell(item), _style(column, item)) for column in content.columns]
+        for item in items[:most]
     ]
-    columns = tuple(each.column for each in content.columns)
+    columns = tuple(shown_column.column for shown_column in content.columns)
     notes = content.notes(items[:most])
     return ReportTable(title, columns, rows, max(len(items) - most, 0), notes)
 
@@ -147,7 +149,7 @@ _FIGURES = {
     "errors": ("errors",),
     "bytes": ("request_bytes", "response_bytes", "produced_bytes", "fetched_bytes", "bytes"),
 }
-"""The fields of a line that are added up to one figure, as far as the line has them."""
+"""By figure: the fields of a line that are added up, as far as the line has them."""
 
 
 def _figure(item: _Item, sort: str) -> int | None:
@@ -164,7 +166,7 @@ def _has_figure(items: Iterable[_Item], sort: str) -> bool:
 
 
 def _ordered(items: Iterable[_Item], sort: str) -> list[_Item]:
-    """Return lines in descending order, then those without a figure, then the sum of others."""
+    """Return lines in descending order, then lines without a figure, then the sum of others."""
 
     def sort_key(item: _Item) -> tuple[bool, bool, int]:
         figure = _figure(item, sort)
@@ -255,7 +257,7 @@ def _texts(item: _Item, name: str) -> str:
 def _apis(summary: _Item, order: TableOrder, *, is_wide: bool) -> _Content:
     apis, title = summary["apis"], "Requests by API, with latency"
     if order.sort:
-        # Sorted by the figures of the whole API, so that its two lines stay together.
+        # APIs are sorted by their whole figures, so that the two lines of an API stay together.
         apis, title = _ordered(apis, order.sort), f"{title}, by {order.sort}"
     columns = (
         _Shown(TableColumn("API", least=20), lambda item: item["label"], "bold"),
@@ -313,7 +315,7 @@ _PARTS = {
     "broker_time_ns": "broker",
     "response_send_ns": "answering",
 }
-"""The parts of a request's time, in their order, with their titles."""
+"""The titles of the parts of a request's time, in order."""
 
 
 def _parts(summary: _Item) -> _Content:
@@ -353,8 +355,8 @@ _BROKER = _Shown(TableColumn("broker address", least=14), _broker_address)
 
 def _share(title: str, name: str) -> _Shown:
     def style(item: _Item) -> str:
-        most = item[name]["per_mille"]
-        return "bold" if most is not None and most >= _LARGE_PER_MILLE else ""
+        per_mille = item[name]["per_mille"]
+        return "bold" if per_mille is not None and per_mille >= _LARGE_PER_MILLE else ""
 
     return _Shown(
         TableColumn(title, right=True),
@@ -483,7 +485,7 @@ def _partitions(summary: _Item) -> _Content:
     )
     lines = summary["partitions"]
     if len(lines) == len({(line["topic"], line["topic_id"]) for line in lines}):
-        lines = []  # each topic has one partition, so that the lines would repeat those of topics
+        lines = []  # each topic has one partition: the lines would repeat the table of topics
     return _Content("Busiest partitions", lines, columns, _FEW, "Partitions")
 
 
@@ -653,7 +655,7 @@ def _large_parts(item: _Item) -> list[str]:
     """Return the parts of a request's time, the largest first, without those below 1 %."""
     total_ns = item["total_time_ns"]
     parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and total_ns]
-    percents = [(round(100 * took / total_ns), title) for took, title in parts]
+    percents = [(round(100 * duration_ns / total_ns), title) for duration_ns, title in parts]
     ordered = sorted(percents, key=lambda part: -part[0])
     return [f"{title} {percent} %" for percent, title in ordered if percent]
 

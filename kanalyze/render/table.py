@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["READABLE", "ReadableColumn", "RowTable"]
 
-_LOOKED_AT = 1000
-"""Number of rows that decide the widths; fewer if the memory limit is reached before."""
+_SAMPLE_ROWS = 1000
+"""Number of first rows that decide the widths; fewer if the memory limit is reached before."""
 _CELL_LIMIT = 60
 _LEAST = 8
 
@@ -66,14 +66,14 @@ class RowTable:
         readable: tuple[ReadableColumn, ...] | None = None,
         status_of: Callable[[Any], str] = attrgetter("status"),
     ) -> None:
-        made = readable or READABLE
+        shown_columns = readable or READABLE
         if columns is not None:
-            made = tuple(map(_plain, columns))
+            shown_columns = tuple(map(_plain, columns))
         self._status_of = status_of
         self._stream = stream
         self._width = width
         self._colour = colour
-        self._columns = made
+        self._columns = shown_columns
         self._buffered: list[AnyRow] = []
         self._buffered_bytes = 0
         self._cells: tuple[_Settled, ...] | None = None
@@ -82,7 +82,7 @@ class RowTable:
         """Write rows, or buffer them until the widths are known. Raises OSError."""
         if self._cells is None:
             self._buffered.extend(rows)
-            if len(self._buffered) >= _LOOKED_AT:
+            if len(self._buffered) >= _SAMPLE_ROWS:
                 self._release()
             return
         lines = [self._line(row, self._cells) for row in rows]
@@ -110,8 +110,8 @@ class RowTable:
 
     def _settle(self, rows: Iterable[AnyRow]) -> tuple[_Settled, ...]:
         columns = [item.column for item in self._columns]
-        looked_at = [[item.cell(row) for item in self._columns] for row in list(rows)[:_LOOKED_AT]]
-        widths = fitted(columns, natural_widths(columns, looked_at), self._width)
+        sample = [[item.cell(row) for item in self._columns] for row in list(rows)[:_SAMPLE_ROWS]]
+        widths = fitted(columns, natural_widths(columns, sample), self._width)
         settled = [
             (item, width) for item, width in zip(self._columns, widths, strict=True) if width
         ]
@@ -126,7 +126,7 @@ class RowTable:
         return self._styled(line, _STYLES.get(self._status_of(row)))
 
     def _fit(self, text: str, column: TableColumn, width: int) -> str:
-        # A number that is wider than its column shifts the line, which is better than a cut number.
+        # A number that is wider than its column is not cut; it shifts the rest of the line.
         may_be_cut = self._width is not None and column.least is not None
         if not may_be_cut and len(text) > width:
             return text
@@ -157,8 +157,8 @@ def _joined(cells: Iterable[str]) -> str:
 
 
 def _time(row: Row) -> str:
-    began = row.request_start_ns
-    return clock_text(row.response_start_ns if began is None else began, decimals=6)
+    start_ns = row.response_start_ns if row.request_start_ns is None else row.request_start_ns
+    return clock_text(start_ns, decimals=6)
 
 
 def _api(row: Row) -> str:
@@ -198,7 +198,7 @@ READABLE: tuple[ReadableColumn, ...] = (
     ReadableColumn(
         TableColumn("received", right=True, rank=2), lambda row: bytes_text(row.response_bytes)
     ),
-    # Most names of errors have the same beginnings.
+    # Wide enough to tell error names apart, because many begin with the same words.
     ReadableColumn(TableColumn("status", least=20), _status),
     ReadableColumn(TableColumn("topics", least=8), _topics),
     ReadableColumn(TableColumn("group", least=8, rank=3), lambda row: shown(row.group_id)),

@@ -44,16 +44,13 @@ def render_report(summary: _Item, console: Console, order: TableOrder | None = N
 
 def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
     """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
-    before, behind = report_tables(summary, order or TableOrder(), width)
-    not_searched = left_out_text(summary)
+    before, after = report_tables(summary, order or TableOrder(), width)
     lines = chain(
         header_lines(summary),
-        finding_lines(summary["findings"], summary["capture"]["captures"], not_searched)
-        if "findings" in summary
-        else (),
+        _findings(summary),
         *(_table(table, width) for table in before),
         _charts(summary, width),
-        *(_table(table, width) for table in behind),
+        *(_table(table, width) for table in after),
     )
     for line in lines:
         yield from line.fitted(width)

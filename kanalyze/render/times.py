@@ -12,7 +12,7 @@ __all__ = ["clock_text", "moment_text"]
 
 
 def clock_text(time_ns: int | None, *, dated: bool = False, decimals: int = 3) -> str:
-    """Return ``09:30:00.123``, or ``01-31 09:30:00`` when dated; ``-`` for null."""
+    """Return ``09:30:00.123``, or ``01-31 09:30:00`` if ``dated``; ``-`` for None."""
     if time_ns is None:
         return MISSING
     text = format_time(time_ns)
@@ -20,7 +20,7 @@ def clock_text(time_ns: int | None, *, dated: bool = False, decimals: int = 3) -
 
 
 def moment_text(time_ns: int | None) -> str:
-    """Return ``2026-01-31 09:30:00.123``; ``-`` for null."""
+    """Return ``2026-01-31 09:30:00.123``; ``-`` for None."""
     if time_ns is None:
         return MISSING
     return format_time(time_ns)[:23].replace("T", " ")

@@ -1,7 +1,7 @@
 """Exchanges as trees of text: every field with its position, type and value.
 
 In: exchanges with the bytes of their frames, and their rows. Out: lines. This module must not know
-where they go, nor the meaning of fields, except that error codes have names.
+where they are shown, nor the meaning of fields, except that error codes have names.
 
 A line is ``START..END  NAME: TYPE = VALUE``. Positions count bytes from the first byte of the
 frame, which is its size prefix. END is the position after the last byte, length prefixes included.
@@ -65,8 +65,9 @@ class TreeText:
         """Make a writer.
 
         Args:
-            reader: says where a body begins, which type it has, and which fields are secret.
-            everything: cut nothing. An exchange then takes memory in proportion to its fields.
+            reader: finds the beginning and the type of a body, and its secret fields.
+            everything: True to cut no values. The memory for an exchange is then proportional to
+                the number of its fields.
         """
         self._reader = reader
         self._limits = _Limits(_MOST_ELEMENTS, _MOST_CHARACTERS, _MOST_BYTES)
@@ -187,7 +188,8 @@ class TreeText:
     def _value(self, node: TraceNode) -> str:
         value, kind = node.value, node.type
         if value == HIDDEN:
-            # The value itself may be this text; that it stands without quotes then is harmless.
+            # A field may really contain this text; it is then shown without quotes, which is
+            # harmless.
             return HIDDEN
         if kind.startswith("[]"):
             return "1 element" if value == 1 else f"{value} elements"
@@ -211,8 +213,8 @@ class TreeText:
         most = self._limits.characters
         cut = value if most is None else value[:most]
         quoted = escape(cut).replace('"', '\\"')
-        rest = len(value) - len(cut)
-        return f'"{quoted}"' + (f" ... {rest} more characters" if rest else "")
+        omitted = len(value) - len(cut)
+        return f'"{quoted}"' + (f" ... {omitted} more characters" if omitted else "")
 
     def _bytes(self, value: bytes) -> str:
         most = self._limits.size_in_bytes
@@ -231,8 +233,8 @@ def _title(row: Row) -> str:
 
 
 def _when(message: Message, packet: int | None) -> str:
-    locate_body = "" if packet is None else f", packet {packet}"
-    return f"{format_time(message.start_ns)}{locate_body}, {_size(message.length)}"
+    packet_text = "" if packet is None else f", packet {packet}"
+    return f"{format_time(message.start_ns)}{packet_text}, {_size(message.length)}"
 
 
 def _problem_lines(decoded: DecodedMessage) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 In: integers. Out: short text with a unit. This module must not know what is measured.
 
-Units are decimal (1 kB is 1000 B) and three digits are shown: exact numbers are in the JSON.
+Units are decimal (1 kB is 1000 B), and three digits are shown. Exact numbers are in the JSON.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def per_mille_text(per_mille: int | None) -> str:
 
 
 def at_least(text: str, *, known: bool | None) -> str:
-    """Return a number's text, with a mark unless it is ``known`` to be complete."""
+    """Return a number's text, with ≥ before it if ``known`` is False: the number may be higher."""
     return text if known or known is None else f"\u2265{text}"
 
 
 def records_text(count: int, *, known: bool | None) -> str:
-    """Return a number of records; ``unknown`` if there were some but none could be counted."""
+    """Return a number of records; ``unknown`` if there are records but none could be counted."""
     if not count and known is False:
         return "unknown"
     return at_least(count_text(count), known=known)

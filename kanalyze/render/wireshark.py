@@ -1,7 +1,7 @@
-"""Display filters of Wireshark, to paste.
+"""Display filters for Wireshark.
 
-In: numbers of packets in their capture. Out: a text. This module must not know which packets are
-chosen, nor why.
+In: numbers of packets in their capture. Out: a text. This module must not know why packets were
+selected.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ __all__ = ["display_filter", "filter_lines"]
 
 
 def filter_lines(packets: Iterable[tuple[str, int | None]]) -> Iterator[str]:
-    """Yield a display filter for each capture; with its name if there are several.
+    """Yield a display filter for each capture, with the name of the capture if there are several.
 
-    ``packets`` are pairs of capture and number of the packet in it; None is left out.
+    ``packets`` are pairs of a capture and the number of a packet in it; a number may be None.
     """
-    of_captures: defaultdict[str, list[int]] = defaultdict(list)
+    numbers_by_capture: defaultdict[str, list[int]] = defaultdict(list)
     for capture, number in packets:
         if number is not None:
-            of_captures[capture].append(number)
-    for capture, numbers in of_captures.items():
-        name = f"{escape(capture)}: " if len(of_captures) > 1 else ""
+            numbers_by_capture[capture].append(number)
+    for capture, numbers in numbers_by_capture.items():
+        name = f"{escape(capture)}: " if len(numbers_by_capture) > 1 else ""
         yield name + display_filter(numbers)
 
 
 def display_filter(numbers: Iterable[int]) -> str:
-    """Return the filter that shows the packets of some numbers, at least one.
+    """Return the filter that shows the packets with these numbers, of which there is at least one.
 
     ``frame.number in {81, 91..93}``; with commas, as Wireshark 3.6 and later read it.
     """

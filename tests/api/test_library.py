@@ -1,4 +1,4 @@
-"""The library gives what the commands write, and its tables are those of the contract."""
+"""The library returns what the commands write, with the columns of the contract."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TABLES = {
 }
 FUNCTIONS = {**TABLES, "report": kanalyze.report, "decode": kanalyze.decode}
 CAPTURES = ("admin", "basics", "controller", "errors", "old-0-8-2-2", "sasl", "snaplen")
-"""With secrets, credentials in records, errors, old releases, and what is missing."""
+"""Captures with secrets, credentials in records, errors, old releases, and lost data."""
 
 
 @pytest.fixture
 def written(capfdbinary):
-    """Run a command; give what it wrote."""
+    """Run a command; return what it wrote."""
 
     def run(*arguments: str) -> bytes:
         assert main(list(arguments)) == 0
@@ -48,7 +48,7 @@ def objects(text: bytes) -> list:
 
 
 def as_told(row, columns) -> dict:
-    """Return a row as JSON Lines tell it."""
+    """Return a row as JSON Lines have it."""
     told = {column.name: getattr(row, column.name) for column in columns}
     for column in columns:
         if column.fields:
@@ -57,7 +57,7 @@ def as_told(row, columns) -> dict:
 
 
 def summary(text: bytes) -> dict:
-    """Return what a report says, without who wrote it."""
+    """Return a report without the version of kanalyze."""
     told = json.loads(text)
     assert told.pop("kanalyze_version") == kanalyze.__version__
     return told
@@ -103,7 +103,7 @@ def test_values_of_records_are_those_that_the_command_writes(name, written):
 
 
 def test_credentials_in_records_are_hidden_as_by_the_command(written, tmp_path):
-    """What nobody knows in the log of the controllers is taken for a credential."""
+    """Unknown records in the controllers' log count as credentials."""
     topic, log = b"large-kafka_python", b"__cluster_metadata"
     capture = tmp_path / "log.pcap"
     capture.write_bytes(path("large").read_bytes().replace(topic, log))
@@ -150,7 +150,7 @@ def test_filters_are_those_of_the_commands(number, command, written):
     assert [as_told(row, rows.columns) for row in rows] == told
 
 
-# Each is tried with rows above: a few show that reports take them too.
+# Each option is tested with rows above; a few show that reports take them too.
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -194,7 +194,7 @@ def test_definitions_are_read_by_every_function(tmp_path):
 # -- reading --------------------------------------------------------------------------------------
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path):
+def test_nothing_is_read_before_the_first_iteration(tmp_path):
     capture = tmp_path / "later.pcap"
     rows, messages = kanalyze.requests(capture), kanalyze.decode(capture)
     with pytest.raises(kanalyze.CaptureError, match=r"later\.pcap: no such file$"):
@@ -204,7 +204,7 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path):
 
 
 def test_each_is_given_before_the_next_is_read(monkeypatch):
-    """What is given was not gathered before: of many blocks the first is enough for the first."""
+    """Rows are not collected first: the first block is enough for the first batch."""
     taken = []
     plain = Analysis.exchange_blocks
 
@@ -361,7 +361,7 @@ def test_a_capture_without_rows_is_an_empty_table():
         polars.DataFrame,
     ],
 )
-def test_a_capture_that_is_none_is_said_whoever_asks(convert, tmp_path):
+def test_a_missing_capture_raises_in_every_conversion(convert, tmp_path):
     rows = kanalyze.requests(tmp_path / "x.pcap")
     with pytest.raises(kanalyze.CaptureError, match=r"x\.pcap: no such file$"):
         convert(rows)
@@ -376,7 +376,7 @@ def test_a_library_that_is_not_there_is_one_line(name, monkeypatch, tmp_path):
     assert str(caught.value) == f"{name} is not installed: pip install 'kanalyze[{name}]'"
 
 
-def test_columns_of_values_are_there_where_they_are_asked_for():
+def test_columns_of_values_exist_only_with_values():
     plain, more = (kanalyze.records(path("basics"), values=each) for each in (False, True))
     names = {column.name for column in plain.columns}
     assert {column.name for column in more.columns} == names | VALUE_COLUMNS
@@ -398,7 +398,7 @@ def test_the_public_names_are_listed_and_there():
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_arguments_of_a_function_are_typed_and_told_of(name):
+def test_the_arguments_of_a_function_are_typed_and_documented(name):
     from kanalyze.api import options
 
     hints = FUNCTIONS[name].__annotations__

@@ -45,7 +45,7 @@ def test_an_open_file_is_an_input_too(capture: Path) -> None:
         kanalyze.save(file, output=capture)
 
 
-def test_another_capture_is_replaced_by_force(capture: Path, tmp_path: Path) -> None:
+def test_force_replaces_another_capture(capture: Path, tmp_path: Path) -> None:
     other = shutil.copy(path("any"), tmp_path / "any.pcap")
     kanalyze.extract(capture, output=other, force=True)
     assert other.read_bytes() != path("any").read_bytes()

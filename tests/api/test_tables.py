@@ -1,4 +1,4 @@
-"""The tables of one run hold what the run for each of them gives."""
+"""The tables of one run equal those of separate runs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_tables_are_opened_of_a_capture_as_of_a_saved_file(
     assert reports[0] == reports[1]
 
 
-def test_a_table_that_was_not_saved_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_table_that_was_not_saved_is_reported(tmp_path: Path) -> None:
     target = tmp_path / "a.duckdb"
     kanalyze.save(path("groups"), output=target)
     with (

@@ -1,7 +1,7 @@
-"""What a type checker knows of the library; ``mypy`` reads this file, nobody runs it.
+"""Checks the types of the library: ``mypy`` reads this file, and it is never run.
 
-A wrong type here is an error of mypy, and so is an ``ignore`` that nothing needs: what it stands
-beside has to be refused.
+A wrong type here is an error of mypy, and so is an unused ``ignore``: mypy must reject each line
+that has one.
 """
 
 from __future__ import annotations

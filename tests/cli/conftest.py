@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FakeAnalysis:
-    """Stands in for the pipeline: gives fixed rows, through the filter it was given."""
+    """A fake pipeline: yields fixed rows, filtered."""
 
     rows = ([row(), fetch()], [failed("orders", 6, "NOT_LEADER_OR_FOLLOWER")])
     error: BaseException | None = None
@@ -65,7 +65,7 @@ class FakeAnalysis:
 
 @pytest.fixture
 def fake(monkeypatch) -> type[FakeAnalysis]:
-    """Replace the pipeline; the class's attributes say what it does."""
+    """Replace the pipeline by a fake; the attributes of the class set its behaviour."""
     kind = type("Fake", (FakeAnalysis,), {"made": []})
     monkeypatch.setattr(analyze, "Analysis", kind)
     return kind

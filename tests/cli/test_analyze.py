@@ -59,13 +59,13 @@ def test_an_unknown_api_is_refused(fake):
         analysis("--api", "nope")
 
 
-def test_there_are_as_many_jobs_as_cores_unless_said_otherwise(fake):
+def test_the_default_number_of_jobs_is_the_number_of_cores(fake):
     assert analysis("--jobs", "3").jobs == 3
     assert analysis().jobs == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "257", "1.5", "\u0661"])
-def test_a_number_of_jobs_that_makes_no_sense_is_refused(text, capsys):
+def test_an_invalid_number_of_jobs_is_refused(text, capsys):
     with pytest.raises(SystemExit) as ended:
         analysis("--jobs", text)
     assert ended.value.code == 2

@@ -20,7 +20,7 @@ def listed(capsys, *arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_what_the_snap_length_cut_off_is_listed_by_direction(capsys) -> None:
+def test_bytes_cut_by_the_snap_length_are_listed_by_direction(capsys) -> None:
     rows = listed(capsys, str(path("snaplen")), "--kind", "snapped_bytes")
     assert list(rows[0]) == list(AnomalyRow._fields)
     assert max(Counter((row["connection"], row["sender"]) for row in rows).values()) == 2
@@ -71,12 +71,12 @@ def test_an_unknown_kind_is_one_line(capsys) -> None:
 
 
 def damaged(tmp_path: Path) -> Path:
-    """A capture in which messages of every kind are bad in one way each."""
+    """Write a capture with one bad message of each kind."""
     packets: list[bytes] = []
     line = Line(packets).open()
     for number in range(3):
         line.client(k.heartbeat(number)).broker(k.heartbeat_answer(number))
-    # A Metadata request of 2^24 topics, one with bytes after it, an API and a version of nobody.
+    # A Metadata request of 2^24 topics, one with bytes after it, an unknown API and version.
     line.client(asks(3, 1, 10, b"\1\0\0\0")).broker(answers(3, 1, 10, b"\0\0\0\5"))
     line.client(asks(3, 1, 11, b"\0\0\0\0more")).broker(answers(3, 1, 11, b"\0" * 12))
     line.client(k.request(999, 0, 12, b"x")).broker(k.response(12, b"x"))
@@ -86,7 +86,7 @@ def damaged(tmp_path: Path) -> Path:
     return target
 
 
-def test_what_decode_knows_of_an_anomaly_is_its_detail(tmp_path, capsys) -> None:
+def test_details_of_anomalies_are_those_of_decode(tmp_path, capsys) -> None:
     capture = str(damaged(tmp_path))
     rows = listed(capsys, capture)
     details: dict[object, list[object]] = {}

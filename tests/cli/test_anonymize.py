@@ -1,4 +1,4 @@
-"""``kanalyze anonymize``: what it says, and what it refuses."""
+"""``kanalyze anonymize``: its messages and errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_was_written_is_said_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "out.pcapng"
     assert main(["anonymize", "-o", str(target), str(path("any"))]) == 0
-    expected = f"{target}: 151 packets, 57 messages on 9 connections of Kafka\n"
+    expected = f"{target}: 151 packets, 57 messages on 9 Kafka connections\n"
     assert capsys.readouterr().out == expected
     assert main(["anonymize", "--force", "-o", str(target), str(path("snaplen"))]) == 0
     assert "30 could not be read to the end" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from tests.support.clocks import FastClock
 GIVEN = ["batch", "captures/", "--out", "archive"]
 
 
-def test_arguments_have_their_places():
+def test_arguments_are_parsed():
     made = parser().parse_args(
         [
             *("batch", "a.pcap", "b/", "--out", "s3a://bucket/archive"),
@@ -37,7 +37,7 @@ def test_arguments_have_their_places():
     assert (made.json, made.api) == ("report.json", ["Fetch"])
 
 
-def test_what_is_not_given():
+def test_defaults_of_options():
     made = parser().parse_args(GIVEN)
     assert (made.checkpoint, made.settle, made.finish, made.replace) == (None, 60, False, False)
     assert (made.master, made.buckets, made.split_size) == (None, None, 64 << 20)
@@ -84,7 +84,7 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["--format", "md", "--json", "-"], "--json - and --format md would both use standard"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_line_before_spark_is_started(
+def test_invalid_arguments_are_reported_in_one_line_before_spark_starts(
     more, told, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -134,7 +134,7 @@ def test_without_spark_it_says_how_to_get_it(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_phases_are_told_to_terminals_alone(is_terminal, capsys, monkeypatch):
+def test_phases_are_printed_only_on_a_terminal(is_terminal, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     BatchProgress().begin("reading 2 captures in 1 tasks")
     told = "kanalyze: reading 2 captures in 1 tasks\n" if is_terminal else ""

@@ -1,4 +1,4 @@
-"""``kanalyze compare``: what it writes, and with which status it ends."""
+"""``kanalyze compare``: its output and its exit status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_capture_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str
     assert told.err == ""
 
 
-def test_what_is_new_or_gone_can_be_a_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_and_gone_names_can_set_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", BASICS, WAITS]) == 0
     found = capsys.readouterr().out
     assert "Gone: in A, not in B" in found
@@ -40,7 +40,7 @@ def test_what_is_new_or_gone_can_be_a_status(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("shown_as", ["json", "md"])
-def test_other_forms_go_to_standard_output(
+def test_other_formats_go_to_standard_output(
     shown_as: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", BASICS, WAITS, "--format", shown_as]) == 0
@@ -92,7 +92,7 @@ def test_saved_files_are_compared_as_the_captures_are(
     assert kanalyze.compare(*saved, api="Fetch") == kanalyze.compare(BASICS, WAITS, api="Fetch")
 
 
-def test_options_of_captures_are_not_for_saved_files(
+def test_options_of_reading_captures_are_refused_for_saved_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = str(tmp_path / "a.duckdb")
@@ -128,7 +128,7 @@ def test_bad_arguments_are_one_line(
 
 
 @pytest.mark.parametrize("words", [[BASICS], [BASICS] * 3, [BASICS, BASICS, "--fail-on", "worse"]])
-def test_two_are_compared_and_words_are_known(words: list[str]) -> None:
+def test_the_number_of_inputs_and_the_words_of_fail_on_are_checked(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["compare", *words])
     assert caught.value.code == 2
@@ -143,7 +143,7 @@ def test_two_are_compared_and_words_are_known(words: list[str]) -> None:
         (["--json", "-", "--format", "md"], "--json - and --format md would both use standard"),
     ],
 )
-def test_wrong_options_are_told_as_they_are_typed(
+def test_errors_name_options_as_they_are_typed(
     options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", BASICS, WAITS, *options]) == 2

@@ -24,7 +24,7 @@ def test_every_connection_has_a_row_with_its_requests(capsys) -> None:
     assert {row["protocol"] for row in found} == {"kafka"}
 
 
-def test_tls_is_told_by_content(capsys) -> None:
+def test_tls_is_recognized_by_content(capsys) -> None:
     protocols = [row["protocol"] for row in listed(capsys, str(path("tls")))]
     assert protocols.count("tls") == analysis("tls")[1].tls_connections
 

@@ -23,7 +23,7 @@ def test_the_width_is_the_one_that_rich_finds(monkeypatch, columns):
     assert plain_width() == Console().width
 
 
-def test_no_columns_at_all_are_not_believed(monkeypatch):
+def test_a_width_of_0_columns_is_ignored(monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")
     assert plain_width() > 0
 
@@ -38,7 +38,7 @@ def test_the_width_is_that_of_the_terminal_that_another_stream_is(monkeypatch):
     assert plain_width() == 117
 
 
-def test_what_is_no_terminal_is_plain(monkeypatch):
+def test_output_that_is_no_terminal_is_plain(monkeypatch):
     assert is_plain()
     assert not Console().is_terminal
 

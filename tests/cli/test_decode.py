@@ -64,7 +64,7 @@ def test_the_ending_of_the_file_says_the_format(tmp_path, name, first):
         (["-o", "/no/such/folder/x.jsonl", ANY], "No such file"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_and_2(capfd, arguments, words):
+def test_invalid_arguments_are_one_line_and_status_2(capfd, arguments, words):
     assert main(["decode", *arguments]) == 2
     told = capfd.readouterr()
     assert words in told.err
@@ -84,7 +84,7 @@ def test_a_snapped_capture_says_what_is_missing(capfdbinary):
     assert problems == {"missing_bytes"}
 
 
-def test_bytes_of_apis_not_asked_for_are_not_kept(fake_keep):
+def test_bytes_of_other_apis_are_not_kept(fake_keep):
     assert main(["decode", "--api", "Fetch", "--api", "3", ANY]) == 0
     (keep,) = fake_keep
     assert [key for key in range(100) if keep(key)] == [1, 3]

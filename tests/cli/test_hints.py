@@ -1,4 +1,4 @@
-"""What is said of arguments that there are not: the usage that was meant, and the nearest name."""
+"""Errors about unknown arguments: the usage of the command, and a similar name."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def said(capsys, *argv: str) -> tuple[str, str]:
         (["-"], "kanalyze", "unknown command '-'; to read a capture: kanalyze report -"),
     ],
 )
-def test_what_there_is_not_is_told_with_what_may_be_meant(argv, usage, words, capsys):
+def test_unknown_names_are_reported_with_similar_names(argv, usage, words, capsys):
     assert said(capsys, *argv) == (usage, words)
 
 
@@ -106,12 +106,12 @@ def test_a_file_or_a_folder_of_any_name_is_no_command(tmp_path, monkeypatch, cap
     assert line.endswith("to read a capture: kanalyze report 'my traffic'")
 
 
-def test_what_stands_behind_two_dashes_is_no_option(capsys):
+def test_words_after_two_dashes_are_no_options(capsys):
     assert main(["report", "--", "--slowr-than"]) == 2
     assert capsys.readouterr().err == "kanalyze: --slowr-than: no such file\n"
 
 
-def test_what_belongs_to_an_option_is_none(capsys):
+def test_a_value_that_looks_like_an_option_is_none(capsys):
     assert main(["report", "--client-id=--odd", "--topic", "-- odd --", "/no/file"]) == 2
     assert capsys.readouterr().err == "kanalyze: /no/file: no such file\n"
 
@@ -161,7 +161,7 @@ COMMANDS = next(each for each in parser()._actions if each.dest == "command").ch
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_help_is_as_wide_as_the_terminal_but_for_examples(width, monkeypatch):
-    """And never wider than is easily read."""
+    """Lines are never longer than 100 characters, which are easy to read."""
     monkeypatch.setenv("COLUMNS", str(width))
     for name, command in COMMANDS.items():
         text = command.parser.format_help()
@@ -181,7 +181,7 @@ def test_each_command_is_on_the_line_of_its_text(monkeypatch):
 
 
 def test_the_help_of_a_command_is_checked_without_making_its_parser() -> None:
-    """argparse of Python 3.14 asks for it when a command is added."""
+    """argparse of Python 3.14 checks it when a command is added."""
     command = LazyCommand(prog="kanalyze some")
     assert command._check_help(parser()._actions[0]) is None
     assert "parser" not in vars(command)

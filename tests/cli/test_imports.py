@@ -1,4 +1,4 @@
-"""What each command imports: what takes long is loaded by the commands that need it alone."""
+"""Imports of each command: slow modules are loaded only by the commands that need them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
 CAPTURE = "captures/basics.pcap"
 SLOW = {"numpy", "pandas", "pyarrow", "pyarrow.parquet", "rich", "rich.console"}
 NEVER = {"asyncio", "dataclasses", "difflib", "fractions", "multiprocessing", "pandas", "unittest"}
-"""None of the commands below needs these. pandas is installed here, and pyarrow would load it."""
+"""No command below needs these. pandas is installed in tests, and pyarrow could load it."""
 
 HEAVY = {
     *("base64", "bz2", "ctypes", "decimal", "glob", "inspect", "json", "lzma", "pathlib", "pickle"),
@@ -42,7 +42,7 @@ SELDOM = {
     "kanalyze.tls.session",
     "cryptography",
 }
-"""What a pcap file with nothing but Kafka 0.8 and later in TCP does not need, unless asked to."""
+"""Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
 TELLING = """\
 import atexit, os, sys
@@ -120,16 +120,16 @@ def imported(*argv: str, **environment: str) -> frozenset[str]:
 )
 def test_a_command_imports_what_it_needs_and_nothing_else_that_is_slow(argv, expected, tmp_path):
     found = imported(*(text.format(folder=tmp_path) for text in argv))
-    # rich's table of characters is small, and asked where a text is not ASCII.
+    # rich's table of characters is small, and used only for texts that are not ASCII.
     found -= {"rich"} if "rich.console" not in found else set()
     assert found & SLOW == expected
-    # DuckDB has data classes.
+    # DuckDB uses dataclasses.
     assert found & (NEVER - pythons_own()) <= ({"dataclasses"} if "duckdb" in found else set())
 
 
 @pytest.fixture
 def without_packets(tmp_path: Path) -> str:
-    """A capture that has nothing but its header."""
+    """Return a capture with only its header."""
     path = tmp_path / "empty.pcap"
     path.write_bytes(pcap_file([]))
     return str(path)
@@ -143,7 +143,7 @@ def without_packets(tmp_path: Path) -> str:
         (("requests", "--format", "csv"), set()),
     ],
 )
-def test_a_capture_without_packets_is_told_of_at_once(argv, expected, without_packets):
+def test_a_capture_without_packets_needs_no_more_imports(argv, expected, without_packets):
     found = imported(*argv, without_packets)
     assert found & {"numpy", "pyarrow"} == expected
 
@@ -205,8 +205,8 @@ sys.modules.update(dict.fromkeys({DEPENDENCIES!r}))
         ("completion", "bash"),
     ],
 )
-def test_what_is_written_as_text_needs_none_of_the_packages_that_kanalyze_depends_on(argv):
-    """Each import of one is an error here, and the command's end with it."""
+def test_text_output_imports_no_dependency(argv):
+    """In this process, importing a dependency is an error that ends the command."""
     assert "kanalyze.cli.arguments" in modules_after(WITHOUT_ANY + COMMAND, *argv)
 
 
@@ -243,5 +243,5 @@ def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv, asked):
         (("requests", "captures/ipv6.pcapng"), "kanalyze.capture.formats.pcapng"),
     ],
 )
-def test_what_is_asked_for_is_loaded(argv, module):
+def test_a_format_imports_its_module(argv, module):
     assert module in imported(*argv, CAPTURE)

@@ -1,4 +1,4 @@
-"""Key logs on the command line: what is read, what is refused, and that no secret is shown."""
+"""Key logs on the command line: valid files, errors, and no secret in any message."""
 
 from __future__ import annotations
 
@@ -98,16 +98,16 @@ def test_workers_decrypt_as_one_process_does(capsys, monkeypatch):
     assert len(alone) == REQUESTS
 
 
-def test_a_missing_file_is_said(capsys):
+def test_a_missing_key_log_is_reported(capsys):
     assert "no.keys: No such file" in refused(capsys, "report", "--keylog", "no.keys", CAPTURE)
 
 
-def test_a_folder_is_said(capsys, tmp_path):
+def test_a_folder_as_key_log_is_reported(capsys, tmp_path):
     assert "directory" in refused(capsys, "report", "--keylog", str(tmp_path), CAPTURE)
 
 
 @pytest.mark.parametrize("content", [b"hello\nworld\n", b"\0" * 5000, b"-----BEGIN KEY-----\nAA\n"])
-def test_what_is_no_key_log_is_said(content, capsys, tmp_path):
+def test_a_file_without_secrets_is_reported(content, capsys, tmp_path):
     wrong = tmp_path / "wrong.keys"
     wrong.write_bytes(content)
     assert "not a TLS key log" in refused(capsys, "report", "--keylog", str(wrong), CAPTURE)
@@ -119,7 +119,7 @@ def test_a_key_log_is_not_repeated_where_lines_of_it_are_broken(capsys, tmp_path
     refused(capsys, "report", "--keylog", str(broken), CAPTURE)
 
 
-def test_without_ciphers_it_is_said_what_to_install(capsys, monkeypatch):
+def test_without_ciphers_the_error_names_the_extra_to_install(capsys, monkeypatch):
     monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
     told = refused(capsys, "requests", "--keylog", KEYS, CAPTURE)
     assert "kanalyze[tls]" in told

@@ -41,7 +41,7 @@ KANALYZE = [sys.executable, "-c", WITH_FEW_FINDINGS + COMMAND]
 
 
 class Live:
-    """The command while it runs: its standard input stays open until it is closed."""
+    """The running command; its standard input stays open until the test closes it."""
 
     def __init__(self, *argv: str, **environment: str) -> None:
         self._process = subprocess.Popen(
@@ -62,11 +62,11 @@ class Live:
         self.input.flush()
 
     def line(self) -> bytes:
-        """The next line of its standard output."""
+        """Return the next line of its standard output."""
         return self._lines.get(timeout=LONG_S)
 
     def told(self) -> str:
-        """The next line of its standard error."""
+        """Return the next line of its standard error."""
         assert self._process.stderr is not None
         assert select.select([self._process.stderr], [], [], LONG_S)[0]
         return self._process.stderr.readline().decode()
@@ -75,7 +75,7 @@ class Live:
         self._process.send_signal(number)
 
     def end(self) -> tuple[int, list[bytes], str]:
-        """Wait for its end: its status, the lines that are left, and what it told."""
+        """Wait for its end; return its status, the remaining lines, and its standard error."""
         status = self._process.wait(LONG_S)
         self._thread.join(LONG_S)
         assert self._process.stderr is not None
@@ -112,7 +112,7 @@ def started(*argv: str, **environment: str) -> Iterator[Live]:
 
 @functools.cache
 def rows_of(name: str, *filters: str) -> list[dict[str, object]]:
-    """What `kanalyze requests` writes of a capture, without its name, in an order of our own."""
+    """Return the rows of `kanalyze requests`, without the capture's name, sorted."""
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder, "rows.jsonl")
         assert main(["requests", "-o", str(rows), *filters, str(path(name))]) == 0
@@ -133,7 +133,7 @@ def told_in(report: Path) -> dict[str, Any]:
 
 
 def wait_until_read(live: Live, data: bytes, folder: Path) -> None:
-    """Wait until all packets of the beginning of a capture are read; its metrics are asked."""
+    """Wait until all packets of the first part of a capture are read, as its metrics say."""
     url = served_at(live.told())
     assert url is not None
     (folder / "given").write_bytes(data)
@@ -148,7 +148,7 @@ def wait_until_read(live: Live, data: bytes, folder: Path) -> None:
 # -- arguments ------------------------------------------------------------------------------------
 
 
-def test_arguments_have_their_places():
+def test_arguments_are_parsed():
     made = parser().parse_args(
         [
             *("live", "-i", "eth0", "--port", "9092", "--port", "9093", "--host", "10.0.0.0/8"),
@@ -203,8 +203,8 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-i", "lo", "--filter", "\udcff"], "filter '\\udcff': is not UTF-8"),
         (["-", "--save", "{folder}/x.pcapng", "--save-slower-than", "slow"], "slow"),
         (["-", "--format", "view"], "there is no terminal to draw on"),
-        (["-", "--json", "-"], "--json - and lines (jsonl) would both be on standard output"),
-        (["-", "--json", "-", "--format", "rows"], "lines (rows) would both"),
+        (["-", "--json", "-"], "--json - and --format jsonl would both use standard output"),
+        (["-", "--json", "-", "--format", "rows"], "--format rows would both"),
         (["-", "--interval", "0"], "--interval: use more than 0 seconds"),
         (["-", "--metrics", "localhost"], "not an address to listen on: 'localhost'"),
         (["-", "--metrics", "::1:9308"], "(IPv6 as [ADDRESS]:PORT)"),
@@ -230,11 +230,11 @@ def test_arguments_that_make_no_sense_exit_with_2(argv, capsys):
         (["-", "--save", "-"], "--save: not the name of a file: '-'"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
+def test_invalid_arguments_are_reported_in_one_line_before_files_are_created(
     argv, told, capsys, tmp_path
 ):
     given = [word.format(folder=tmp_path) for word in argv]
-    # Others that would make files.
+    # Other options, which would create files.
     more = ["--write", str(tmp_path / "rows")]
     assert main(["live", *given, *more]) == 2
     out, err = capsys.readouterr()
@@ -262,7 +262,7 @@ def test_what_makes_no_sense_is_told_in_one_line_before_anything_is_made(
         (["--threshold", "throttled.least_requests=2"], "--threshold needs --json or"),
     ],
 )
-def test_nothing_that_is_asked_for_is_left_out_silently(argv, told, capsys, tmp_path, monkeypatch):
+def test_options_without_effect_are_refused(argv, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["live", "-", *argv]) == 2
     out, err = capsys.readouterr()
@@ -283,7 +283,7 @@ def test_a_filter_of_nothing_takes_everything(run_live):
     assert in_order(done.stdout.splitlines()) == rows_of("groups")
 
 
-def test_standard_input_that_is_closed_is_told():
+def test_a_closed_standard_input_is_reported():
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" <&-', "sh", *KANALYZE, "live", "-"],
         capture_output=True,
@@ -350,7 +350,7 @@ HAVING count(*) >= $least
 
 
 def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tmp_path, run_live):
-    """Those over groups and metadata too; a query that fails is said, and no more than that."""
+    """Also findings over groups and metadata; a query that fails is only reported."""
     (tmp_path / "mine.sql").write_text(MINE)
     options = ("--queries", str(tmp_path), "--threshold", "mine.least=2")
     options += ("--threshold", "rebalances.least_rounds=1")
@@ -368,7 +368,7 @@ def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tm
     assert {"mine", "rebalances"} <= {each["name"] for each in findings[0]}
 
 
-def test_a_capture_that_is_cut_is_told_in_the_report(tmp_path, run_live):
+def test_the_report_says_that_a_capture_is_cut(tmp_path, run_live):
     data = path("basics").read_bytes()[:-5]
     cut, report = tmp_path / "cut.pcap", tmp_path / "report.json"
     cut.write_bytes(data)
@@ -388,8 +388,8 @@ def test_lines_of_rates_count_all_rows_in_the_end(run_live):
     assert last["capture"]["packets"] == 1722
 
 
-def test_what_comes_slowly_is_read_right():
-    """Each piece comes when nobody waits for it any more, and the next one right behind."""
+def test_a_capture_that_comes_slowly_is_read_correctly():
+    """Each piece comes after the wait for it has ended, and is followed by the next at once."""
     data = path("basics").read_bytes()
     with started("-", "--format", "rows") as live:
         for first in range(0, len(data), len(data) // 4):
@@ -405,7 +405,7 @@ def test_what_comes_slowly_is_read_right():
     ("data", "told"),
     [(b"", b"-: is empty"), (b"tcpdump: no such device\n", b"-: is not a pcap or pcapng file")],
 )
-def test_no_capture_is_told_in_one_line(data, told, tmp_path, run_live):
+def test_input_that_is_no_capture_is_reported_in_one_line(data, told, tmp_path, run_live):
     report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
     argv = ("--json", str(report), "--save", str(kept), "--write", str(rows))
     done = run_live("-", "--format", "rows", *argv, data=data)
@@ -417,7 +417,7 @@ def test_no_capture_is_told_in_one_line(data, told, tmp_path, run_live):
     assert list(rows.iterdir()) == []
 
 
-def test_who_has_read_enough_ends_it(tmp_path):
+def test_a_closed_output_pipe_ends_the_run(tmp_path):
     rows = tmp_path / "rows"
     command = [*KANALYZE, "live", "-", "--format", "rows", "--write", str(rows)]
     with (
@@ -507,7 +507,7 @@ def test_metrics_are_scraped_meanwhile():
 
         live.give(data)
         wait_until(lambda: samples().get("kanalyze_capture_packets_total") == 1722)
-        # Connections that are open hold back what is not answered.
+        # Unanswered requests of open connections have no rows yet.
         answered = [row for row in kanalyze.requests(path("basics")) if row.latency_ns is not None]
         wait_until(lambda: samples().get("kanalyze_requests_total", 0) >= len(answered))
         live.input.close()
@@ -527,7 +527,7 @@ def test_metrics_are_scraped_meanwhile():
     ],
 )
 def test_signals_end_it_and_all_is_complete(number, unbuffered, tmp_path):
-    """Also what is being written when one comes."""
+    """Also the file that is being written when the signal comes."""
     report, kept, rows = tmp_path / "x.json", tmp_path / "x.pcapng", tmp_path / "rows"
     argv = ("--json", str(report), "--save", str(kept), "--write", str(rows), "--metrics", "0")
     with started("-", "--format", "rows", *argv, PYTHONUNBUFFERED=unbuffered) as live:
@@ -568,7 +568,7 @@ def test_a_hangup_begins_new_files(tmp_path):
     assert len(list(found)) == len(rows_of("errors", "--errors"))
 
 
-def test_it_ends_by_itself():
+def test_the_run_ends_after_its_duration():
     with started("-", "--duration", "0.5", "--interval", "0.2") as live:
         status, lines, told = live.end()
     assert (status, told) == (0, "")

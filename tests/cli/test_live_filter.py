@@ -1,4 +1,4 @@
-"""``kanalyze live -`` with ``--port``, ``--host`` and ``--filter``: a pipe, filtered here."""
+"""``kanalyze live -`` with ``--port``, ``--host`` and ``--filter``: kanalyze filters a pipe."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_rows_are_those_of_a_capture_that_was_filtered(name, argv, expression, r
     filtered.write_bytes(pcap_file(kept, link_type=kept[0].link_type))
     ports = [word for at in range(len(argv)) if argv[at] == "--port" for word in argv[at : at + 2]]
     expected = rows_in(run("requests", "--format", "jsonl", *ports, str(filtered)))
-    # Packets have the numbers that they have in the whole capture.
+    # Packets keep their numbers of the whole capture.
     for row in expected:
         row.update({place: numbers[row[place] - 1] for place in PLACES if row[place] is not None})
     report = tmp_path / "report.json"
@@ -90,7 +90,7 @@ def test_where_nothing_matches_it_comes_to_its_end(run):
         (["--host", "broker"], "not an address or a network: 'broker'"),
     ],
 )
-def test_what_is_not_understood_is_told_in_one_line(argv, told, capsys, tmp_path):
+def test_an_invalid_filter_is_reported_in_one_line(argv, told, capsys, tmp_path):
     assert main(["live", "-", *argv, "--write", str(tmp_path / "rows")]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -133,7 +133,7 @@ def test_one_line_says_what_is_missing(argv, told, capsys):
 
 @pytest.mark.parametrize("label", ["VLAN", "VXLAN"])
 def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
-    """Also without libpcap, which `--port` and `--host` do not need of a pipe."""
+    """Also without libpcap, which `--port` and `--host` do not need for a pipe."""
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster"), random.Random(label))
     packets = [Packet(one.data, one.time_ns, one.wire_bytes, one.link_type) for one in altered]
     words = ["live", "-", "--format", "rows", "--port", "9103", "--host", "127.0.0.1"]
@@ -179,6 +179,6 @@ def test_the_lines_of_rates_are_of_what_was_filtered(run):
     assert {api["api_name"] for api in last["apis"]} == {"Metadata"}
 
 
-def test_an_unknown_api_is_told_before_anything_is_read(capsys):
+def test_an_unknown_api_is_reported_before_reading(capsys):
     assert main(["live", "-", "--api", "Fetsch"]) == 2
     assert "unknown API: 'Fetsch'; did you mean Fetch" in capsys.readouterr().err

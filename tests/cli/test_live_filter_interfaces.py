@@ -1,4 +1,4 @@
-"""Filters of ``kanalyze live``, beside tcpdump and beside the kernel.
+"""Filters of ``kanalyze live``, compared with tcpdump and with the kernel.
 
 Without root, ip or tcpdump these tests are not selected (see tests/conftest.py, which says so).
 """
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from tests.support.netns import Namespace
 
 KANALYZE = [sys.executable, "-c", COMMAND]
-COPIED = "kanalyze: libpcap is not installed: packets are filtered in this process, not earlier\n"
+COPIED = "kanalyze: libpcap is not installed: kanalyze filters packets, not the kernel\n"
 NOT_COMPARED = {
     *("request_packet", "response_packet", "request_start_ns", "request_end_ns"),
     *("response_start_ns", "response_end_ns", "latency_ns", "total_time_ns", "waited"),
     *("request_send_ns", "response_send_ns", *WAY),
 }
-"""Numbers count what the kernel let through; and the two are not asked at the same time."""
+"""Columns that differ: packet numbers count filtered packets, and times of two captures."""
 
 
 @pytest.fixture
 def pair(namespace: Namespace) -> Namespace:
-    """With the interfaces `one` and `other`, each of which gets what the other one sends."""
+    """A namespace with a pair of interfaces, `one` and `other`, that are connected."""
     namespace.add_pair()
     return namespace
 
@@ -76,19 +76,19 @@ def test_the_process_takes_what_the_kernel_takes(
 
 
 def rows_of(listening: Listening, count: int) -> tuple[list[str], str]:
-    """Its rows of so many packets, in an order of our own, and what it told."""
+    """Return its rows for some packets, sorted, and its standard error."""
     listening.wait_for(count)
     lines, told = listening.end()
     return comparable(lines), told
 
 
-def test_without_a_filter_nothing_is_said_of_libpcap(pair: Namespace) -> None:
+def test_without_a_filter_there_is_no_message_about_libpcap(pair: Namespace) -> None:
     with Listening(pair, "--format", "rows", before=WITHOUT_LIBPCAP) as listening:
         assert listening.end() == ([], "")
 
 
 @pytest.mark.parametrize("text", ["porte 22", "tcp) or (udp"])
-def test_a_wrong_filter_is_told_in_one_line(pair: Namespace, text: str) -> None:
+def test_an_invalid_filter_is_reported_in_one_line(pair: Namespace, text: str) -> None:
     words = [sys.executable, "-c", COMMAND, "live", "-i", "other", "--filter", text]
     done = subprocess.run(
         pair.command(*words, "--port", "9092"),

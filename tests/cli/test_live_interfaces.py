@@ -1,4 +1,4 @@
-"""``kanalyze live -i``: a capture's packets, sent again on an interface of our own.
+"""``kanalyze live -i``: packets of a capture, sent again on a virtual interface.
 
 Without root, ip or tcpdump these tests are not selected (see tests/conftest.py, which says so).
 """
@@ -44,13 +44,13 @@ TIMES = {
 
 @pytest.fixture
 def pair(namespace: Namespace) -> Namespace:
-    """With the interfaces `one` and `other`, each of which gets what the other one sends."""
+    """A namespace with a pair of interfaces, `one` and `other`, that are connected."""
     namespace.add_pair()
     return namespace
 
 
 def rows_at_the_end_of(listening: Listening) -> list[dict[str, Any]]:
-    """What it wrote when it is told to end, and nothing beside."""
+    """End the command; return its lines, and its standard error."""
     lines, told = listening.end()
     assert told == ""
     return [json.loads(line) for line in lines]
@@ -62,7 +62,7 @@ def packets_of(name: str) -> list[bytes]:
 
 
 def timeless(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Rows in an order of our own, without times, and names of captures."""
+    """Return rows, sorted, without times and names of captures."""
     return sorted(
         repr([(name, value) for name, value in row.items() if name not in {"capture", *TIMES}])
         for row in rows
@@ -113,7 +113,7 @@ def test_lines_say_what_was_read_and_that_nothing_was_dropped(pair: Namespace) -
     assert times == sorted(times)
 
 
-def test_it_ends_by_itself(pair: Namespace) -> None:
+def test_the_run_ends_after_its_duration(pair: Namespace) -> None:
     with Listening(pair, "--interval", "0.1", "--duration", "0.5") as listening:
         lines, told = listening.end(None)
     assert (len(lines) > 0, told) == (True, "")
@@ -123,7 +123,7 @@ def test_it_ends_by_itself(pair: Namespace) -> None:
     ("options", "port"), [(["--port", "9092"], 9092), (["--filter", "tcp port 9093"], 9093)]
 )
 def test_packets_are_filtered(pair: Namespace, options: Sequence[str], port: int) -> None:
-    """The same packets come once to this port, once to that one."""
+    """The same packets come first to one port, then to another."""
     packets = [packet for packet in packets_of("groups") if b"\x23\x84" in packet[34:38]]
     others = [
         packet[:34] + packet[34:38].replace(b"\x23\x84", b"\x23\x85") + packet[38:]
@@ -162,7 +162,7 @@ def test_an_interface_is_removed_and_there_is_another_of_its_name(pair: Namespac
         pair.ip("link", "del", "one")
         assert pair.count_listeners() == 0
         pair.add_pair()
-        # It is looked for each second.
+        # A removed interface is checked each second.
         wait_until(lambda: pair.count_listeners() == 1)
         pair.send(packets[half:])
         listening.wait_for(len(packets))
@@ -170,7 +170,7 @@ def test_an_interface_is_removed_and_there_is_another_of_its_name(pair: Namespac
     assert timeless(rows) == timeless(rows_of("groups"))
 
 
-def test_no_right_to_capture_is_told_in_one_line(
+def test_a_missing_right_to_capture_is_reported_in_one_line(
     pair: Namespace, ordinary_user: Callable[[], list[str]], tmp_path: Path
 ) -> None:
     argv = [*KANALYZE, "live", "-i", "other", "--write", str(tmp_path / "rows")]
@@ -188,7 +188,7 @@ def test_no_right_to_capture_is_told_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_filter_that_makes_no_sense_is_told_in_one_line(pair: Namespace) -> None:
+def test_an_invalid_filter_is_reported_in_one_line(pair: Namespace) -> None:
     argv = [*KANALYZE, "live", "-i", "other", "--filter", "porte 22"]
     done = subprocess.run(
         pair.command(*argv), capture_output=True, timeout=LONG_S, check=False, text=True

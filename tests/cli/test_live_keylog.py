@@ -1,4 +1,4 @@
-"""``kanalyze live --keylog``: secrets that come late, whom nobody has, and where none may be."""
+"""``kanalyze live --keylog``: late secrets, missing secrets, and no secrets in outputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def data_of(name: str) -> bytes:
 
 @cache
 def rows_of(name: str) -> list[dict[str, object]]:
-    """What ``requests`` writes of a capture with its key log."""
+    """Return the rows of ``requests`` for a capture with its key log."""
     with TemporaryDirectory() as folder:
         rows = Path(folder, "rows.jsonl")
         words = ["requests", "-o", str(rows), "--keylog", str(tls_captures.keylog(name))]
@@ -54,7 +54,7 @@ def rows_of(name: str) -> list[dict[str, object]]:
 
 
 def hidden(name: str) -> list[bytes]:
-    """The secrets of a key log, in every way that they may be written."""
+    """Return the secrets of a key log, in every form in which they may be written."""
     words = [line.split()[-1] for line in tls_captures.keylog(name).read_text().splitlines()]
     secrets = [bytes.fromhex(word.rpartition(":")[2]) for word in words]
     ways = [(raw, raw.hex().encode(), base64.b64encode(raw)[:-4]) for raw in secrets]
@@ -80,12 +80,12 @@ def test_rows_are_what_clients_sent_though_their_secrets_come_later(version, tmp
         Broker(version) as broker,
         Relay(broker.address, live.give) as relay,
     ):
-        assert "is not there yet" in live.told()
+        assert "does not exist yet" in live.told()
         live.give(PCAP_HEADER)
         with Client(relay.address, version, written) as first:
             for number in range(3):
                 first.ask(number)
-            # Nobody sends anything while the secrets come.
+            # No packets come while the secrets come.
             watched.write_bytes(written.read_bytes())
             rows = [json.loads(live.line()) for _ in range(3)]
             first.ask(3)
@@ -93,7 +93,7 @@ def test_rows_are_what_clients_sent_though_their_secrets_come_later(version, tmp
         with Client(relay.address, version, written) as second:
             second.ask(100)
             second.ask(101)
-        # It has closed when its secrets come, a part of a line at first.
+        # The connection is closed when its secrets come, the first time only a part of a line.
         added = written.read_bytes()[watched.stat().st_size :]
         for piece in (added[:50], added[50:]):
             with watched.open("ab") as file:
@@ -123,7 +123,7 @@ def test_rows_are_those_of_the_file_though_its_secrets_come_later(name, tmp_path
     data, keys = data_of(name), tls_captures.keylog(name).read_bytes()
     watched = tmp_path / "watched.keys"
     with started(*ROWS, "--keylog", str(watched), "--metrics", "0") as live:
-        assert "is not there yet" in live.told()
+        assert "does not exist yet" in live.told()
         half = len(data) // 2
         live.give(data[:half])
         wait_until_read(live, data[:half], tmp_path)
@@ -135,7 +135,7 @@ def test_rows_are_those_of_the_file_though_its_secrets_come_later(name, tmp_path
         live.input.close()
         status, lines, told = live.end()
     assert (status, told) == (0, "")
-    # The one that was taken above.
+    # The same key log as above.
     assert len(lines) == len(rows_of(name)) - 1
     found = in_order(lines)
     assert all(row in rows_of(name) for row in found)
@@ -154,7 +154,7 @@ def test_a_key_log_that_is_complete_is_used_from_the_beginning(variable, tmp_pat
 
 
 def embedded(name: str, *, secrets_before: int) -> bytes:
-    """A pcapng file whose secrets come before a packet in its midst."""
+    """Return a pcapng file whose secrets come in the middle, before a packet."""
     blocks = Blocks()
     data = data_of(name)
     parts = [blocks.section(), blocks.interface(options=blocks.option(9, b"\x09"))]
@@ -188,14 +188,14 @@ def test_secrets_in_the_midst_of_a_pipe_are_used_as_they_come(secrets_before, tm
     assert in_order(done.stdout.splitlines()) == found
 
 
-def test_connections_that_are_not_decrypted_are_said(tmp_path, run_live):
+def test_connections_that_are_not_decrypted_are_reported(tmp_path, run_live):
     done = run_live("-", "--keylog", str(OTHER_KEYS), data=data_of(NAME))
     assert done.returncode == 0
     told = done.stderr.decode().splitlines()
     clients = {each.client for each in tls_captures.read_by_tshark(NAME)}
     for client in clients:
         (line,) = [line for line in told if f"{client} " in line]
-        assert line.endswith("TLS that is not decrypted: the key log has no secret of it")
+        assert line.endswith("TLS connection not decrypted: the key log has no secret for it")
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["rows"] == 0
     assert_no_secret("tls-no-suite", done.stdout, done.stderr)
@@ -206,7 +206,7 @@ def test_lines_count_connections_with_tls(tmp_path):
     data = data_of("tls13-long")
     lines: list[bytes] = []
     with started("-", "--interval", "0.05", "--keylog", str(watched), "--metrics", "0") as live:
-        assert "is not there yet" in live.told()
+        assert "does not exist yet" in live.told()
         url = served_at(live.told())
         live.give(data[: len(data) // 2])
 
@@ -238,7 +238,7 @@ def test_lines_count_connections_with_tls(tmp_path):
         (["--write", str(OTHER_KEYS), "--keylog", str(OTHER_KEYS)], "is also an input"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(argv, told, capsys):
+def test_invalid_arguments_are_one_line(argv, told, capsys):
     assert main(["live", "-", *argv]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -259,7 +259,7 @@ def test_a_variable_that_is_of_no_use_stops_nothing(tmp_path):
 
 
 def saved(run_live, tmp_path: Path, *options: str) -> tuple[bytes, str]:
-    """What ``--save`` writes of all requests, and what is said."""
+    """Return what ``--save`` writes for all requests, and the standard error."""
     target = tmp_path / "saved.pcapng"
     argv = ["-", "--keylog", str(tls_captures.keylog(NAME)), "--save", str(target)]
     done = run_live(*argv, "--save-slower-than", "0ms", *options, data=data_of(NAME))
@@ -268,14 +268,14 @@ def saved(run_live, tmp_path: Path, *options: str) -> tuple[bytes, str]:
     return target.read_bytes(), done.stderr.decode()
 
 
-def test_saved_packets_are_encrypted_and_that_is_said(run_live, tmp_path):
+def test_saved_packets_stay_encrypted_and_a_message_says_so(run_live, tmp_path):
     data, told = saved(run_live, tmp_path)
-    assert "packets with TLS stay encrypted; --with-secrets puts" in told
+    assert "TLS packets stay encrypted; --with-secrets adds" in told
     assert_no_secret(NAME, data)
     assert list(kanalyze.requests(str(tmp_path / "saved.pcapng"))) == []
 
 
-def test_saved_packets_have_their_secrets_beside_them_where_that_is_asked_for(run_live, tmp_path):
+def test_with_secrets_the_saved_packets_can_be_decrypted(run_live, tmp_path):
     data, told = saved(run_live, tmp_path, "--with-secrets")
     assert "stay encrypted" not in told
     assert data.index(b"TRAFFIC_SECRET") < data.index(b"Metadata")  # a comment

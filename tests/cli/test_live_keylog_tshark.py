@@ -1,4 +1,4 @@
-"""What ``kanalyze live --save --with-secrets`` writes, as tshark decrypts it.
+"""tshark decrypts what ``kanalyze live --save --with-secrets`` writes.
 
 Without tshark this file is not collected (see conftest.py, which says so).
 """

@@ -1,4 +1,4 @@
-"""``kanalyze live - --format view``: a capture comes bit by bit, and somebody presses keys."""
+"""``kanalyze live - --format view``: a capture comes in parts, and keys are pressed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUN = ("-c", WITH_FEW_FINDINGS + COMMAND, "live", "-")
 
 
 class Live(PseudoTerminal):
-    """The command on a terminal, its standard input a pipe that stays open."""
+    """The command on a terminal; its standard input is a pipe that stays open."""
 
     def __init__(
         self, *options: str, width: int = 80, height: int = 24, **environment: str
@@ -46,12 +46,12 @@ class Live(PseudoTerminal):
         self._is_open = True
 
     def give(self, data: bytes) -> None:
-        """Write to the pipe; what is given is less than a pipe holds, or the command reads it."""
+        """Write to the pipe: less than a pipe holds, or the command reads it."""
         while data:
             data = data[os.write(self._writing, data[:4096]) :]
 
     def choose(self, table: bytes) -> None:
-        """Choose a table; what is pressed before there is a view is not for it."""
+        """Choose a table, after the view is there: earlier keys would not reach it."""
         self.see(ALTERNATE.decode())
         self.press(table)
 
@@ -73,13 +73,13 @@ def started(*options: str, width: int = 80, height: int = 24, **environment: str
 
 @cache
 def parts(name: str, count: int) -> list[bytes]:
-    """A pcap file in so many parts, cut anywhere."""
+    """Return a pcap file in some parts, which may end within a packet."""
     data = path(name).read_bytes()
     return [data[len(data) * n // count : len(data) * (n + 1) // count] for n in range(count)]
 
 
 def apis_in(screen: list[str]) -> list[str]:
-    """The APIs in the table of the slowest requests, which has the room."""
+    """Return the APIs in the table of the slowest requests, which is large enough."""
     entries = [line for line in screen if re.match(r" *[0-9.]+ [\u00b5mn]?s  ", line)]
     return [re.split("  +", line.strip())[1] for line in entries]
 
@@ -91,11 +91,11 @@ def shows(*texts: str) -> Callable[[list[str]], bool]:
 # -- keys -----------------------------------------------------------------------------------------
 
 
-def test_somebody_looks_at_a_capture_as_it_comes():
+def test_the_view_can_be_used_while_a_capture_comes():
     first, second, third = parts("groups", 3)
     with started("--format", "view") as live:
         live.give(first)
-        # What is slow is shown for a minute, longer than any test takes.
+        # Slow requests are shown for a minute, longer than any test takes.
         live.choose(b"4")
         live.see_screen(shows("latency\u2193", "JoinGroup v"))
 
@@ -162,11 +162,11 @@ def test_a_finding_opens_its_requests(tmp_path):
         live.see_screen(shows("request_start_ns", "MESSAGE_TOO_LARGE"))
         live.press(b"q")
         assert live.end() == 0
-        # Said once, behind the report.
+        # Reported once, after the report.
         assert live.text_behind().count("finding 'worse' is left out: ") == 1
 
 
-def test_findings_are_asked_for_and_a_line_opens_its_requests():
+def test_findings_are_shown_and_a_line_opens_its_requests():
     filters = ("--api", "JoinGroup", "--api", "SyncGroup")
     with started("--format", "view", *filters, width=100, height=40) as live:
         live.give(b"".join(parts("groups", 3)))
@@ -197,7 +197,7 @@ def test_findings_are_asked_for_and_a_line_opens_its_requests():
         assert live.is_as_before()
 
 
-def test_nothing_comes():
+def test_a_pipe_without_packets_is_an_alert():
     with started("--format", "view") as live:
         screen = live.see_screen(shows("no packets yet for 3 s"))
         assert "is the pipe flushed" in "".join(screen)
@@ -208,7 +208,7 @@ def test_nothing_comes():
 
 def test_the_end_of_the_pipe_is_the_end():
     with started() as live:
-        # It is a terminal, so there is a view.
+        # Standard output is a terminal, so there is a view.
         live.see(ALTERNATE.decode())
         for part in parts("groups", 3):
             live.give(part)
@@ -222,7 +222,7 @@ def test_the_end_of_the_pipe_is_the_end():
 
 
 @pytest.mark.parametrize("how", often(["ctrl-c", "SIGTERM"], ["ctrl-c"]))
-def test_who_interrupts_gets_a_report(how):
+def test_an_interrupt_ends_the_view_with_a_report(how):
     with started("--format", "view") as live:
         for part in parts("groups", 3):
             live.give(part)
@@ -238,11 +238,11 @@ def test_who_interrupts_gets_a_report(how):
         assert "groups-classic" in live.text_behind()
 
 
-def test_who_interrupts_twice_does_not_wait_for_the_end():
+def test_a_second_interrupt_ends_the_run_at_once():
     with started("--format", "view", width=300, height=80) as live:
         live.give(parts("groups", 1)[0])
         live.see("groups-classic")
-        # A terminal that takes nothing keeps it from its end.
+        # A terminal that reads nothing delays the end of the run.
         live.hold_output()
         live.interrupt()
         live.process.send_signal(signal.SIGINT)
@@ -303,7 +303,7 @@ def test_no_terminal_at_all():
 
 
 def test_a_view_without_keys_where_no_terminal_belongs_to_the_process():
-    """Its standard output is a terminal, but it has none to read from."""
+    """The standard output is a terminal, but the process has no terminal for keys."""
     with (
         path("groups").open("rb") as file,
         PseudoTerminal("-c", DETACHED, *RUN, stdin=file.fileno()) as made,
@@ -341,7 +341,7 @@ def test_a_view_without_keys_ends_with_its_terminal_too():
         os.close(reading)
         made.see("no packets")
         made.hang_up()
-        # Who waits for it is killed by the hangup; its end of the pipe is closed when it ends.
+        # The hangup kills the waiting parent; the command's end of the pipe is closed when it ends.
         poll = select.poll()
         poll.register(writing, select.POLLERR)
         assert poll.poll(LONG_S * 1000)

@@ -74,7 +74,7 @@ def test_a_message_is_one_line_whatever_a_file_name_holds(fake, capsys):
         (["--broker", "host:9092"], "not a broker address: 'host:9092'"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_one_line_and_2(fake, capsys, filters, words):
+def test_an_invalid_filter_is_one_line_and_status_2(fake, capsys, filters, words):
     assert main(["report", *filters, "x.pcap"]) == 2
     error = capsys.readouterr().err
     assert words in error
@@ -199,7 +199,7 @@ def test_the_console_entry_ends_the_process_with_the_status():
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, b"1"), ({"OPENBLAS_NUM_THREADS": "2"}, b"2")])
-def test_no_threads_are_started_for_matrices_unless_asked_for(given, expected):
+def test_numpy_starts_no_threads_unless_the_variable_says_so(given, expected):
     environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | given
     code = (
         "import atexit, os\n"
@@ -226,6 +226,6 @@ def test_no_threads_are_started_for_matrices_unless_asked_for(given, expected):
         "requests -o /dev/full --format table",
     ],
 )
-def test_a_full_disk_is_told_with_the_name_of_the_file(command, fake, capsys):
+def test_the_message_about_a_full_disk_names_the_file(command, fake, capsys):
     assert main([*command.split(), "x"]) == 2
     assert capsys.readouterr().err == "kanalyze: /dev/full: No space left on device\n"

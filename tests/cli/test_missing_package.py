@@ -1,4 +1,4 @@
-"""A package that is missing is one line that says what to install, and status 2."""
+"""If a package is missing, one line says what to install, and the status is 2."""
 
 from __future__ import annotations
 

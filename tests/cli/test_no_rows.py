@@ -1,4 +1,4 @@
-"""Where nothing is written, one line says why, and what to try."""
+"""If no rows are written, one line says why, and what to try."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def said(capsys, *argv: str) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_filters_that_nothing_passes_are_told(command, capsys):
+def test_the_message_names_filters_that_match_nothing(command, capsys):
     given = ["--client-ip", "192.0.2.1", "--until", "2026-11-21"]
     line = said(capsys, *command.split(), *given, str(path("basics")))
     what = COMMANDS[command]
     assert line == f"kanalyze: no {what} match --client-ip 192.0.2.1 --until 2026-11-21\n"
 
 
-def test_all_kinds_of_filters_are_told(capsys):
+def test_the_message_names_filters_of_all_kinds(capsys):
     given = [
         "--api",
         "Fetch",
@@ -58,7 +58,7 @@ def test_all_kinds_of_filters_are_told(capsys):
     )
 
 
-def test_a_search_that_finds_nothing_is_told(capsys):
+def test_the_message_names_a_search_without_matches(capsys):
     given = ["--search", "no such bytes", "--topic", "basics-*"]
     assert said(capsys, "records", *given, str(path("basics"))) == (
         "kanalyze: no records match --topic 'basics-*' --search\n"
@@ -66,12 +66,12 @@ def test_a_search_that_finds_nothing_is_told(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_where_there_are_rows_nothing_is_told(command, capsys):
+def test_with_rows_there_is_no_message(command, capsys):
     assert said(capsys, *command.split(), str(path("basics"))) == ""
 
 
 @pytest.mark.parametrize("command", ["requests --errors", "records", "decode"])
-def test_a_capture_without_kafka_is_told_with_what_to_try(command, capsys):
+def test_the_message_about_a_capture_without_kafka_says_what_to_try(command, capsys):
     assert said(capsys, *command.split(), str(path("tls"))) == (
         f"kanalyze: {NO_KAFKA}; TLS is not decrypted: give a key log (--keylog FILE)\n"
     )

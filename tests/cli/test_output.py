@@ -36,7 +36,7 @@ def test_rows_are_in_the_file_once_it_is_closed(tmp_path):
 
 
 @pytest.mark.parametrize("row_format", ["table", "csv"])
-def test_what_fails_leaves_no_file(tmp_path, row_format):
+def test_a_failed_command_leaves_no_file(tmp_path, row_format):
     def fail():
         with Output(str(tmp_path / "rows"), row_format, None).opened() as sink:
             sink.write([row()])

@@ -1,4 +1,4 @@
-"""No command writes over what it reads, nor rows over any capture, whatever option names it."""
+"""No command overwrites its inputs, nor a capture with rows, by any option."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_inputs_are_those_that_arguments_stand_for(given, capture, tmp_path, cap
 
 
 @pytest.mark.parametrize("option", ["--topic-ids", "--definitions", "--keylog"])
-def test_what_else_is_read_is_an_input_too(option, tmp_path, capsys):
+def test_other_files_that_are_read_are_inputs_too(option, tmp_path, capsys):
     ids = tmp_path / "ids.json"
     ids.write_text("{}")
     given = tmp_path if option == "--definitions" else ids
@@ -134,7 +134,7 @@ def test_standard_input_is_an_input(command, capture):
 
 @pytest.mark.parametrize("command", ["report", "requests --format csv", "decode", "anomalies"])
 def test_standard_output_is_an_output(command, capture):
-    """As ``>> a.pcap`` has it: what is read would grow as it is read."""
+    """With ``>> a.pcap``, the input would grow while it is read."""
     with capture.open("ab") as file:
         done = subprocess.run(
             [*RUN, *command.split(), str(capture)],
@@ -155,7 +155,7 @@ def test_a_pipe_that_would_wait_for_itself_is_refused(tmp_path, capsys):
 
 
 def test_live_saves_no_packets_over_those_that_it_reads(tmp_path):
-    """It keeps a file of an earlier run by renaming it: here that is what is read."""
+    """A run renames the file of an earlier run; here that file is also the input."""
     saved = tmp_path / "a.pcapng"
     data = pcapng_file([Packet(b"x", 1_000)])
     saved.write_bytes(data)
@@ -223,7 +223,7 @@ def test_captures_are_known_by_their_content(make, packed, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("before", [b"", b"capture,connection\n", gzip.compress(b"rows", mtime=0)])
-def test_what_is_no_capture_may_be_written_over(before, tmp_path, capsys):
+def test_a_file_that_is_no_capture_may_be_replaced(before, tmp_path, capsys):
     there = tmp_path / "rows.csv"
     there.write_bytes(before)
     assert main(["requests", "--errors", "-o", str(there), str(BASICS)]) == 0
@@ -273,7 +273,7 @@ NO_FILES = {
 
 
 def test_each_argument_is_known_as_an_input_an_output_or_neither():
-    """A new option that names a file is told to the rule, or this fails."""
+    """This fails if a new option for a file is not in INPUTS or OUTPUTS."""
     [commands] = [
         action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
     ]

@@ -27,7 +27,7 @@ OVER = "kanalyze: over\n"
 
 
 class Source:
-    """Captures of which 2 MB a second are read, in virtual seconds."""
+    """A fake source of which 2 MB are read in each virtual second."""
 
     def __init__(self, clock: FastClock, total: int | None = 100_000_000) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class Source:
 
 
 class Screen:
-    """A terminal that is standard error."""
+    """A pseudo-terminal that is standard error."""
 
     def __init__(self) -> None:
         self._master, slave = pty.openpty()
@@ -76,7 +76,7 @@ def screen(monkeypatch):
 
 @contextmanager
 def reading(clock: FastClock, screen: Screen | None = None, total: int | None = 100_000_000):
-    """Show the progress of a source, on a screen if given, until the clock stands still."""
+    """Show the progress of a source, on a screen if given, until the clock ends."""
     progress = Progress(clock=clock)
     with redirect_stderr(screen.file) if screen else nullcontext():
         with progress.reading(Source(clock, total)), progress.shown():
@@ -169,7 +169,7 @@ def test_in_the_background_nothing_is_drawn(screen, monkeypatch):
     assert screen.text() == OVER
 
 
-def test_work_goes_on_when_the_terminal_is_gone(screen):
+def test_work_continues_after_the_terminal_was_closed(screen):
     clock = FastClock(until_s=30, at=lambda seconds: screen.hang_up() if seconds == 5 else None)
     shown(clock, screen)
     assert clock.seconds() == 30
@@ -312,7 +312,7 @@ def phases(monkeypatch) -> list[str]:
         (["extract", "-o", "{}/a.pcapng"], ["finding requests", "writing packets"]),
         (
             ["extract", "--finding", "unanswered", "-o", "{}/a.pcapng"],
-            ["reading", "searching findings", "finding requests"],
+            ["reading", "searching for findings", "finding requests"],
         ),
         (["anonymize", "-o", "{}/a.pcapng"], ["reading and writing"]),
     ],
@@ -324,7 +324,7 @@ def test_every_command_that_may_take_long_says_where_it_is(words, wanted, phases
 
 
 def test_a_command_on_a_terminal_shows_a_line_until_its_pipe_ends(tmp_path):
-    """The command waits for the rest of a capture, which comes once the line was seen."""
+    """The command waits for the rest of a capture, which comes after the line was drawn."""
     data = path("basics").read_bytes()
     fifo = tmp_path / "packets"
     os.mkfifo(fifo)

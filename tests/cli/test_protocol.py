@@ -92,7 +92,7 @@ def test_apis_of_ones_own_are_shown_too(capsys, tmp_path):
 HOSTILE = "\x1b]0;owned\x07\u202e\u200b\n"
 
 
-def test_what_definitions_say_drives_no_terminal(capsys, tmp_path):
+def test_text_of_definitions_is_escaped(capsys, tmp_path):
     definition = {
         "apiKey": 9999,
         "type": "request",

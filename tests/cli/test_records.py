@@ -25,7 +25,7 @@ PLAIN = [column.name for column in RECORD_COLUMNS if column.name not in VALUE_CO
 
 
 class FakeAnalysis:
-    """Gives one Produce and one Fetch, with three records each."""
+    """A fake pipeline with one Produce and one Fetch, with three records each."""
 
     progress = (1, 2)
     quality = CaptureQuality()
@@ -59,7 +59,7 @@ def test_records_are_a_table_on_standard_output(fake, capsys):
     assert "no key" not in "".join(lines)
 
 
-def test_values_are_in_the_table_when_asked_for(fake, capsys):
+def test_with_values_the_table_has_values(fake, capsys):
     assert main(["records", "--values", "x.pcap"]) == 0
     text = capsys.readouterr().out
     assert "no key" in text
@@ -69,7 +69,7 @@ def test_values_are_in_the_table_when_asked_for(fake, capsys):
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
 @pytest.mark.parametrize("values", [True, False])
-def test_files_have_values_only_when_they_were_asked_for(fake, tmp_path, name, values):
+def test_files_have_values_only_with_the_option(fake, tmp_path, name, values):
     target = tmp_path / name
     flags = ["--values"] if values else []
     assert main(["records", *flags, "-o", str(target), "x.pcap"]) == 0
@@ -130,7 +130,7 @@ def test_filters_hold(fake, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_what_is_no_format_leaves_no_file(fake, tmp_path):
+def test_an_unknown_format_leaves_no_file(fake, tmp_path):
     assert main(["records", "-o", str(tmp_path / "rows.xml"), "x.pcap"]) == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -141,7 +141,7 @@ def test_a_real_capture_is_read(capfd):
     assert len(capfd.readouterr().out.splitlines()) == 1 + 40
 
 
-def test_the_most_records_of_a_batch_can_be_told(fake, tmp_path):
+def test_max_records_limits_the_records_of_a_batch(fake, tmp_path):
     target = tmp_path / "rows.jsonl"
     assert main(["records", "--max-records", "2", "-o", str(target), "x.pcap"]) == 0
     rows = [json.loads(line) for line in target.read_text().splitlines()]
@@ -160,7 +160,7 @@ def test_a_file_with_values_is_for_its_owner_alone(fake, tmp_path):
         target = tmp_path / name
         assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
-        # One that was there for all to read is not any more.
+        # A file that everyone could read becomes private.
         target.chmod(0o644)
         assert main(["records", "--values", "-o", str(target), "x.pcap"]) == 0
         assert stat.S_IMODE(target.stat().st_mode) == 0o600

@@ -51,7 +51,7 @@ def test_a_report_that_fails_leaves_no_json(fake, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_width_of_the_terminal_is_heeded(fake, capsys, monkeypatch):
+def test_the_report_fits_the_width_of_the_terminal(fake, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     assert main(["report", "x.pcap"]) == 0
     assert "received" in capsys.readouterr().out
@@ -66,7 +66,7 @@ FORMATS = {
     "md": "\n- only requests that match: status error\n",
     "html": "only requests that match: status error",
 }
-"""Each format, and how it says by what it is filtered."""
+"""Each format, and its text for the filter."""
 
 
 def report_in(capfd, *words: str) -> str:
@@ -90,7 +90,7 @@ def test_each_format_goes_to_standard_output_or_to_a_file(name, capfd, tmp_path)
     assert named.read_text(encoding="utf-8") == told
 
 
-def test_all_files_can_be_had_in_one_run(capfd, tmp_path):
+def test_one_run_can_write_all_formats(capfd, tmp_path):
     files = {name: tmp_path / f"r.{name}" for name in ("json", "html", "md")}
     words = ["--json", str(files["json"]), "--html", str(files["html"]), "-o", str(files["md"])]
     assert report_in(capfd, *words, ERRORS) == ""
@@ -119,7 +119,7 @@ def test_all_files_can_be_had_in_one_run(capfd, tmp_path):
         (["--partition", "orders"], "not a partition: 'orders' (such as 3 or orders-3)"),
     ],
 )
-def test_what_does_not_fit_together_is_one_line(words, problem, capfd, tmp_path, monkeypatch):
+def test_contradicting_options_are_one_line(words, problem, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["report", *words, ERRORS]) == 2
     found = capfd.readouterr()
@@ -137,7 +137,7 @@ def test_what_does_not_fit_together_is_one_line(words, problem, capfd, tmp_path,
         (["--format", "csv"], "argument --format: invalid choice: 'csv'"),
     ],
 )
-def test_a_wrong_word_is_said_with_those_that_there_are(words, problem, capfd):
+def test_an_invalid_word_is_reported_with_the_valid_ones(words, problem, capfd):
     with pytest.raises(SystemExit) as raised:
         main(["report", *words, ERRORS])
     assert raised.value.code == 2

@@ -75,7 +75,7 @@ def test_no_rows_are_titles_alone(fake, capfd):
         (["--columns", ","], "columns: name at least one"),
     ],
 )
-def test_an_output_that_makes_no_sense_is_one_line_and_2(fake, capsys, arguments, words):
+def test_an_invalid_output_is_one_line_and_status_2(fake, capsys, arguments, words):
     assert main(["requests", *arguments, "x.pcap"]) == 2
     error = capsys.readouterr().err
     assert words in error
@@ -83,7 +83,7 @@ def test_an_output_that_makes_no_sense_is_one_line_and_2(fake, capsys, arguments
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.txt"])
-def test_what_is_interrupted_leaves_no_file(fake, tmp_path, name):
+def test_an_interrupted_command_leaves_no_file(fake, tmp_path, name):
     fake.error = KeyboardInterrupt()
     assert main(["requests", "-o", str(tmp_path / name), "x.pcap"]) == 130
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Each command gives of a saved file what it gives of the captures."""
+"""Each command gives the same for a saved file as for its captures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OFTEN = ("codecs", "errors", "old-0-8-2-2", "sasl")
 
 
 class Told(NamedTuple):
-    """What a command left behind."""
+    """The result of a command: its outputs and its file."""
 
     status: int
     out: str
@@ -123,7 +123,7 @@ FILTERS = (
     ("command", "words"),
     [
         *(("requests --format csv -o {out}", words) for words in FILTERS),
-        # What a report is made of has passed the same filter: that it does is tried with one.
+        # Reports use the same filter, so one of them is enough.
         *(
             pytest.param("report --json {out}", words, marks=pytest.mark.long if number else ())
             for number, words in enumerate(FILTERS)
@@ -145,7 +145,7 @@ def test_a_filter_of_ends_and_times_holds_for_the_other_tables(command, words, s
 
 
 @pytest.mark.parametrize(("name", "command"), in_turn(NAMES, ["requests", "connections"], OFTEN))
-def test_a_broker_is_a_filter_of_rows_or_said_not_to_be_one(name, command, saved, told):
+def test_a_broker_filters_saved_rows_or_is_refused(name, command, saved, told):
     words = [command, "--format", "csv", "-o", "{out}"]
     ends = {(row.broker_ip, row.broker_port) for row in kanalyze.connections(path(name))}
     for end in sorted(ends):
@@ -175,7 +175,7 @@ def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
     assert answer.out == "n\n6\n"
 
 
-def test_what_was_filtered_when_it_was_saved_is_told(tmp_path, told):
+def test_the_filter_of_saved_rows_is_in_the_report(tmp_path, told):
     target = str(tmp_path / "a.duckdb")
     words = ["--api", "Fetch", "--since", "22:46:12", "--status", "ok", "--partition", "0"]
     assert told("save", *words, "-o", target, str(path("basics"))).status == 0
@@ -270,7 +270,7 @@ def test_files_that_were_saved_with_other_filters_are_not_read_together(tmp_path
     ],
     ids=str,
 )
-def test_what_cannot_be_is_one_line_and_2(words, problem, saved, tmp_path, told):
+def test_impossible_arguments_are_one_line_and_status_2(words, problem, saved, tmp_path, told):
     file = saved("basics")
     before = file.read_bytes()
     given = {"saved": file, "capture": path("basics"), "folder": tmp_path}
@@ -282,7 +282,7 @@ def test_what_cannot_be_is_one_line_and_2(words, problem, saved, tmp_path, told)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_found_is_said_as_of_the_capture(saved, told):
+def test_the_message_about_no_rows_is_that_of_the_capture(saved, told):
     words = ["requests", "--client-id", "nobody"]
     expected = told(*words, str(path("basics")))
     assert "no requests match --client-id nobody" in expected.err
@@ -364,7 +364,7 @@ def test_a_file_that_somebody_changed_is_one_line(statements, problem, saved, tm
 
 
 def test_a_column_that_is_an_expression_is_refused(saved, tmp_path, told):
-    """It would be computed here."""
+    """DuckDB would compute the expression in this process."""
     names = [row[0] for row in columns_of(saved("basics"))]
     shown = ", ".join(
         f"{name} {kind}"
@@ -405,7 +405,7 @@ def test_views_of_a_file_are_not_run(saved, tmp_path, told):
     assert told(*words, file, sql) == told(*words, str(path("basics")), sql)
 
 
-def test_an_address_that_is_none_is_damage(saved, tmp_path, told):
+def test_an_invalid_address_in_a_saved_file_is_damage(saved, tmp_path, told):
     statement = f"UPDATE {ROWS} SET client_ip = 'nowhere'"
     file = changed(saved("basics"), tmp_path / "a.duckdb", statement)
     found = told("requests", "--client-ip", "10.0.0.1", file)
@@ -424,7 +424,7 @@ def test_a_file_that_is_cut_is_one_line(share, saved, tmp_path, told):
     assert found.err.count("\n") == 1
 
 
-def test_another_database_is_one_line(tmp_path, told):
+def test_a_database_that_kanalyze_did_not_save_is_one_line(tmp_path, told):
     file = tmp_path / "mine.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE requests AS SELECT 1 AS x")
@@ -471,7 +471,7 @@ def test_an_error_keeps_the_file_that_was_there(tmp_path, told):
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
-def test_who_is_stopped_leaves_no_file(number, status, tmp_path):
+def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
     """The capture comes through a pipe that stays open, so that the run never ends by itself."""
     folder, pipe = tmp_path / "out", tmp_path / "pipe.pcap"
     folder.mkdir()
@@ -483,7 +483,7 @@ def test_who_is_stopped_leaves_no_file(number, status, tmp_path):
         command,
         stderr=subprocess.PIPE,
         env=environment,
-        # Who runs tests in the background may ignore it.
+        # Tests in the background may run with the signal ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     try:

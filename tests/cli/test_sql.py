@@ -101,7 +101,7 @@ def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([CAPTURE], f"{CAPTURE} is no query: add one, such as"),
+        ([CAPTURE], f"{CAPTURE} is a file, not a query: add a query, such as"),
         (["SELECT 1", CAPTURE], "the query comes last, after the captures: SELECT 1"),
         (["SELECT 1"], "no capture given"),
         ([], "no query given"),
@@ -115,7 +115,7 @@ def test_a_filter_holds_for_the_tables(capsys: pytest.CaptureFixture[str]) -> No
         (["no such file.pcap", "SELECT 1"], "no such file.pcap"),
     ],
 )
-def test_what_cannot_be_answered_is_one_line_and_2(
+def test_an_invalid_query_is_one_line_and_status_2(
     words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sql", *words]) == 2
@@ -143,7 +143,7 @@ def test_meanings_of_columns_are_wrapped_on_a_terminal(
     assert wrapped.split() == whole.split()
 
 
-def test_an_answer_without_rows_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_without_rows_has_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", CAPTURE, "SELECT 1 AS one WHERE false"]) == 0
     told = capsys.readouterr()
     assert (told.out, told.err) == ("one\n", "kanalyze: the answer has no rows\n")

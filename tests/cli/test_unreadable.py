@@ -38,7 +38,7 @@ def test_each_command_says_it(folder, command, capsys):
     assert told.out
 
 
-def test_it_is_an_anomaly(folder, capsys):
+def test_an_unreadable_file_is_an_anomaly(folder, capsys):
     assert main(["report", str(folder)]) == 0
     assert "capture_unreadable 1" in capsys.readouterr().out
     assert (
@@ -49,14 +49,14 @@ def test_it_is_an_anomaly(folder, capsys):
     assert row["detail"].startswith(f"{folder}/junk.pcap: is not")
 
 
-def test_python_is_told_as_well(folder):
+def test_the_library_reports_unreadable_files_too(folder):
     rows = kanalyze.anomalies(str(folder))
     assert [row.kind for row in rows if row.stage == "capture"] == ["capture_unreadable"]
     report = kanalyze.report(str(folder))
     assert report["quality"]["anomalies"]["capture_unreadable"]["count"] == 1
 
 
-def test_of_many_some_are_told(folder, capsys):
+def test_of_many_unreadable_files_some_are_named(folder, capsys):
     for number in range(50):
         (folder / f"junk{number}.pcap").write_bytes(b"junk")
     assert main(["report", str(folder)]) == 0

@@ -1,6 +1,6 @@
 """The view fed with made-up rows: ``python -m tests.live.drive [--seconds N] [--fail]``.
 
-For looking at it, and for tests that press keys. Ends by itself.
+To look at the view, and for tests that press keys. The program ends by itself.
 """
 
 from __future__ import annotations

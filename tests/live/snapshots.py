@@ -1,4 +1,4 @@
-"""Snapshots for tests of what shows them."""
+"""Snapshots for tests of the view and of lines of rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPTURE = CaptureState("eth0", 84_000, 65_000_000, 0, 37, 3_725_000_000_000)
 
 
 def usual_windows(**arguments: Any) -> tuple[Windows, int]:
-    """Return windows of ten seconds of traffic, and when it ends."""
+    """Return windows with ten seconds of traffic, and the time of its end."""
     windows = Windows(**arguments)
     windows.tick(START_NS)
     for second in range(12):
@@ -44,7 +44,7 @@ def _usual_rows(second: int) -> RowBlock:
 
 @cache
 def usual() -> Snapshot:
-    """Return a snapshot such as a small cluster gives."""
+    """Return a snapshot as of a small cluster."""
     windows, end_ns = usual_windows()
     return windows.snapshot(end_ns)
 
@@ -57,7 +57,7 @@ def lossy() -> Snapshot:
 
 @cache
 def hostile() -> Snapshot:
-    """Return a snapshot of texts that would like to drive a terminal, and too many keys."""
+    """Return a snapshot with control sequences in texts, and with too many keys."""
     windows = Windows(key_limit=20)
     rows = [
         failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, partitions=[partition(HOSTILE)]),
@@ -76,7 +76,7 @@ def hostile() -> Snapshot:
 
 
 def nothing() -> Snapshot:
-    """Return a snapshot before anything came."""
+    """Return a snapshot without any packets."""
     return Windows().snapshot(START_NS)
 
 

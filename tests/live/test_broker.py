@@ -1,6 +1,6 @@
-"""A real broker and real clients, listened to meanwhile in three ways at once.
+"""Three live runs capture the traffic of a real broker and real clients at the same time.
 
-What they say of themselves is the truth: the broker's log of requests, and what clients counted.
+Rows are compared with the broker's own log of requests, and with counts of the clients.
 Without the broker these tests are not selected (see tests/conftest.py, which says so).
 """
 
@@ -33,21 +33,21 @@ PORT = 9092
 FILTER = f"tcp port {PORT}"
 TOPIC, PARTITIONS = "orders", 3
 RECORDS = 600
-"""That each client writes and reads."""
+"""Number of records that each client writes and reads."""
 PLACE_COLUMNS = frozenset({"capture", "request_packet", "response_packet"})
-"""What says where in a capture a row is from: each has its own name, and may count others too."""
+"""Columns that depend on the capture: each run has its own name and its own numbers."""
 TIME_COLUMNS = sorted(column.name for column in COLUMNS if column.unit == "ns")
 LIBRARIES = ("confluent", "kafka_python", "aiokafka")
 QUIET_S = 2.0
-"""After which all that the kernel held has been handed out."""
+"""After this time, the kernel has delivered all buffered packets."""
 CLOCK_NS = 100_000_000
-"""On loopback the kernel reads its clock once for each that listens."""
+"""Times may differ by this much: on loopback the kernel reads its clock for each capture."""
 
 Row = dict[str, Any]
 
 
 class Heard(NamedTuple):
-    """What all of them say of the same minute."""
+    """The results of all runs for the same minute."""
 
     completed: list[dict[str, Any]]
     """Requests in the broker's log."""
@@ -56,7 +56,7 @@ class Heard(NamedTuple):
     piped: list[Row]
     saved: list[Row]
     report: dict[str, Any]
-    """Of the one that listened on the interface."""
+    """The report of the run on the interface."""
     saved_packets: int
 
 
@@ -114,7 +114,7 @@ def heard(real_broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Heard:
 
 @contextlib.contextmanager
 def running(lab: Any, words: list[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program where the broker is; it does not outlive the block."""
+    """Start a program in the network namespace of the broker; end it after the block."""
     with subprocess.Popen(lab.namespace.command(words), **streams) as process:
         try:
             yield process
@@ -131,7 +131,7 @@ def drive(lab: Any) -> None:
 
 
 def count_listeners(lab: Any) -> int:
-    """How many packet sockets there are that have been bound."""
+    """Return the number of bound packet sockets."""
     command = lab.namespace.command(["cat", "/proc/net/packet"])
     lines = subprocess.run(command, check=True, capture_output=True).stdout.splitlines()
     return sum(line.split()[5] == b"1" for line in lines[1:])
@@ -142,7 +142,7 @@ def rows_of(lines: bytes) -> list[Row]:
 
 
 def placeless(rows: list[Row]) -> list[Row]:
-    """Rows without what says where in a capture they are from, in an order of their own."""
+    """Return rows without the columns that depend on the capture, sorted."""
     kept = [{name: row[name] for name in row if name not in PLACE_COLUMNS} for row in rows]
     return sorted(kept, key=lambda row: (row["connection"], row["correlation_id"]))
 

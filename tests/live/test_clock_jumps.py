@@ -1,6 +1,6 @@
-"""Clocks that jump in the middle of a run: what is counted, written and kept is what it was.
+"""Clocks that jump during a run: counts, files and kept rows are the same as without a jump.
 
-Packets have the time of the machine that captured them, and somebody sets that.
+Packets have the time of the machine that captured them, whose clock may be set.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PACKETS_A_TURN = 9
 def shifted(name: str, jump_ns: int, *, every: int | None = None) -> Iterator[PacketBatch]:
     """A capture, some packets a turn, whose clock jumps in the middle.
 
-    With ``every`` it jumps after so many turns there, and back after as many more, and so on.
+    With ``every``, it jumps forth and back each time after this number of ticks.
     """
     buffer = bytearray(1 << 22)
     with MergedCaptures(find_inputs([str(path(name))])) as captures:
@@ -70,7 +70,7 @@ class Ran(NamedTuple):
     files: int
     kept: list[Row]
     requests: float
-    """By the metrics."""
+    """The count of the metrics."""
     told: list[str]
 
 
@@ -140,8 +140,8 @@ def test_a_jump_changes_no_row_and_no_file(name: str, jump: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("every", [1, 7])
-def test_two_clocks_an_hour_apart(every: int, tmp_path: Path) -> None:
-    """As in a capture of two machines, one after the other, again and again."""
+def test_packets_of_two_clocks_an_hour_apart(every: int, tmp_path: Path) -> None:
+    """As in a capture that alternates between packets of two machines."""
     expected = list(kanalyze.requests(path("errors")))
     ran = run(shifted("errors", -HOUR_NS, every=every), tmp_path)
     assert timeless(ran.rows) == timeless(expected)

@@ -1,4 +1,4 @@
-"""A query of a user may fail, never end or answer anything: the others are asked all the same."""
+"""A user's query may fail, never end or return anything: the other queries still run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_query_that_never_ends_is_interrupted_and_not_asked_again():
     made = Searched(kind("slow", ENDLESS))
     found, left_out = made.search(longest_s=0.2)
     assert left_out["slow"] == "its query takes longer than 0.2 s"
-    # With a limit as short as this, any other may be late too; but not for what is slow.
+    # With so short a limit, other queries may be interrupted too.
     for _ in range(2):
         found, left_out = made.search()
         assert "slow" not in found
@@ -94,7 +94,7 @@ def test_a_query_of_a_user_is_asked_as_the_others_are():
     assert Searched(kind("mine", sql)).search() == (["mine", "throttled"], {})
 
 
-def test_without_room_for_a_database_all_are_left_out():
+def test_without_space_for_a_database_all_findings_are_left_out():
     lines: list[str] = []
     search = FindingSearch(kinds_of("throttled", "too_large"), lines.append)
 

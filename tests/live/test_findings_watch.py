@@ -1,4 +1,4 @@
-"""When findings are asked for, by clocks and executors that are made up here."""
+"""The times of searches for findings, with fake clocks and executors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATE = CaptureState("live:eth0", 10, 1000, 0, 1, SECOND)
 
 
 class Executor:
-    """Begins a round when it is told, and ends it when the test says so."""
+    """A fake executor: a round ends when the test ends it."""
 
     def __init__(self) -> None:
         self.begun: list[Callable[[], Any]] = []
@@ -67,7 +67,7 @@ def at(watch: FindingsWatch, second: float, state: CaptureState = STATE) -> None
     watch.tick(state, START_NS + round(second * SECOND), round(second * SECOND))
 
 
-def test_it_asks_once_there_are_packets_and_tells_what_was_found():
+def test_a_search_begins_with_the_first_packets_and_its_findings_are_kept():
     watch, executor, _ = begun()
     at(watch, 2, STATE._replace(packets=0))
     assert (executor.begun, watch.latest) == ([], None)
@@ -105,7 +105,7 @@ def test_there_is_one_round_at_a_time():
     assert watch.latest.requests == 5
 
 
-def test_it_takes_no_more_than_its_share_of_the_time():
+def test_searches_take_no_more_than_their_share_of_time():
     watch, executor, _ = begun()
     at(watch, 2)
     executor.end(duration_ns=3 * SECOND)
@@ -116,7 +116,7 @@ def test_it_takes_no_more_than_its_share_of_the_time():
     assert len(executor.begun) == 2
 
 
-def test_while_packets_are_dropped_it_waits():
+def test_no_search_begins_while_packets_are_dropped():
     watch, executor, _ = begun()
     for second, dropped in ((2, 5), (8, 9), (14, 10)):
         at(watch, second, STATE._replace(dropped_packets=dropped))
@@ -133,7 +133,7 @@ def test_an_error_of_the_program_is_not_hidden():
         at(watch, 3)
 
 
-def test_what_the_capturing_side_dropped_is_a_finding():
+def test_dropped_packets_are_a_finding():
     watch, executor, _ = begun()
     for second in (2, 8):  # nothing is asked while the number rises
         at(watch, second, STATE._replace(dropped_packets=7))

@@ -1,4 +1,4 @@
-"""`kanalyze live` on a disk that is full: a small one of our own.
+"""`kanalyze live` on a full disk: a small file system made for the test.
 
 Without root these tests are not selected (see tests/conftest.py, which says so).
 """
@@ -35,12 +35,12 @@ status=$?
 cp -a . "$left"
 exit $status
 """
-"""Runs a command on a disk of some size, and copies what it left: nobody else sees that disk."""
+"""Runs a command on a private disk of some size, and copies the files that it left."""
 PIECES = 16
 
 
 class Ran:
-    """How it went."""
+    """The result of a run."""
 
     def __init__(self, namespace: Namespace, folder: Path, size: str, *arguments: str) -> None:
         self.left = folder / "left"
@@ -57,7 +57,7 @@ class Ran:
 
 
 def feed(asked: Asked) -> None:
-    """A capture in pieces, each of which is a batch for who reads it."""
+    """Return a capture in pieces, each of which is read as one batch."""
     packets = [Packet(packet.data, packet.time_ns) for packet in packets_of("errors")]
     header = pcap_file([])
     asked.give(header)
@@ -109,7 +109,7 @@ def test_packets_that_were_kept_can_be_read(
 
 
 def test_no_room_at_all(namespace: Namespace, tmp_path: Path, total: int) -> None:
-    """Not for the folder, not for the first file."""
+    """There is no space for the folder, nor for the first file."""
     ran = Ran(namespace, tmp_path, "4k", "--save", "kept.pcapng", "--write", "rows")
     assert len(ran.rows) == total
     assert sorted(told.split(":")[1] for told in ran.told) == [

@@ -1,4 +1,4 @@
-"""The dashboard asks for metrics that there are, by labels that they have."""
+"""The queries of the dashboard use existing metrics and labels."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ BOARD: dict[str, Any] = json.loads(
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]]
 FROM_PROMETHEUS = {"instance", "job"}
-"""Labels that the server of metrics puts on whatever it scrapes."""
+"""Labels that Prometheus adds to all scraped samples."""
 
 
 def known() -> dict[str, set[str]]:
-    """The labels of each sample that there may be."""
+    """Return the labels of every possible sample, by its name."""
     metrics = Metrics()
     rejoin = {"errors": [], "error_name": "REBALANCE_IN_PROGRESS", "group_id": "g"}
     metrics.add(
@@ -70,7 +70,7 @@ def test_a_query_asks_for_what_there_is(query: str) -> None:
     asked = re.findall(r"\b([a-z]\w+)\{([^}]*)\}", query)
     assert asked
     assert len(asked) == query.count("kanalyze_") + query.count("process_")
-    # Other programs have processes, too.
+    # Metrics of processes exist for other programs too.
     assert "process_" not in query or "and on (instance, job) kanalyze_build_info{" in query
     grouped = set(re.findall(r"\w+", ",".join(re.findall(r"by \(([^)]*)\)", query))))
     for name, matchers in asked:
@@ -95,8 +95,8 @@ def test_legends_name_labels_that_the_query_leaves(panel: dict[str, Any]) -> Non
         assert wanted <= left
 
 
-def test_what_is_counted_is_shown() -> None:
-    """All but what the dashboard has no room for."""
+def test_the_dashboard_shows_all_metrics() -> None:
+    """Except for a few metrics for which the dashboard has no room."""
     shown = set(re.findall(r"kanalyze_\w+", " ".join(QUERIES)))
     left_out = {name for name in LABELS if name.endswith(("_count", "_sum", "_bucket"))}
     left_out |= {name for name in LABELS if name.startswith("process_")}

@@ -1,7 +1,7 @@
-"""The dashboard's queries, asked of a Prometheus that scrapes ``kanalyze live``.
+"""The dashboard's queries, run by a Prometheus that scrapes ``kanalyze live``.
 
-The truth is in the rows that the same process writes. Without Prometheus this file is not collected
-(see conftest.py, which says so).
+Results are compared with the rows that the same process writes. Without Prometheus this file is not
+collected (see conftest.py, which says so).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ QUERIES = [
 ]
 KANALYZE = [sys.executable, "-c", "from kanalyze.cli.main import run; run()"]
 ROUNDS, ROUND_S = 20, 1.0
-"""How often the capture is played, and how long each time takes."""
+"""Number of times that the capture is played, and the seconds that each takes."""
 DROPPED_A_ROUND = 3
 WINDOW_S = 10
 SETTLE_S = 2.0
-"""After which all that came has been counted, and scraped."""
+"""After this time, all packets have been counted and scraped."""
 NAME = "basics"
 BROKER_PORT = 9092
 
@@ -57,7 +57,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Prometheus:
-    """A server that scrapes one target each half second, and is asked over its API."""
+    """A Prometheus server that scrapes one target each half second; queried over its API."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -89,7 +89,7 @@ class Seen(NamedTuple):
     packets: int
     captured_bytes: int
     played_until_s: float
-    """When the last of the capture had been played."""
+    """The time at which the last packet had been played."""
 
 
 def free_port() -> int:
@@ -137,10 +137,10 @@ def up_labels(target: str) -> list[tuple[str, str]]:
 
 
 def rounds_of(name: str) -> Iterator[bytes]:
-    """A capture again and again, as one pcapng that is still being written.
+    """Yield a capture again and again, as one pcapng file that is still being written.
 
-    Its times go on from round to round, and the last of them is about now. In each round clients
-    have another address, so that connections are told apart.
+    Its times continue from round to round, and the last one is about now. In each round clients
+    have other addresses, so that connections differ.
     """
     blocks, packets = Blocks(), packets_of(path(name))
     first_ns = packets[0].time_ns
@@ -198,7 +198,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         total = ROUNDS * len(packets)
         wait_until(lambda: prometheus.sums("kanalyze_capture_packets_total") == {(): total})
         time.sleep(SETTLE_S)
-        # As long as the pipe is open: nobody is scraped who has ended.
+        # While the pipe is open: a process that has ended cannot be scraped.
         rows = [json.loads(line) for line in tuple(lines)]
         captured_bytes = ROUNDS * sum(len(each.data) for each in packets)
         yield Seen(prometheus, rows, total, captured_bytes, played_until_s)
@@ -208,7 +208,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 
 def query_of(title: str) -> str:
-    """The first query of a panel, as Grafana would ask it."""
+    """Return the first query of a panel, as Grafana would run it."""
     return asked(dict(reversed(QUERIES))[title])
 
 
@@ -274,13 +274,13 @@ def test_records_are_those_of_the_rows(seen: Seen) -> None:
     assert found == {key: total for key, total in expected.items() if total}
 
 
-def test_the_capture_is_told(seen: Seen) -> None:
+def test_the_capture_has_its_panels(seen: Seen) -> None:
     sums = seen.prometheus.sums
     assert sums("kanalyze_capture_packets_total") == {(): seen.packets}
     assert sums("kanalyze_capture_bytes_total") == {(): seen.captured_bytes}
     assert sums("kanalyze_capture_dropped_packets_total") == {(): ROUNDS * DROPPED_A_ROUND}
     assert sums("kanalyze_connections_total")[()] >= ROUNDS
-    # It plays until now.
+    # The capture is played until now.
     assert 0 <= value_of(seen, "Last packet") < 5
     assert 0 < value_of(seen, "Memory") < 1 << 30
 

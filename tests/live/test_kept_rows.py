@@ -1,4 +1,4 @@
-"""Rows that are kept are those that came, and queries over them answer as over the capture."""
+"""Kept rows equal the rows that were added, and queries give the same as over the capture."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_report_and_findings_are_those_of_the_capture(name):
 
 
 def seconds_of_rows(first: int, end: int) -> TableRows:
-    """Rows that begin one a second."""
+    """Return rows of requests that begin one second apart."""
     made = [
         row(
             request_packet=number,
@@ -123,8 +123,8 @@ def test_the_oldest_are_dropped_and_the_report_says_since_when_it_is(limit):
     assert report["totals"]["requests"] == len(wanted) == 1200 - wanted[0]
 
 
-def test_no_request_from_before_is_in_such_a_report(monkeypatch):
-    """One that began early may be answered late."""
+def test_a_report_after_dropping_has_no_earlier_request(monkeypatch):
+    """A request that began early may be answered late."""
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 100)
     kept = kept_rows(most_requests=100)
     kept.add(seconds_of_rows(0, 100))
@@ -136,7 +136,7 @@ def test_no_request_from_before_is_in_such_a_report(monkeypatch):
     assert report["filter"] == {"since": format_time(START_NS + 99 * SECOND + 1)}
 
 
-def test_without_a_limit_reached_a_report_is_of_all(monkeypatch):
+def test_below_the_limits_a_report_covers_all_rows(monkeypatch):
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
     kept = kept_rows()
     for first in range(0, 40, 4):
@@ -184,7 +184,7 @@ def test_lines_belong_to_their_requests_also_if_the_oldest_are_dropped(monkeypat
 
 
 def test_findings_are_of_open_connections_too(tmp_path):
-    """The rest of the capture is not there: a row of a connection comes when it is closed."""
+    """The capture ends early: a connection gets its row when it is closed."""
     data = path("fault-heartbeats").read_bytes()
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(data[: len(data) * 19 // 20])

@@ -7,7 +7,7 @@ from kanalyze.live.privileges import who_started
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "4294967295", "9" * 30, "\u0661", " 1"])
-def test_what_sudo_does_not_write_is_no_user(text: str) -> None:
+def test_values_that_sudo_does_not_write_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="SUDO_UID"):
         who_started({"SUDO_UID": text, "SUDO_GID": "1"})
     with pytest.raises(UsageError, match="SUDO_GID"):

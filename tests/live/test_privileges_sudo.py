@@ -1,4 +1,4 @@
-"""Root by sudo is given up, in processes of their own.
+"""Root rights from sudo are given up; each test runs its own process.
 
 Needs Linux and root; elsewhere this file is not collected (see conftest.py, which says so).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 USER, GROUP = 61_234, 61_235
-"""Of nobody here: sudo says numbers."""
+"""Ids that no user of this machine has: sudo passes numbers."""
 COMMAND = WITH_FEW_FINDINGS + "from kanalyze.cli.main import run; run()"
 SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(GROUP)}
 
@@ -74,7 +74,7 @@ def probe(
 
 
 def cannot_read(told: str) -> bool:
-    """Whether it says that the user cannot read the program: it may lie in a folder of root's."""
+    """Return whether the message says that the user cannot read the program."""
     return (
         re.fullmatch(rf"(kanalyze: )?user {USER}, who called sudo, cannot read .*\n", told)
         is not None
@@ -82,13 +82,13 @@ def cannot_read(told: str) -> bool:
 
 
 @pytest.mark.parametrize("may_capture", [True, False])
-def test_nothing_of_root_is_left_but_the_right_to_capture(may_capture: bool) -> None:
+def test_only_the_right_to_capture_is_kept_of_root(may_capture: bool) -> None:
     told = json.loads(probe(may_capture, **SUDO).stdout)
     assert told["ids"] == [USER] * 3 + [GROUP] * 3
     assert told["groups"] == []
     assert told["root again"] == told["write"] == "PermissionError"
     assert told["capture"] == ("done" if may_capture else "PermissionError")
-    # Where the program lies in a folder of root's, it has to be read all the same.
+    # If the program lies in a folder of root, the right to read files is kept.
     reads = 1 << 2 if told["said"] else 0
     assert told["read"] == ("done" if reads else "PermissionError")
     left = told["capabilities"]
@@ -96,16 +96,16 @@ def test_nothing_of_root_is_left_but_the_right_to_capture(may_capture: bool) -> 
     assert left["CapInh"] == left["CapAmb"] == 0
 
 
-def test_who_cannot_read_the_program_is_told(tmp_path: Path) -> None:
-    """A copy below a folder of root's; what is loaded later is found there."""
+def test_a_user_who_cannot_read_the_program_gets_a_message(tmp_path: Path) -> None:
+    """A copy of the program below a folder of root, from which modules are loaded later."""
     shutil.copytree(Path(kanalyze.__file__).parent, tmp_path / "hidden" / "kanalyze")
     (tmp_path / "hidden").chmod(0o700)
     done = probe(True, where=tmp_path / "hidden", **SUDO)
-    assert "the right to read files stays" in json.loads(done.stdout)["said"]
+    assert "keeps the right to read all files" in json.loads(done.stdout)["said"]
 
 
 @pytest.mark.parametrize("environment", [{}, {"SUDO_UID": "0", "SUDO_GID": "0"}])
-def test_who_is_root_without_sudo_stays_root(environment: dict[str, str]) -> None:
+def test_root_without_sudo_stays_root(environment: dict[str, str]) -> None:
     told = json.loads(probe(True, **environment).stdout)
     assert told["ids"] == [0] * 6
     assert told["groups"] == [0, 4, 27]
@@ -113,7 +113,7 @@ def test_who_is_root_without_sudo_stays_root(environment: dict[str, str]) -> Non
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that is the user's, below none that is for root alone."""
+    """Return a folder of the user that is not below a folder of root."""
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         os.chown(made, USER, GROUP)
         yield Path(made)
@@ -154,7 +154,7 @@ def test_files_of_an_interface_are_those_of_who_called_sudo(folder: Path) -> Non
         check_ended(process, folder, {"report.json", "rows"})
 
 
-def test_of_a_pipe_too(folder: Path) -> None:
+def test_files_of_a_run_on_a_pipe_belong_to_the_user_too(folder: Path) -> None:
     data = (Path(__file__).parents[2] / "captures" / "errors.pcapng").read_bytes()
     process = live(folder, "-")
     assert process.stdin is not None
@@ -163,7 +163,7 @@ def test_of_a_pipe_too(folder: Path) -> None:
 
 
 def test_an_interface_that_comes_back_is_captured_again(folder: Path) -> None:
-    """It takes the right to capture, and nothing else of root."""
+    """A packet socket needs only the right to capture."""
     with Namespace() as own:
         own.add_pair("gone", "other")
         process = live(folder, "-i", "gone", "--duration", "8", prefix=tuple(own.command()))
@@ -174,7 +174,7 @@ def test_an_interface_that_comes_back_is_captured_again(folder: Path) -> None:
 
 
 def wait_for(path: Path) -> None:
-    """Wait until it is there: what gives up root comes before it."""
+    """Wait until the file exists: root is given up before it is created."""
     until_s = time.monotonic() + LONG_S
     while not path.exists():
         assert time.monotonic() < until_s
@@ -182,5 +182,5 @@ def wait_for(path: Path) -> None:
 
 
 def test_a_packet_socket_takes_a_right() -> None:
-    """What the tests above look for."""
+    """The ids that the tests above expect."""
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()

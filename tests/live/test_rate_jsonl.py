@@ -30,7 +30,7 @@ def test_a_line_each_interval():
     assert len(made) == 1
 
 
-def test_what_was_missed_is_not_made_up_for():
+def test_missed_lines_are_not_written_later():
     did, _ = written(Windows(), [0, 5 * SECOND_NS + 1, 5 * SECOND_NS + 2, 6 * SECOND_NS])
     assert did == [False, True, False, True]
 
@@ -57,7 +57,7 @@ def test_rates_are_per_second_of_the_window():
     assert line["capture"] is None
 
 
-def test_the_capture_is_told_as_it_was_handed_in():
+def test_the_line_has_the_state_of_the_capture():
     capture = rates(usual())["capture"]
     assert (capture["source"], capture["packets"], capture["dropped_packets"]) == (
         "eth0",
@@ -67,7 +67,7 @@ def test_the_capture_is_told_as_it_was_handed_in():
     assert rates(hostile())["capture"]["dropped_packets"] is None
 
 
-def test_clients_and_brokers_are_told_with_their_latencies():
+def test_clients_and_brokers_have_their_latencies():
     windows = Windows()
     windows.tick(START_NS)
     windows.add(RowBlock.of_rows([row()] * 6), START_NS + 4 * SECOND_NS)
@@ -80,11 +80,11 @@ def test_clients_and_brokers_are_told_with_their_latencies():
     assert line["brokers"][0]["broker"] == str(Endpoint(row().broker_ip, row().broker_port))
 
 
-def test_groups_and_slowest_are_told():
+def test_the_line_has_groups_and_the_slowest_requests():
     line = rates(usual())
     assert line["groups"][0]["group_id"] == "billing"
     assert line["groups"][0]["longest_join_ns"] == 2_900_000_000
-    # That join waited on purpose: it is slow to nobody.
+    # That JoinGroup waited on purpose, so it is not a slow request.
     assert "JoinGroup" not in {entry["api_name"] for entry in line["slowest"]}
     assert line["slowest"][0]["latency_ns"] < 2_900_000_000
     slowest = [each["latency_ns"] for each in line["slowest"]]
@@ -97,7 +97,7 @@ def test_tables_have_a_most():
     assert len(rates(hostile(), most=3)["clients"]) == 3
 
 
-def test_nothing_from_the_wire_is_in_a_line_as_it_is():
+def test_text_from_the_wire_is_escaped():
     windows = Windows()
     windows.add(RowBlock.of_rows([row(client_id=HOSTILE)]), START_NS)
     stream = io.BytesIO()

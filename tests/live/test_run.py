@@ -1,4 +1,4 @@
-"""Runs over feeds and by clocks that are made up here, and over captures read as if they came."""
+"""Runs over fake feeds and clocks, and over captures that are read like a live feed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SOME = ("basics", "errors", "ipv6", "loopback", "tls")
 
 
 class Clock:
-    """Goes on when it is told to."""
+    """A clock that advances when the test says so."""
 
     def __init__(self) -> None:
         self.ns = 5_000
@@ -52,7 +52,7 @@ class Clock:
 
 
 class Feed:
-    """Gives batches, and nothing where there is None; then it is at its end."""
+    """A feed of batches, where None is a read without packets; then it is at its end."""
 
     dropped_packets: int | None = None
     about: FileMetadata | None = None
@@ -85,7 +85,7 @@ class Feed:
 
 @dataclass
 class Sink:
-    """Remembers what it was told; all of them tell ``log`` their name."""
+    """A sink that stores what it receives, and appends its calls to a shared ``log``."""
 
     name: str = ""
     log: list[tuple[str, str]] = field(default_factory=list)
@@ -149,7 +149,7 @@ def packets_at(*times_ns: int, first_number: int = 1, port: int = 50_000) -> Pac
 
 
 def parts(name: str, at_once: int) -> Iterator[PacketBatch]:
-    """A capture, some packets at a time, all of them in one buffer."""
+    """Yield a capture, some packets at a time, all in one reused buffer."""
     buffer = bytearray(1 << 22)  # more than any capture here
     with MergedCaptures(find_inputs([str(path(name))])) as captures:
         for batch in captures.batches():
@@ -162,11 +162,11 @@ def with_silence(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch | None]
         yield from (None, batch)
 
 
-def test_sinks_are_told_the_time_also_when_nothing_came():
+def test_sinks_get_the_time_also_without_packets():
     clock = Clock()
     sink = Sink()
     run_of(Feed([None] * 4, clock, 200 * MS), sink, clock=clock)
-    # Four turns, the one that finds the end, and the last one.
+    # Four ticks, the one that finds the end, and the last one.
     assert [now_ns - START_NS for now_ns, _ in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [clock_ns - 5_000 for _, clock_ns in sink.times] == [n * 200 * MS for n in range(1, 7)]
     assert [state.elapsed_ns for state in sink.states] == [n * 200 * MS for n in range(1, 7)]
@@ -247,7 +247,7 @@ def check_capture(name: str, at_once: int) -> None:
 
 @pytest.mark.parametrize("quits", ["one", "other"])
 def test_a_sink_may_end_it_and_what_was_on_its_way_counts(quits):
-    """The other one is told of the same turns."""
+    """The other sink gets the same ticks."""
     sinks = [Sink(name, turns_left=2 if name == quits else 99) for name in ("one", "other")]
     feed = Feed(packets_at(START_NS, first_number=number) for number in range(1, 100))
     report = run_of(feed, *sinks)
@@ -257,7 +257,7 @@ def test_a_sink_may_end_it_and_what_was_on_its_way_counts(quits):
     assert report["capture"]["packets"] == 3
 
 
-def test_it_ends_when_it_is_told_to():
+def test_the_run_ends_when_is_over_returns_true():
     clock = Clock()
     feed = Feed([None] * 100, clock, 100 * MS)
     sink = Sink()
@@ -266,7 +266,7 @@ def test_it_ends_when_it_is_told_to():
     assert sink.log[-1] == ("", "close")
 
 
-def test_new_files_are_begun_when_they_are_wanted():
+def test_sinks_start_new_files_when_should_roll_returns_true():
     wanted = iter([False, True, False, False, False])
     log: list[tuple[str, str]] = []
     run_of(
@@ -280,7 +280,7 @@ def test_new_files_are_begun_when_they_are_wanted():
     assert [told for _, told in log].count("roll") == 2
 
 
-def test_all_are_closed_although_one_fails():
+def test_all_sinks_are_closed_although_one_fails():
     log: list[tuple[str, str]] = []
     full = OSError(errno.ENOSPC, "No space left on device")
     sinks = [Sink("one", log), Sink("two", log, fails_with=full), Sink("three", log)]
@@ -302,8 +302,8 @@ def test_sinks_are_closed_when_the_feed_fails(error):
     assert one.packets == 1
 
 
-def test_what_went_wrong_while_nobody_read_is_told_by_the_read_after():
-    """A pipe's thread may find its error between a read and the question whether it is over."""
+def test_an_error_between_two_reads_is_raised_by_the_next_read():
+    """The thread of a pipe may find an error between a read and the check for the end."""
 
     class LateFeed(Feed):
         def read(self, timeout_s: float) -> PacketBatch | None:
@@ -316,7 +316,7 @@ def test_what_went_wrong_while_nobody_read_is_told_by_the_read_after():
         run_of(LateFeed([]), Sink())
 
 
-def test_what_is_wrong_with_the_capture_is_in_the_report():
+def test_anomalies_of_the_capture_are_in_the_report():
     feed = Feed([packets_at(START_NS)])
     feed.anomalies = [Anomaly(AnomalyKind.CAPTURE_TRUNCATED, length=12)]
     report = run_of(feed, Sink())
@@ -324,7 +324,7 @@ def test_what_is_wrong_with_the_capture_is_in_the_report():
 
 
 @pytest.mark.parametrize("dropped", [None, 0, 17])
-def test_drops_are_told_in_each_turn_and_in_the_report(dropped):
+def test_drops_are_in_each_state_and_in_the_report(dropped):
     feed = Feed([packets_at(START_NS)])
     feed.dropped_packets = dropped
     sink = Sink()
@@ -333,11 +333,11 @@ def test_drops_are_told_in_each_turn_and_in_the_report(dropped):
     assert report["capture"]["dropped_packets"] == dropped
 
 
-def test_open_connections_and_traffic_are_told():
+def test_states_count_open_connections_and_traffic():
     batches = [packets_at(START_NS, first_number=n, port=40_000 + n) for n in range(1, 4)]
     sink = Sink()
     run_of(Feed(batches), sink)
-    # A turn is told before its packets are looked into.
+    # Sinks get the state of a tick before its packets are analyzed.
     assert [state.connections for state in sink.states] == [0, 1, 2, 3, 3]
     assert [state.packets for state in sink.states] == [1, 2, 3, 3, 3]
     size = int(batches[0].wire_bytes[0])
@@ -346,7 +346,7 @@ def test_open_connections_and_traffic_are_told():
 
 
 @pytest.mark.parametrize("name", often(["snaplen", "mock", "cluster"], ["snaplen"]))
-def test_what_is_held_and_what_is_wrong_is_told_meanwhile(name):
+def test_states_have_buffered_bytes_and_anomalies(name):
     sink = Sink()
     report = run_of(Feed(parts(name, 40)), sink)
     states = sink.states
@@ -361,11 +361,11 @@ def test_what_is_held_and_what_is_wrong_is_told_meanwhile(name):
     told = {kind: each["count"] for kind, each in report["quality"]["anomalies"].items()}
     assert counts[-1].items() <= told.items()
     assert counts[-1]
-    # What is unanswered in the end is known only then.
+    # Requests that stay unanswered are known only at the end.
     assert told.keys() - counts[-1].keys() <= {"unanswered_request"}
 
 
-def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
+def test_states_count_refused_and_unread_connections_while_these_are_open():
     packets: list[bytes] = []
     for port in (50_000, 50_001):
         client = ("10.0.0.1", port)
@@ -373,7 +373,7 @@ def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
         answer = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)
         packets.append(answer if port == 50_000 else packets[-1])
     Line(packets, 51_000).open().client(k.heartbeat(1)).broker(k.heartbeat_answer(1))
-    # What is sent within ten seconds only is not unknown yet.
+    # Bytes of a connection that is younger than ten seconds are not reported as unread yet.
     Line(packets, 51_001).client(*[b"?" * 1000] * 12)
     step_ns = 1000 * MS
     batches = [
@@ -385,7 +385,7 @@ def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
     told = [state.doubts for state in sink.states]
     assert told[0] is not None
     assert told[0]["unread_ports"] == {}
-    # Nothing is closed but what was refused.
+    # Only refused connections are closed.
     assert sink.states[-1].connections == 3
     assert told[-1] == {
         "refused_connections": 1,
@@ -402,7 +402,7 @@ def test_what_came_to_nothing_and_what_is_not_read_is_told_while_it_is_open():
     assert told[-1].items() <= report["quality"].items()
 
 
-def test_at_the_end_all_of_it_is_told_however_short_the_run_was():
+def test_the_last_state_is_complete_even_in_a_short_run():
     client = ("10.0.0.1", 50_000)
     syn = segment(flags=SYN, seq=1000, client=client)
     refusal = segment(to_broker=False, flags=RST | ACK, ack=1001, client=client)

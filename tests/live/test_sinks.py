@@ -1,4 +1,4 @@
-"""Each sink, over the parts that it puts behind one interface."""
+"""Each sink, with the parts that it adapts to one interface."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_lines_are_written_each_interval_and_at_the_end():
     assert stream.getvalue() == b""
     assert sink.tick(state(packets=20), START_NS + SECOND_NS, SECOND_NS)
     assert stream.getvalue().count(b"\n") == 1
-    # What the end of the capture brings comes after the last turn.
+    # Rows at the end of the capture come after the last tick.
     sink.add(rows(4), START_NS + SECOND_NS)
     sink.close()
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -76,7 +76,7 @@ def test_lines_are_written_each_interval_and_at_the_end():
     assert [line["capture"]["dropped_packets"] for line in lines] == [0, 0]
 
 
-def test_without_a_turn_there_is_no_line():
+def test_without_a_tick_there_is_no_line():
     stream = io.BytesIO()
     windows = Windows()
     RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS)).close()
@@ -118,7 +118,7 @@ def test_the_view_and_the_lines_say_which_files_cannot_be_written(tmp_path: Path
     assert problem.startswith("cannot write rows")
 
 
-def test_rows_are_to_be_seen_at_once():
+def test_rows_are_flushed_at_once():
     told: list[object] = []
     sink = RowsSink(told.append, lambda: told.append("flushed"))
     given = rows()
@@ -130,7 +130,7 @@ def test_rows_are_to_be_seen_at_once():
     assert told == [given, "flushed"]
 
 
-def test_metrics_are_counted_and_the_capture_told():
+def test_metrics_count_rows_and_the_capture():
     metrics = Metrics()
     sink = MetricsSink(metrics)
     sink.add_packets(batch())
@@ -198,7 +198,7 @@ def test_files_of_rows_roll_by_time_and_when_they_are_to(tmp_path: Path):
     sink.add(rows(1), START_NS)
     assert sink.tick(state(), START_NS + 9 * SECOND_NS, 0)
     assert counts() == []
-    # Also when nothing comes.
+    # Also without packets.
     assert sink.tick(state(), START_NS + 10 * SECOND_NS, 0)
     assert counts() == [1]
     sink.add(rows(2), START_NS + 11 * SECOND_NS)
@@ -221,7 +221,7 @@ def test_packets_of_errors_are_kept(tmp_path: Path, rolls: bool):
     )
 
     class Shown(Watched):
-        """Shows packets to the sink, as a run does."""
+        """Pass packets to the sink, as a run does."""
 
     source = Shown(capture, sink, 40)
     for number, batch_of_rows in enumerate(Analysis([], source=source).batches()):
@@ -246,7 +246,7 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_rows_that_cannot_be_written_are_told_and_end_nothing(
+def test_rows_that_cannot_be_written_are_reported_and_the_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[str] = []
@@ -256,13 +256,13 @@ def test_rows_that_cannot_be_written_are_told_and_end_nothing(
         for second in range(0, 60, 5):
             sink.add(rows(2), START_NS + second * SECOND_NS)
             assert sink.tick(state(), START_NS + second * SECOND_NS, second * SECOND_NS)
-    # Once, not each time.
+    # Reported once, not at each attempt.
     assert sink.failures.count > 2
     assert told == [f"cannot write rows to {tmp_path}: No space left on device; trying again"]
     assert list(tmp_path.glob("*.parquet")) == []
     sink.tick(state(), START_NS + 120 * SECOND_NS, 120 * SECOND_NS)
     sink.add(rows(3), START_NS + 120 * SECOND_NS)
-    # Held in memory so far.
+    # The rows are still in memory.
     assert told[1:] == []
     sink.roll()
     assert told[1:] == [f"writing rows to {tmp_path} again"]
@@ -272,7 +272,7 @@ def test_rows_that_cannot_be_written_are_told_and_end_nothing(
     assert told[2:] == [f"missing in {tmp_path}: {12 * 2 + 3 - kept} rows"]
 
 
-def test_packets_that_cannot_be_written_are_told_and_end_nothing(
+def test_packets_that_cannot_be_written_are_reported_and_the_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[str] = []

@@ -40,7 +40,7 @@ def test_a_line_says_what_where_and_how_much() -> None:
     ]
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_values_are_dashes() -> None:
     _, line = shown(Anomaly(AnomalyKind.CAPTURE_CORRUPT, detail="\x1b[31mred"))
     assert line.split()[:3] == ["-", "-", "capture_corrupt"]
     assert "\x1b" not in line

@@ -1,4 +1,4 @@
-"""A comparison as text and as Markdown: what is worse first, within the width, and harmless."""
+"""A comparison as text and as Markdown: the worst first, within the width, escaped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def text(width: int = 100, **changes: Any) -> str:
     return "\n".join(line.plain for line in compare_lines(comparison(**changes), width))
 
 
-def test_what_fails_more_and_is_slower_stands_first() -> None:
+def test_more_failures_and_slower_requests_come_first() -> None:
     found = text(
         fails_more=[change("shop", "client", failing())],
         slower=[change("billing", "client", told(), told("p50", ratio=1.62))],
@@ -89,13 +89,13 @@ def test_what_fails_more_and_is_slower_stands_first() -> None:
         *("5.1", "to", "8.8", "0.05", "%"),
     ]
     assert lines[lines.index(billing) + 1].split()[:2] == ["p50", "12"]
-    assert "  the same of topic orders" in lines
+    assert "  the same difference for topic orders" in lines
     assert "  kanalyze requests B --api Produce --client-id billing" in lines
     shop = next(line for line in lines if "client shop" in line)
     assert "0 %  3.10 %  +3.1 %" in shop
 
 
-def test_what_may_be_chance_is_no_verdict() -> None:
+def test_differences_that_may_be_chance_are_not_counted() -> None:
     names = [
         {"kind": "client", "name": "a", "requests": 9, "seconds": 1, "may_be_chance": True},
         {"kind": "API version", "name": "b", "requests": 9, "seconds": 9, "may_be_chance": False},
@@ -105,13 +105,13 @@ def test_what_may_be_chance_is_no_verdict() -> None:
     assert found.index("API version") < found.index("client       a")
 
 
-def test_without_a_test_that_is_said_aloud() -> None:
+def test_a_comparison_without_a_test_says_so() -> None:
     found = text(tested=False, not_tested="a report has no rows")
     assert "NOT TESTED FOR CHANCE: a report has no rows" in found
     assert "no difference; 7 alike" in found
 
 
-def test_load_is_told_where_it_is_another() -> None:
+def test_load_is_shown_where_it_differs() -> None:
     same = {
         "api": "Fetch",
         "requests_per_s": [10.0, 10.5],

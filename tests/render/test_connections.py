@@ -64,7 +64,7 @@ def test_a_connection_is_one_line_with_units_for_people() -> None:
     ]
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_values_are_dashes() -> None:
     unknown = dict.fromkeys(column.name for column in CONNECTION_COLUMNS if column.nullable)
     line = written(connection(**unknown, end="open"))[1]
     assert line.split()[3] == "-"
@@ -81,7 +81,7 @@ def test_what_is_not_known_is_a_dash() -> None:
         ({"broker_lost_bytes": 1_460}, "1.46 kB lost"),
     ],
 )
-def test_trouble_is_told_in_words(changes: dict[str, Any], text: str) -> None:
+def test_trouble_is_described_in_words(changes: dict[str, Any], text: str) -> None:
     assert written(connection(**changes))[1].endswith(f"  {text}")
     assert connection_status(connection(**changes)) == "unanswered"
 

@@ -44,6 +44,6 @@ def test_other_groups_own_bytes_are_left_alone(protocol_type: str) -> None:
     assert list(embedded_lines(body(protocol_type, "Metadata", SUBSCRIPTION))) == []
 
 
-def test_bytes_that_are_none_are_said_to_be_none() -> None:
+def test_bytes_of_another_protocol_are_reported() -> None:
     (line,) = embedded_lines(body("consumer", "Metadata", b"\x00\x01\x7f"))
     assert "no consumer protocol" in line

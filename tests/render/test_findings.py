@@ -57,11 +57,11 @@ def test_the_command_that_shows_the_rows_names_the_capture(captures: list[str], 
     assert command_text("requests", ["--errors"], captures) == f"kanalyze requests {name} --errors"
 
 
-def test_nothing_that_is_wrong_is_said() -> None:
+def test_no_findings_are_shown_as_none() -> None:
     assert lines_of() == ["", "Findings", "none"]
 
 
-def test_what_was_not_looked_for_is_said() -> None:
+def test_kinds_that_were_not_searched_for_are_named() -> None:
     text = left_out_text({"findings_left_out": ["capture_one_way", "bad\x1b[2J"]})
     assert text is not None
     assert text.startswith("not searched for")
@@ -79,12 +79,12 @@ def test_what_was_not_looked_for_is_said() -> None:
 @pytest.mark.parametrize(
     ("what", "is_told"), [("of billing", False), ("billing, twice", False), ("of a.billing", True)]
 )
-def test_a_name_that_the_figures_hold_is_not_said_again(what: str, is_told: bool) -> None:
+def test_a_name_in_the_figures_is_not_repeated(what: str, is_told: bool) -> None:
     line = lines_of({**FINDING, "what": what})[3]
     assert ("group id billing" in line) is is_told
 
 
-def test_of_one_kind_the_first_few_are_shown_and_why_stands_once() -> None:
+def test_of_a_kind_the_first_findings_are_shown_and_its_texts_once() -> None:
     lines = lines_of(*[FINDING] * 5)
     assert sum("refused" in line for line in lines) == 3
     assert "  and 2 more" in lines

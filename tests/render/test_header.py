@@ -51,7 +51,7 @@ def test_a_sound_capture_has_no_warning():
         ),
     ],
 )
-def test_what_is_missing_is_a_warning(quality, expected):
+def test_missing_data_is_a_warning(quality, expected):
     assert warnings_of([row()], **quality) == [f"WARNING: {expected}"]
 
 
@@ -98,7 +98,7 @@ def test_an_empty_capture_says_that_it_has_no_packets():
     assert lines_of(captures=["x.pcap"])[:2] == ["x.pcap", "no packets"]
 
 
-def test_times_packets_and_connections_are_said():
+def test_the_head_has_times_packets_and_connections():
     lines = lines_of(
         [row()],
         captures=["a", "b", "c"],
@@ -116,14 +116,14 @@ def test_times_packets_and_connections_are_said():
     assert lines[3] == "3 TCP connections: 2 Kafka, 1 TLS"
 
 
-def test_retransmissions_and_disorder_are_said():
+def test_the_head_has_retransmissions_and_disorder():
     assert "1.46 kB retransmitted, 1 packet out of order" in lines_of(
         retransmitted_bytes=1460, out_of_order_packets=1
     )
     assert "2 packets out of order" in lines_of(out_of_order_packets=2)
 
 
-def test_throttling_is_said():
+def test_the_head_has_throttling():
     lines = lines_of([row(throttle_time_ms=250), row()])
     assert "1 response throttled, 250 ms in all" in lines
 
@@ -140,7 +140,7 @@ def test_a_file_name_cannot_drive_the_terminal():
     assert lines_of(captures=["\x1b[2J.pcap"])[0] == "\\u001b[2J.pcap"
 
 
-def test_what_the_other_connections_speak_is_guessed():
+def test_protocols_of_other_connections_are_guessed():
     found = {"tls": 2, "http": 3, "none": 1}
     lines = lines_of(connections=6, tls_connections=2, other_connections=4, other_protocols=found)
     assert "6 TCP connections: 2 TLS, 4 other (3 http, 1 without payload)" in lines
@@ -156,6 +156,6 @@ def test_tunnels_and_packets_read_no_further_are_named():
     )
 
 
-def test_what_was_captured_twice_is_no_retransmission():
+def test_bytes_captured_twice_are_no_retransmission():
     lines = lines_of(duplicate_bytes=2_000, retransmitted_bytes=10)
     assert "10 B retransmitted, 2 kB captured more than once" in lines

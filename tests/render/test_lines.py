@@ -38,7 +38,7 @@ def test_spaces_at_the_end_go_whichever_part_they_are_in():
     assert empty.parts == []
 
 
-def test_what_has_room_stays_as_it_is():
+def test_a_line_that_fits_is_unchanged():
     line = columns("one", " ", "two")
     assert list(line.fitted(7)) == [line]
 

@@ -27,7 +27,7 @@ WHOLE = "packets were cut short: capture whole ones (tcpdump -s 0)"
         ({"packets": 3, "connections": 1, "kafka_connections": 1}, []),
     ],
 )
-def test_what_may_be_tried_depends_on_what_was_seen(seen, hints):
+def test_hints_depend_on_the_content_of_the_capture(seen, hints):
     names = ("packets", "connections", "tls_connections", "other_connections", "snapped_bytes")
     counts = {name: seen.get(name, 0) for name in names}
     assert no_kafka_text(**counts) == "; ".join(["no Kafka requests found", *hints])

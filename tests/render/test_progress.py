@@ -56,7 +56,7 @@ def test_no_line_is_wider_than_the_terminal() -> None:
     assert all(len(progress_line(each, n)) <= n for each in states for n in range(100))
 
 
-def test_more_than_there_was_at_first_is_all() -> None:
+def test_a_share_above_one_is_shown_as_100_percent() -> None:
     """A capture may grow while it is read."""
     assert progress_text(HALF._replace(done=3_000_000_000)).startswith("reading: 100 %")
 
@@ -70,7 +70,7 @@ def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
     assert meter.add(25.0, 650, 1000) is None
 
 
-def test_a_rate_begins_anew_with_what_is_counted() -> None:
+def test_a_rate_restarts_with_a_new_amount_or_total() -> None:
     meter = RateMeter()
     meter.add(0.0, 0, 40)
     assert meter.add(1.0, 10, 40) == 10

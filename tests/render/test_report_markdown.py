@@ -1,4 +1,4 @@
-"""The report as Markdown: what the terminal shows, with nothing from the wire in charge."""
+"""The report as Markdown: the same as on the terminal, with texts from the wire escaped."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_tables_are_those_of_the_terminal(summary: dict[str, Any]) -> None:
         assert more == ([f"and {table.more} more"] if table.more else [])
 
 
-def test_it_says_by_what_it_is_filtered_and_what_was_found(summary: dict[str, Any]) -> None:
+def test_the_report_has_its_filter_and_its_findings(summary: dict[str, Any]) -> None:
     lines = report_markdown(summary).splitlines()
     assert lines[0].startswith("# ")
     assert "- only requests that match: status error" in lines
@@ -64,7 +64,7 @@ def test_charts_stand_as_they_are(summary: dict[str, Any]) -> None:
     assert {"requests", "bytes", "errors", "slowest"} <= set(re.findall(r"(\w+) \u2502", chart))
 
 
-def test_nothing_from_the_wire_means_anything() -> None:
+def test_text_from_the_wire_is_no_markup() -> None:
     hostile = [
         failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id=HOSTILE, api_name=HOSTILE),
         row(client_id=HOSTILE * 3),

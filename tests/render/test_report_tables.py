@@ -1,4 +1,4 @@
-"""What a table for people says is what the summary says, whatever its lines are ordered by."""
+"""Tables for people have the figures of the summary, in any order of lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def summary(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def tables(summary: dict[str, Any], order: TableOrder = ALL) -> dict[str, _Lines]:
-    """Return the lines of each table by its title; columns of one name are told apart."""
+    """Return the lines of each table by its title; columns of the same name get numbers."""
     found = {}
     for table in [each for tables in report_tables(summary, order) for each in tables]:
         titles: list[str] = []
@@ -240,7 +240,7 @@ def test_the_worst_times_by_errors_have_errors() -> None:
 
 @functools.cache
 def crowd() -> dict[str, Any]:
-    """Return the report on three clients, each the first by something else."""
+    """Return the report on three clients, each of which is first by another figure."""
     return summary_of(
         [
             *[row(client_id="busy") for _ in range(5)],
@@ -264,7 +264,7 @@ def crowd() -> dict[str, Any]:
         ("max", "slow", "silent"),
     ],
 )
-def test_lines_are_ordered_by_what_is_asked_for(sort: str, first: str, last: str) -> None:
+def test_lines_are_sorted_by_the_requested_figure(sort: str, first: str, last: str) -> None:
     found = [line["client"] for line in titled(crowd(), "Clients, by", TableOrder(sort))]
     assert found[0] == first
     if last == "silent":
@@ -295,7 +295,7 @@ def test_the_sum_of_others_stays_last() -> None:
     assert found[-1]["client"] == "(other clients)"
 
 
-def test_what_waited_on_purpose_stays_below_its_api() -> None:
+def test_the_line_of_waited_requests_stays_below_its_api() -> None:
     rows = [fetch(waited=True, latency_ns=10**9), fetch(), row(latency_ns=5_000_000)]
     lines = titled(summary_of(rows), "Requests by API", TableOrder("max"))
     assert [line["API"] for line in lines] == ["Produce", "Fetch", "Fetch (waited)"]
@@ -315,7 +315,7 @@ def test_a_limit_holds_for_every_table_and_says_what_is_left_out(limit: int) -> 
 # -- what is left out -----------------------------------------------------------------------------
 
 
-def test_what_another_table_says_already_is_left_out() -> None:
+def test_a_table_that_repeats_another_is_left_out() -> None:
     one = summary_of([row(), fetch()])
     names = ("Clients by API", "Busiest partitions", "Errors by client")
     assert [name for name in names if titled(one, name)] == []
@@ -323,7 +323,7 @@ def test_what_another_table_says_already_is_left_out() -> None:
     assert [name for name in names if titled(two, name)] == list(names[:2])
 
 
-def test_brokers_are_told_apart_where_there_are_several() -> None:
+def test_with_several_brokers_lines_name_the_broker() -> None:
     lines = titled(summary_of([row(), row(broker_port=9093)]), "Where the time went")
     assert {line["broker address"] for line in lines} == {"10.0.0.9:9092", "10.0.0.9:9093"}
     assert {line["broker"] for line in lines} == {per_mille_text(749)}

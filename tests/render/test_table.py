@@ -52,7 +52,7 @@ def test_there_is_one_line_a_row_and_one_of_titles():
     assert len(written(MIXED[:3], MIXED[3:], width=80).splitlines()) == len(MIXED) + 1
 
 
-def test_without_rows_there_are_the_titles():
+def test_without_rows_the_table_has_only_titles():
     assert written(width=80).split()[:2] == ["time", "client"]
     assert written([]) == written()
 
@@ -63,7 +63,7 @@ def test_nothing_from_the_wire_drives_the_terminal():
     assert "\\u001b[31mred[bold]x[/]\\u202e\\n" in text
 
 
-def test_colour_marks_what_failed_and_only_when_it_is_wanted():
+def test_colour_marks_failures_only_if_enabled():
     lines = written([row(), failed("orders", 6, "X")], colour=True).splitlines()
     assert lines[2].startswith("\x1b[31m")
     assert "\x1b" not in lines[1]

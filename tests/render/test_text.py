@@ -18,7 +18,7 @@ from kanalyze.render.text import shown
         ("a\u202eb", "a\\u202eb"),
     ],
 )
-def test_text_is_shown_harmless_and_null_is_told_from_empty(text, expected):
+def test_text_is_escaped_and_null_differs_from_empty(text, expected):
     assert shown(text) == expected
 
 

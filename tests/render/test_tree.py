@@ -127,7 +127,7 @@ def test_everything_cuts_nothing():
     assert bytes(range(40)).hex() in text(EXCHANGES["bytes"], everything=True)
 
 
-def test_without_everything_lines_are_bounded():
+def test_by_default_lines_are_bounded():
     assert max(map(len, text(EXCHANGES["metadata"]).splitlines())) < 200
 
 
@@ -161,7 +161,7 @@ def test_trees_of_captures_cover_each_frame_and_nothing_else(name):
     seen = set()
     for made, its_row in exchanges_of(name):
         key = (made.api_key, made.api_version, its_row.status)
-        # Of a response without its request no bytes are kept: nobody knows what they say.
+        # No bytes are kept of a response without its request, because its API is unknown.
         if key in seen or "incomplete_frame" in its_row.anomalies or made.request is None:
             continue
         seen.add(key)
@@ -171,7 +171,7 @@ def test_trees_of_captures_cover_each_frame_and_nothing_else(name):
         assert max(ends) <= max(sizes)
         # Tag sections without tags have no line: the last field may end some bytes earlier.
         assert max(ends) >= max(sizes) - 8
-        # What could not be decoded is what the row says was not; the mock cluster has some.
+        # Tree and row agree on what could not be decoded; the mock cluster has such messages.
         kinds = {line.split("!! ")[1].split()[0].strip(",:") for line in lines if "!!" in line}
         assert kinds <= set(its_row.anomalies)
     assert seen

@@ -46,7 +46,7 @@ def test_each_of_several_captures_has_its_own_filter(tmp_path, capsys) -> None:
         assert f"{capture}: {display_filter(n for n in numbers if n is not None)}" in lines
 
 
-def test_it_is_refused_beside_another_format(capsys) -> None:
+def test_wireshark_filters_exclude_other_formats(capsys) -> None:
     assert main(["requests", "--wireshark", "--format", "csv", str(path("errors"))]) == 2
     assert "--wireshark" in capsys.readouterr().err
 

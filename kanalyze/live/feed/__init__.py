@@ -1,4 +1,4 @@
-"""What ``live`` reads: an interface or a pipe, filtered.
+"""The input of ``kanalyze live``: packets of an interface or a pipe, filtered; and key logs.
 
-In: packets. Out: packets. Begin reading with ``interface_feed.py``.
+In: packets, files. Out: selected packets, TLS secrets. Begin reading with ``interface_feed.py``.
 """

@@ -3,8 +3,8 @@
 In: an expression, packet batches. Out: the indices of the packets selected. Must not know: what
 the language says.
 
-Each packet is one call of ``pcap_offline_filter``, which costs 0.4 us through ctypes. An
-interpreter of our own, compiled, would cost less, and 150 lines for what libpcap does.
+Each packet is one call of ``pcap_offline_filter``, which takes 0.4 us through ctypes. A compiled
+interpreter of our own would be faster, but take 150 lines for what libpcap does.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ExpressionFilter:
     def selected(self, packets: PacketBatch) -> array[int]:
         """Return the indices of the packets that match.
 
-        Raises :class:`UsageError` where the expression is wrong for a packet's link type.
+        Raises :class:`UsageError` if the expression is invalid for the link type of a packet.
         """
         arrays = PacketArrays.of(packets)
         headers = np.zeros(len(packets), np.dtype(PacketHeader))

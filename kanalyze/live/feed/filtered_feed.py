@@ -28,7 +28,7 @@ class PacketFilter(Protocol):
 
 
 class FilteredFeed:
-    """A feed of the selected packets, which keep the numbers that they have in the other feed."""
+    """A feed of the selected packets of another feed; packets keep their numbers."""
 
     def __init__(self, feed: Feed, packet_filter: PacketFilter) -> None:
         """Read from ``feed``, which stays open."""

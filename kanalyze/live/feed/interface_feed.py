@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InterfaceFeed"]
 
-_LOOK_EVERY_NS: Final = 1_000_000_000
+_CHECK_EVERY_NS: Final = 1_000_000_000
 
 
 class _InterfaceCapture(Protocol):
@@ -36,7 +36,7 @@ class _InterfaceCapture(Protocol):
 
 
 class InterfaceFeed:
-    """The packets of the interface that has a name at the time."""
+    """The packets of an interface, which may be removed and come back under the same name."""
 
     is_at_end: Final = False
     about: Final = None
@@ -46,7 +46,7 @@ class InterfaceFeed:
         """Read from ``capture``, which stays open; ``clock_ns`` is monotonic."""
         self._capture = capture
         self._clock_ns = clock_ns
-        self._look_ns = clock_ns()
+        self._check_ns = clock_ns()
 
     @property
     def dropped_packets(self) -> int:
@@ -60,8 +60,8 @@ class InterfaceFeed:
         """
         packets = self._capture.read(timeout_s)
         # A removed interface's buffer is read to the end first.
-        if packets is None and self._clock_ns() >= self._look_ns:
-            self._look_ns = self._clock_ns() + _LOOK_EVERY_NS
+        if packets is None and self._clock_ns() >= self._check_ns:
+            self._check_ns = self._clock_ns() + _CHECK_EVERY_NS
             if self._capture.state is InterfaceState.REMOVED:
                 self._capture.reopen()
         return packets

@@ -1,10 +1,10 @@
 """Reads key logs while programs write them.
 
-In: paths, a clock. Out: a :class:`~kanalyze.tls.keylog.KeyLog`, and messages. Must not know: what
-secrets are for; shows none.
+In: paths, a clock. Out: a :class:`~kanalyze.tls.keylog.KeyLog`, and messages, which show no secret.
+Must not know: what secrets are for.
 
-A file may come into being later, grow, be truncated, or be replaced by another one. Of a file only
-what was added is read, at most every :data:`LOOK_EVERY_NS` and :data:`MOST_BYTES_A_LOOK`.
+A file may be created later, grow, be truncated, or be replaced by another one. Files are checked
+every :data:`LOOK_EVERY_NS`; only the added bytes are read, up to :data:`MOST_BYTES_A_LOOK`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ __all__ = ["LOOK_EVERY_NS", "MOST_BYTES_A_LOOK", "MOST_BYTES_BEFORE", "KeyLogFil
 
 LOOK_EVERY_NS: Final = 200_000_000
 MOST_BYTES_A_LOOK: Final = 1 << 20
-"""Of each file: some 6,000 lines, 20 ms."""
+"""Maximum number of bytes to read of each file at a time: some 6,000 lines, 20 ms."""
 MOST_BYTES_BEFORE: Final = 128 << 20
-"""Of what a file has already when it is opened, the end: more secrets than a key log keeps."""
+"""Of a file that is longer when it is opened, only this many bytes at its end are read. They hold
+more secrets than a key log keeps."""
 _SETTLED_NS: Final = 2_000_000_000
-"""A line without an end counts as complete if nothing follows it for so long."""
+"""A last line without a line end counts as complete if nothing follows it for this time."""
 _TAIL_BYTES: Final = 256
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -41,13 +42,13 @@ class KeyLogFiles:
     """Key logs that grow."""
 
     def __init__(self, files: Sequence[str], warn: Callable[[str], None]) -> None:
-        """Read what is there.
+        """Read the present content of the files.
 
-        ``warn`` receives messages: a file that does not exist yet is one.
+        ``warn`` receives messages, for example about a file that does not exist yet.
 
         Raises:
-            UsageError: a file cannot be read, or has lines but none with a secret; the text names
-                it. Or there is nothing to decrypt with.
+            UsageError: a file cannot be read, or has lines but no secrets; the text names the file.
+                Or the library for decryption is not installed.
         """
         require_ciphers()
         self.log = KeyLog(grows=True)
@@ -55,16 +56,16 @@ class KeyLogFiles:
         """Receives messages."""
         self._files: list[_GrowingFile] = []
         self._due_ns = 0
-        self._complaints: set[str] = set()
+        self._reported: set[str] = set()
         try:
             for path in dict.fromkeys(files):
-                self._files.append(_begun(path, self.log, warn))
+                self._files.append(_opened(path, self.log, warn))
         except UsageError:
             self.close()
             raise
 
     def tick(self, clock_ns: int) -> bool:
-        """Read what was added, if it is time to look; tell whether there are new secrets.
+        """Read the added bytes, if the next check is due; return whether there are new secrets.
 
         ``clock_ns`` is the time of a monotonic clock.
         """
@@ -77,7 +78,7 @@ class KeyLogFiles:
         return self.log.version != version
 
     def end(self) -> None:
-        """Read all that is there, also a last line without an end."""
+        """Read the rest of all files, also a last line without a line end."""
         for file in self._files:
             _read_all(partial(self._read, file, None))
             file.end()
@@ -88,25 +89,25 @@ class KeyLogFiles:
             file.close()
 
     def _read(self, file: _GrowingFile, clock_ns: int | None) -> int:
-        """Read some of a file; return how many bytes. What goes wrong is a message, once."""
+        """Read a part of a file; return the number of bytes. Each error is reported once."""
         try:
             count = file.read(clock_ns)
         except OSError as error:
             file.close()
-            self._complain(f"{file.path}: {error.strerror or error}")
+            self._report(f"{file.path}: {error.strerror or error}")
             return 0
         if count and file.has_no_secret:
-            self._complain(f"{file.path}: no line has a secret of TLS")
+            self._report(f"{file.path}: no line has a TLS secret")
         return count
 
-    def _complain(self, text: str) -> None:
-        if text not in self._complaints and len(self._complaints) < 100:
-            self._complaints.add(text)
+    def _report(self, text: str) -> None:
+        if text not in self._reported and len(self._reported) < 100:
+            self._reported.add(text)
             self.warn(text)
 
 
-def _begun(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
-    """Return a file whose present content is read; raises UsageError."""
+def _opened(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
+    """Open a file and read its present content; raises UsageError."""
     file = _GrowingFile(path, log)
     try:
         _read_all(partial(file.read, None))
@@ -115,7 +116,7 @@ def _begun(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
     except ValueError as error:  # a null byte
         raise UsageError(f"not a path: {shown(path)}") from error
     if not file.is_open:
-        warn(f"{path}: is not there yet; its secrets are used when it is")
+        warn(f"{path}: does not exist yet; it is read as soon as it does")
     if file.skipped_bytes:
         warn(f"{path}: only the last {MOST_BYTES_BEFORE >> 20} MiB are read")
     if file.has_no_secret:
@@ -125,7 +126,7 @@ def _begun(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile:
 
 
 def _read_all(read: Callable[[], int]) -> None:
-    """Read until nothing is there, or a bound: a pipe may have no end."""
+    """Read until there are no more bytes, or up to a limit, because a pipe may have no end."""
     remaining_bytes = 2 * MOST_BYTES_BEFORE
     while remaining_bytes > 0 and (count := read()):
         remaining_bytes -= count
@@ -141,35 +142,36 @@ class _GrowingFile:
 
     def _forget(self) -> None:
         self.skipped_bytes = 0
-        """Of the file that is open, at its beginning."""
+        """Bytes at the beginning of the open file that were not read."""
         self._descriptor: int | None = None
         self._offset = 0
         self._tail = b""
-        """The bytes before the offset."""
+        """The bytes before the offset, which show whether the file was truncated and rewritten."""
         self._size_and_mtime: tuple[int, int] | None = None
-        """Size and time of the file when it was read last."""
+        """Size and modification time of the file when it was last read to its end."""
         self._last_line = b""
-        """A line without an end."""
+        """The bytes after the last line end."""
         self._last_line_ns: int | None = None
-        """The time since when it waits; None once it was taken for a line."""
+        """When the last line last grew; None once it was read as a complete line."""
         self._skips_line = False
         self._lines = self._wrong_lines = 0
-        """Of the file that is open."""
+        """Numbers of lines of the open file."""
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a file."""
+        """True if the file exists and is open."""
         return self._descriptor is not None
 
     @property
     def has_no_secret(self) -> bool:
-        """Whether the file has lines, all of them wrong."""
+        """True if the file has lines, but none with a secret."""
         return 0 < self._lines == self._wrong_lines
 
     def read(self, clock_ns: int | None) -> int:
-        """Read what was added, or some of it; return how many bytes. Raises OSError.
+        """Read the added bytes, or the first of them; return their number. Raises OSError.
 
-        ``clock_ns`` is the time of a monotonic clock; without it a line that has no end waits on.
+        ``clock_ns`` is the time of a monotonic clock. If it is None, a last line without a line end
+        is not read yet.
         """
         if self._descriptor is None and not self._open():
             return 0
@@ -188,19 +190,19 @@ class _GrowingFile:
         return len(piece)
 
     def end(self) -> None:
-        """Take what follows the last line end for a line."""
+        """Read the bytes after the last line end as a line."""
         if self._last_line:
             self._feed(self._last_line + b"\n")
         self._last_line = b""
 
     def close(self) -> None:
-        """Close the file, and forget what was read of it."""
+        """Close the file and reset all state."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._forget()
 
     def _open(self) -> bool:
-        """Open the file if it is there."""
+        """Open the file; return False if it does not exist."""
         try:
             self._descriptor = os.open(self.path, _OPEN)
         except FileNotFoundError:
@@ -212,7 +214,7 @@ class _GrowingFile:
         return True
 
     def _added(self) -> bytes:
-        """Return the next bytes."""
+        """Return the next bytes, at most :data:`MOST_BYTES_A_LOOK`; empty if there are none."""
         assert self._descriptor is not None
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -223,7 +225,7 @@ class _GrowingFile:
         if size_and_mtime == self._size_and_mtime:
             return b""
         tail = os.pread(self._descriptor, len(self._tail), self._offset - len(self._tail))
-        if status.st_size < self._offset or tail != self._tail:  # written anew
+        if status.st_size < self._offset or tail != self._tail:  # truncated and rewritten
             self._offset, self._tail, self._last_line = 0, b"", b""
         piece = os.pread(self._descriptor, MOST_BYTES_A_LOOK, self._offset)
         self._offset += len(piece)
@@ -233,7 +235,7 @@ class _GrowingFile:
         return piece
 
     def _is_replaced(self) -> bool:
-        """Tell whether another file has the name now."""
+        """Return whether another file has the path now."""
         assert self._descriptor is not None
         status_at_path = paths.stat_of(self.path)
         if status_at_path is None:
@@ -246,7 +248,7 @@ class _GrowingFile:
         if self._skips_line:
             lines, last_line = lines.partition(b"\n")[2], last_line if end else b""
             self._skips_line = not end
-        # As much of a line that is too long as shows that.
+        # Of a line that is too long, enough bytes are kept for the key log to reject it.
         self._last_line = last_line[: LONGEST_LINE_BYTES + 1]
         if lines:
             self._feed(lines + b"\n")
@@ -254,11 +256,11 @@ class _GrowingFile:
     def _take_settled(self, clock_ns: int) -> None:
         if self._last_line_ns is not None and clock_ns - self._last_line_ns >= _SETTLED_NS:
             self._last_line_ns = None
-            self._feed(self._last_line + b"\n")  # if more follows after all, it is read again
+            self._feed(self._last_line + b"\n")  # if more bytes follow, the line is read again
 
     def _feed(self, lines: bytes) -> None:
         log = self._log
-        before = log.lines, log.wrong_lines
+        lines_before, wrong_lines_before = log.lines, log.wrong_lines
         log.feed(lines)
-        self._lines += log.lines - before[0]
-        self._wrong_lines += log.wrong_lines - before[1]
+        self._lines += log.lines - lines_before
+        self._wrong_lines += log.wrong_lines - wrong_lines_before

@@ -1,4 +1,5 @@
 """Metrics for Prometheus.
 
-In: blocks of rows. Out: counters over HTTP. Begin reading with ``counters.py``.
+In: blocks of rows, counts of the capture. Out: metrics over HTTP. Begin reading with
+``counters.py``.
 """

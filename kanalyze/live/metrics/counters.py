@@ -3,8 +3,8 @@
 In: rows; counts of the capture. Out: a ``prometheus_client`` registry, which
 :mod:`kanalyze.live.metrics.server` serves. Must not know: where rows come from.
 
-Counters only rise; Prometheus computes rates and quantiles. Numbers are summed by column, and
-become Python objects at a scrape.
+Counters only rise; Prometheus computes rates and quantiles. Numbers are summed by column; Python
+objects for them are made only at a scrape.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MAX_APIS: Final = 128
 _MAX_BROKERS: Final = 64
 _MAX_ERRORS: Final = 256
 _MAX_FIXED: Final = 16
-"""For labels whose values this program defines: there are fewer."""
+"""Limit for labels whose values kanalyze itself defines; each has fewer values than this."""
 
 _ERROR: Final = "error"
 _PRODUCED, _FETCHED = "produced", "fetched"
@@ -97,11 +97,11 @@ class Metrics:
         """
         for limit in (max_clients, max_topics, max_groups):
             if limit < 0:
-                raise UsageError(f"not a number of label values: {limit}")
+                raise UsageError(f"not a limit of label values, 0 or more: {limit}")
         self._labels = {name: label_text(value) for name, value in (labels or {}).items()}
         for name in self._labels:
             if name in _OWN_LABELS or not _LABEL_NAME.fullmatch(name):
-                raise UsageError(f"not a free name for a label: {name!r}")
+                raise UsageError(f"not a valid name for a label, or already in use: {name!r}")
         self._lock = Lock()
         self._rows = _RowMetrics(max_clients, max_topics, max_groups)
         self._capture: list[tuple[str, int | float | None]] = []
@@ -139,13 +139,13 @@ class Metrics:
             packets: captured packets.
             captured_bytes: their bytes, with link headers.
             dropped_packets: packets that the kernel or the network card dropped.
-            connections: TCP connections, with closed ones.
+            connections: TCP connections seen so far, including closed ones.
             open_connections: TCP connections that are open now.
             held_bytes: bytes buffered for open connections.
             last_packet_time_ns: Unix time of the last packet.
             in_flight_requests: requests without a response now.
-            oldest_in_flight_ns: age of the oldest of them that the broker does not hold back on
-                purpose; 0 if there is none.
+            oldest_in_flight_ns: age of the oldest request in flight that the broker does not hold
+                back on purpose; 0 if there is none.
         """
         last_s = _seconds(last_packet_time_ns)
         with self._lock:
@@ -274,7 +274,7 @@ class _RowMetrics:
         status = self.status.slots(rows.words("status"))
         is_request, orphan = rows.is_request, rows.is_orphan
         self.requests.add([api[is_request], broker[is_request], status[is_request]])
-        # Prometheus sees the first error of an API as a rise only from 0.
+        # Prometheus counts the first error of an API only if the counter was 0 before.
         error = np.full(int(is_request.sum()), self.status.slot(_ERROR))
         self.requests.add(
             [api[is_request], broker[is_request], error], np.zeros(len(error), dtype=np.int64)
@@ -321,8 +321,8 @@ class _RowMetrics:
         has_data = ~parts.is_refused
         named = has_data & (parts.topic.codes >= 0)
         slots = np.zeros(len(has_data), dtype=np.int64)
-        for where, texts in ((named, parts.topic), (has_data & ~named, parts.topic_id)):
-            slots[where] = self.topic.slots(WordArray(texts.codes[where], texts.words))
+        for mask, texts in ((named, parts.topic), (has_data & ~named, parts.topic_id)):
+            slots[mask] = self.topic.slots(WordArray(texts.codes[mask], texts.words))
         flow = np.where(
             rows.is_produce[parts.row],
             self.record_flow.slot(_PRODUCED),
@@ -444,7 +444,7 @@ def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> Co
 
 
 def _brokers(rows: RowMeasures) -> WordArray:
-    """Return the address of each row's broker."""
+    """Return the address and port of each row's broker."""
     ips = rows.words("broker_ip")
     keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values
     brokers, codes = np.unique(keys, return_inverse=True)

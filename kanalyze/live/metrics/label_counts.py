@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["OTHER", "CounterTable", "HistogramTable", "LabelValues", "label_text"]
 
 OTHER: Final = "other"
-"""The label of all values beyond the limit, and of nothing else."""
+"""The label of all values beyond the limit; no other value has it."""
 _MAX_LABEL_CHARS: Final = 128
 _DIGEST_CHARS: Final = 8
 
@@ -52,8 +52,8 @@ def label_text(value: str) -> str:
 class LabelValues:
     """The values of a label, each with a number (its *slot*), up to a limit.
 
-    In a value from the wire that equals a reserved one, such as :data:`OTHER`, the first character
-    is escaped.
+    If a value from the wire equals a reserved label, such as :data:`OTHER`, its first character is
+    escaped.
     """
 
     def __init__(self, name: str, limit: int, *, null: str = "") -> None:
@@ -106,7 +106,7 @@ class LabelValues:
 
 
 class CounterTable:
-    """Sums by combination of label values, which never decrease."""
+    """Sums by combination of label values; a sum never decreases."""
 
     def __init__(self, *labels: LabelValues) -> None:
         self.labels = labels
@@ -161,12 +161,16 @@ class HistogramTable:
         shape = self._counts.shape
         cells = np.ravel_multi_index((slots, np.searchsorted(self.edges, values)), shape)
         self._counts += np.bincount(cells, minlength=self._counts.size).reshape(shape)
-        some = np.unique(slots)
-        for slot, total in zip(some.tolist(), _sums_of(values, slots, some), strict=True):
+        unique_slots = np.unique(slots)
+        totals = _sums_of(values, slots, unique_slots)
+        for slot, total in zip(unique_slots.tolist(), totals, strict=True):
             self._sums[slot] += total
 
     def histograms(self) -> Iterator[tuple[list[str], list[int], int]]:
-        """Yield each value with numbers, the counts up to each bound and of all, and the sum."""
+        """Yield, for each label value with numbers, its text, cumulative counts, and the sum.
+
+        The counts are those up to each bound, then that of all numbers.
+        """
         for slot in np.flatnonzero(self._counts.any(axis=1)).tolist():
             counts = np.cumsum(self._counts[slot]).tolist()
             yield [self.label.texts[slot]], counts, self._sums[slot]
@@ -181,14 +185,14 @@ class HistogramTable:
 def _sums_of(
     amounts: NDArray[np.int64], keys: NDArray[np.int64], selected: NDArray[np.int64]
 ) -> list[int]:
-    """Return the sums of the amounts, 0 or above, of some keys.
+    """Return the sum of the amounts of each selected key. Amounts are 0 or more, keys ascending.
 
-    Weights of bincount are floats, which are not exact. Halves of the amounts are summed because
-    two wrong times from a capture may overflow an int64.
+    ``np.bincount`` adds weights as floats, which are not exact. The upper and lower halves of the
+    amounts are summed separately, because two wrong times in a capture may overflow an int64.
     """
     size = int(selected[-1]) + 1 if len(selected) else 0
     high, low = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     np.add.at(high, keys, amounts >> _HALF_BITS)
     np.add.at(low, keys, amounts & _LOW_HALF)
     halves = zip(high[selected].tolist(), low[selected].tolist(), strict=True)
-    return [(above << _HALF_BITS) + below for above, below in halves]
+    return [(upper << _HALF_BITS) + lower for upper, lower in halves]

@@ -1,4 +1,4 @@
-"""Serves metrics over HTTP, for a Prometheus to scrape.
+"""Serves metrics over HTTP, for Prometheus to scrape.
 
 In: a registry of ``prometheus_client``; an address to listen on. Out: responses in the format that
 a client accepts (Prometheus text or OpenMetrics). Must not know: what is counted.
@@ -6,9 +6,9 @@ a client accepts (Prometheus text or OpenMetrics). Must not know: what is counte
 The server of ``prometheus_client`` is not used: it answers requests for any host, and limits
 neither their number, nor their time, nor their size.
 
-- Clients may be slow, endless or many. So a request has a time limit and a size limit, and the
-  number of connections is limited: to make room for the next one, a connection is closed that has
-  not sent a request yet, or does not read its response.
+- Clients may be slow, send without end, or be many. So a request has a time limit and a size limit,
+  and the number of connections is limited. To make room for a new connection, one is closed that
+  has not sent its request yet, or does not read its response.
 - A web page may make its own name resolve to this machine (DNS rebinding). So the ``Host`` of a
   request must be a name of this machine.
 """
@@ -45,18 +45,19 @@ __all__ = ["ListenAddress", "MetricsServer", "parse_listen"]
 
 LOOPBACK: Final = "127.0.0.1"
 _MAX_CONNECTIONS: Final = 8
-_PATIENCE_S: Final = 1.0
-"""A response that is not read in this time makes room for the next: a scraper reads at once."""
+_RESPONSE_READ_S: Final = 1.0
+"""A connection that has not read its response after this time may be closed to make room for
+another one: a scraper reads at once."""
 _REQUEST_TIMEOUT_S: Final = 10.0
-"""For a whole request, and for each of the three writes of a response."""
+"""Time limit of a whole request, and of each of the three writes of a response."""
 _MAX_REQUEST_BYTES: Final = 16 << 10
 _PATH: Final = "/metrics"
 _GZIP_LEVEL: Final = 1
-"""The reader is near: CPU time is scarcer than bandwidth."""
+"""The lowest level: CPU time is scarcer than bandwidth, because Prometheus is usually near."""
 _HOST: Final = re.compile(
     r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^:\[\]\s,]+))(?::\d{1,5})?", re.ASCII
 )
-_UNKNOWN_HOST: Final = b"Not a name of this machine; kanalyze live --metrics-host adds names\n"
+_UNKNOWN_HOST: Final = b"Host is not a name of this machine; use live --metrics-host to add it\n"
 
 
 class ListenAddress(NamedTuple):
@@ -132,7 +133,7 @@ class MetricsServer:
         return f"http://{self.address}{_PATH}"
 
     def stop(self) -> None:
-        """Close the socket and wait for the thread. Does nothing the second time."""
+        """Close the socket and wait for the thread; may be called again."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -155,22 +156,22 @@ class _Request(io.RawIOBase):
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._until_s = time.monotonic() + _REQUEST_TIMEOUT_S
-        self._left_bytes = _MAX_REQUEST_BYTES
+        self._remaining_bytes = _MAX_REQUEST_BYTES
 
     def readable(self) -> bool:
         """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what has arrived; raises OSError after the time limit and the size limit."""
-        if not self._left_bytes:
+        """Read the bytes that have arrived; raises OSError after the time limit or size limit."""
+        if not self._remaining_bytes:
             raise ConnectionAbortedError
         # A timeout of 0 would mean: do not block.
         self._connection.settimeout(max(self._until_s - time.monotonic(), 1e-3))
-        with memoryview(buffer)[: self._left_bytes] as target:
+        with memoryview(buffer)[: self._remaining_bytes] as target:
             count = self._connection.recv_into(target)
-        self._left_bytes -= count
-        # Each write of the response has as much time again.
+        self._remaining_bytes -= count
+        # Each write of the response has the full time limit.
         self._connection.settimeout(_REQUEST_TIMEOUT_S)
         return count
 
@@ -182,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
     rbufsize = 0
 
     def setup(self) -> None:
-        """Limit what is read."""
+        """Limit the size and the time of the request."""
         super().setup()
         self.rfile.close()
         self.rfile = io.BufferedReader(_Request(self.connection))
@@ -203,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         encode, content_type = choose_encoder(self.headers.get("Accept", ""))
         headers = {"Content-Type": content_type}
-        # One at a time: with eight of them the capture would get a ninth of the interpreter.
+        # One response at a time: beside eight threads, the capture would get a ninth of the time.
         with self.server.encoding:
             body = encode(self.server.metrics(parse_qs(query).get("name[]", [])))
             if gzip_accepted(self.headers.get("Accept-Encoding", "")):
@@ -216,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Refuse the method."""
         allow = {"Allow": "GET, HEAD"}
-        self._respond(HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics are there to GET\n", allow)
+        self._respond(HTTPStatus.METHOD_NOT_ALLOWED, b"Use GET or HEAD\n", allow)
 
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815
 
@@ -241,12 +242,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Connections:
-    """The open connections, and from when on each may be closed to make room for another."""
+    """The open connections, each with the time from which it may be closed to make room."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._closable_s: dict[socket.socket, float] = {}
-        """0 before the request, infinite while the response is made; the longest open first."""
+        """By connection, in the order of opening: the monotonic time from which it may be closed.
+
+        0 before its request, infinite while its response is made.
+        """
 
     @property
     def answering(self) -> int:
@@ -255,7 +259,7 @@ class _Connections:
             return sum(closable_s > 0 for closable_s in self._closable_s.values())
 
     def add(self, connection: socket.socket) -> bool:
-        """Add a connection, in the place of another if need be; return False if all are busy."""
+        """Add a connection, and close another one if needed; return False if all are busy."""
         with self._lock:
             if len(self._closable_s) >= _MAX_CONNECTIONS and not self._close_one():
                 return False
@@ -267,8 +271,8 @@ class _Connections:
         return self._set_closable(connection, math.inf)
 
     def send_response(self, connection: socket.socket) -> bool:
-        """Note that the response is sent from now on; return as :meth:`begin_response`."""
-        return self._set_closable(connection, time.monotonic() + _PATIENCE_S)
+        """Note that the response is now sent; returns the same as :meth:`begin_response`."""
+        return self._set_closable(connection, time.monotonic() + _RESPONSE_READ_S)
 
     def remove(self, connection: socket.socket) -> None:
         """Note that a connection is closed."""
@@ -287,8 +291,8 @@ class _Connections:
         if self._closable_s[connection] > time.monotonic():
             return False
         del self._closable_s[connection]
-        with suppress(OSError):  # it was closed by the client
-            connection.shutdown(socket.SHUT_RDWR)  # its thread reads the end of it
+        with suppress(OSError):  # the client closed it
+            connection.shutdown(socket.SHUT_RDWR)  # the thread of the connection reads its end
         return True
 
 
@@ -307,14 +311,14 @@ class _Server(ThreadingMixIn, TCPServer):
     ) -> None:
         self.address_family = family
         self.encoding = Lock()
-        """Acquired to make a response."""
+        """Held while a response is made."""
         self._registry = registry
         self._names = names
         self.connections = _Connections()
         super().__init__(address, _Handler)
 
     def metrics(self, names: Sequence[str]) -> Collector:
-        """Return the metrics of some names; all of them if there are no names."""
+        """Return the metrics with these names; without names, all metrics."""
         return self._registry.restricted_registry(names) if names else self._registry
 
     def is_own_name(self, host: str) -> bool:
@@ -336,11 +340,11 @@ class _Server(ThreadingMixIn, TCPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer a request; its thread ends then."""
+        """Answer a request in its thread, then remove the connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self.connections.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: the client has gone, or was too slow."""
+        """Log nothing: the client closed the connection, or was too slow."""

@@ -1,6 +1,6 @@
-"""Numbered files in a folder, of which the oldest are removed.
+"""Lists numbered files in a folder, and removes the oldest ones.
 
-In: a folder and a pattern of names. Out: the files; fewer files. Must not know: what is in them.
+In: a folder and a pattern of names. Out: paths of files. Must not know: what the files contain.
 Files whose names do not match the pattern are not touched.
 """
 
@@ -25,9 +25,9 @@ def numbered_files(folder: Path, name: re.Pattern[str]) -> list[tuple[int, Path]
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            fits = name.fullmatch(entry.name)
-            if fits and entry.is_file(follow_symlinks=False):
-                files.append((int(fits["number"]), folder / entry.name))
+            match = name.fullmatch(entry.name)
+            if match and entry.is_file(follow_symlinks=False):
+                files.append((int(match["number"]), folder / entry.name))
     return sorted(files)
 
 

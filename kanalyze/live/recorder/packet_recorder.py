@@ -1,4 +1,4 @@
-"""Records the packets of selected requests: those with errors, slow ones.
+"""Records the packets of selected requests: failed or slow ones.
 
 In: packets as they are captured; the rows made of them. Out: the packets of the selected rows, and
 some before them, to a :class:`PacketSink`. Must not know: clocks, nor how rows are made.
@@ -35,8 +35,8 @@ __all__ = ["PacketRecorder", "PacketSink"]
 
 _NS_PER_S: Final = 1_000_000_000
 _SETTLE_NS: Final = 2 * _NS_PER_S
-"""How long packets are buffered besides the lead: rows of other connections may select earlier
-packets."""
+"""How long packets stay buffered in addition to the lead, because rows of other connections may
+still select earlier packets."""
 MAX_ROWS_PER_S: Final = 500
 """Per second of the capture; ``kanalyze live --help`` names it."""
 _CLOCK_SET_BACK_S: Final = 60
@@ -83,13 +83,14 @@ class _RowRateLimit:
 class PacketRecorder:
     """Buffers the latest packets, and writes those of rows that match a filter.
 
-    The packets of a row are those of its connection, from a lead before the request to the end of
-    the response. If there is no response, or packets are missing or out of order, they are all
-    packets to the newest one. The handshake of the connection is written too, if it is still
+    The packets of a row are those of its connection, from some time (the lead) before the request
+    to the end of the response. If there is no response, or if packets are missing or out of order,
+    they extend to the newest packet. The handshake of the connection is written too, if it is still
     buffered. Each packet is written once; the first one of a matching request has a comment.
 
-    Packets are written in the order of the capture. Only exchanges that last longer than packets
-    are buffered are written when they end; packets of one connection are always in order.
+    Packets are written in the order of the capture, except for those of exchanges that last longer
+    than packets are buffered: they are written when the exchange ends. Packets of one connection
+    are always in order.
 
     SASL tokens of both directions are redacted, and so are messages that could not be read, which
     may have tokens; see :meth:`redact`. Fragmented packets are left out while there are tokens.
@@ -121,7 +122,9 @@ class PacketRecorder:
             UsageError: a limit is wrong.
         """
         if limit_bytes < 1 or not 0 <= lead_s <= 86_400:
-            raise UsageError("packets are recorded within 1 byte or more, from 0 s to a day before")
+            raise UsageError(
+                "packets are recorded with a limit of at least 1 byte, and a lead of 0 s to one day"
+            )
         if max_rows_per_s < 1:
             raise UsageError(f"not a number of rows per second: {max_rows_per_s}")
         self._sink = sink
@@ -155,8 +158,8 @@ class PacketRecorder:
         """Select the packets of matching rows to be written; return how many rows match."""
         rows = self._matching(block) if len(block) else []
         self.rows += len(rows)
-        for ends, spans in self._spans(rows).items():
-            self._mark(ends, spans)
+        for endpoints, spans in self._spans(rows).items():
+            self._mark(endpoints, spans)
         for row in rows:
             self._comment(row)
         return len(rows)
@@ -185,22 +188,22 @@ class PacketRecorder:
             try:
                 self._sink.write(selected.packets, selected.comments)
             except OSError as error:
-                # They are not buffered again: there would be more and more of them.
+                # These packets are not buffered again: the buffer would grow without limit.
                 self.lost_packets += len(selected.packets)
                 failure = failure or error
         if failure is not None:
             raise failure
 
     def _matching(self, block: RowBlock) -> list[Row]:
-        near = np.zeros(len(block), dtype=np.bool_)
+        may_match = np.zeros(len(block), dtype=np.bool_)
         for row_filter in self._filters:
-            near |= _may_match(block, row_filter)
-        if not near.any():
+            may_match |= _may_match(block, row_filter)
+        if not may_match.any():
             return []
-        some = np.flatnonzero(near)
-        is_within = self._rate.admit(_row_times(block)[some] // _NS_PER_S)
-        self.skipped_rows += len(some) - int(is_within.sum())
-        rows = block.take(some[is_within].tolist()).rows()
+        candidates = np.flatnonzero(may_match)
+        is_admitted = self._rate.admit(_row_times(block)[candidates] // _NS_PER_S)
+        self.skipped_rows += len(candidates) - int(is_admitted.sum())
+        rows = block.take(candidates[is_admitted].tolist()).rows()
         return [row for row in rows if any(row_filter.matches(row) for row_filter in self._filters)]
 
     def _spans(self, rows: Sequence[Row]) -> dict[EndpointHashes, list[tuple[int, int]]]:
@@ -209,35 +212,40 @@ class PacketRecorder:
         for row in rows:
             client = Endpoint(row.client_ip, row.client_port)
             spans[client, Endpoint(row.broker_ip, row.broker_port)].append(_span(row))
-        return {EndpointHashes.of(*ends): of_ends for ends, of_ends in spans.items()}
+        return {
+            EndpointHashes.of(*endpoints): of_connection
+            for endpoints, of_connection in spans.items()
+        }
 
-    def _mark(self, ends: EndpointHashes, spans: Sequence[tuple[int, int]]) -> None:
+    def _mark(self, endpoints: EndpointHashes, spans: Sequence[tuple[int, int]]) -> None:
         for begin_ns, end_ns in _joined(spans, self._lead_ns):
-            self._ring.mark_handshake(ends, begin_ns)
+            self._ring.mark_handshake(endpoints, begin_ns)
             from_ns = begin_ns - self._lead_ns
-            if self._ring.mark(ends, from_ns, end_ns):
-                self._ring.mark(ends, from_ns, _LAST_NS)
+            if self._ring.mark(endpoints, from_ns, end_ns):
+                self._ring.mark(endpoints, from_ns, _LAST_NS)
 
     def _comment(self, row: Row) -> None:
-        packets = [each for each in (row.request_packet, row.response_packet) if each is not None]
-        self.late_rows += not (packets and self._ring.has(packets[0]))
+        numbers = [
+            number for number in (row.request_packet, row.response_packet) if number is not None
+        ]
+        self.late_rows += not (numbers and self._ring.has(numbers[0]))
         text = comment_of(row)
-        # On the first packet that is not written yet.
-        any(self._ring.comment(packet, text) for packet in packets)
+        # Only the first packet that is not written yet gets the comment.
+        any(self._ring.comment(number, text) for number in numbers)
 
 
 def _may_match(block: RowBlock, row_filter: RowFilter) -> NDArray[np.bool_]:
     """Return which rows may match a filter, by columns: making row objects is 100 times slower."""
-    near = np.ones(len(block), dtype=np.bool_)
+    may_match = np.ones(len(block), dtype=np.bool_)
     if row_filter.errors_only:
         status, errors = words_of(block.columns["status"]), lists_of(block.columns["errors"])
         # Code -1, null, is the last index.
         is_error = np.array([*(word == "error" for word in status.words), False], dtype=np.bool_)
-        near &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
+        may_match &= is_error[status.codes] | (np.diff(errors.offsets) > 0)
     if row_filter.slower_than_ns is not None:
-        near &= ints_of(block.columns["latency_ns"]).values > row_filter.slower_than_ns
-        near &= ~held_back_on_purpose(block.columns)
-    return near
+        may_match &= ints_of(block.columns["latency_ns"]).values > row_filter.slower_than_ns
+        may_match &= ~held_back_on_purpose(block.columns)
+    return may_match
 
 
 def _row_times(block: RowBlock) -> NDArray[np.int64]:
@@ -263,7 +271,7 @@ def _span(row: Row) -> tuple[int, int]:
 
 
 def _joined(spans: Iterable[tuple[int, int]], lead_ns: int) -> list[tuple[int, int]]:
-    """Join the spans that overlap when each of them begins earlier by the lead."""
+    """Join the spans that overlap if each begins earlier by the lead; return them in order."""
     joined: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if joined and begin - lead_ns <= joined[-1][1]:

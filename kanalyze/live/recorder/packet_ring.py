@@ -2,10 +2,10 @@
 
 In: packet batches; the positions of tokens in streams. Out: the marked packets, in the order of the
 capture, each once, with the tokens redacted. Must not know: why packets are marked, nor where they
-go.
+are written.
 
-The ring consists of chunks. Adding a packet only copies it: the headers of a chunk are read once,
-when a connection is first searched in it.
+The ring consists of chunks. Adding a packet only copies it. The headers of a chunk are read once,
+at the first search for a connection in it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 __all__ = ["PacketRing", "SelectedPackets"]
 
 _CHUNKS: Final = 32
-"""The ring drops a chunk at a time to stay within its limit."""
+"""Chunks in a full ring, at least. The ring drops whole chunks to stay within its limit."""
 _PACKET_BYTES: Final = 224
-"""Memory of a packet in addition to its bytes: its columns and those of its headers."""
+"""Memory of a packet in addition to its bytes: columns for the packet and for its headers."""
 _HANDSHAKE_PACKETS: Final = 3
 _MAX_SEARCHED: Final = 10_000
 _MAX_COMMENTS: Final = 100
-"""Per packet: thousands of requests may begin in one."""
+"""Maximum number for a packet, in which thousands of requests may begin."""
 
 _SET_BACK_NS: Final = 1_000_000_000
-"""Times of two interfaces may differ by this much; a larger step back is a clock that was set."""
+"""Times of two interfaces may differ by this much. A larger step back means that the clock was set
+back."""
 _MAX_STEP_NS: Final = 10_000_000_000
 
 _U32: Final = (1 << 32) - 1
@@ -73,7 +74,7 @@ class PacketRing:
         self.buffered_bytes = 0
         """Memory of packets and their columns; at most the limit, or one packet."""
         self._handshake_searched: dict[EndpointHashes, int] = {}
-        """By connection: the number of the packet up to which its handshake was searched."""
+        """By connection: packets with numbers below this one need no second search for a SYN."""
         self._last_ns: int | None = None
         self._last_age_ns = 0
         """The time of the last packet, and its time on a monotonic clock."""
@@ -96,7 +97,7 @@ class PacketRing:
         if dropped_chunks or self._chunks:
             self._redactor.drop((dropped_chunks or self._chunks)[0].first_age_ns)
         selections = (chunk.release(None, self._redactor) for chunk in dropped_chunks)
-        return (each for each in selections if each is not None)
+        return (selection for selection in selections if selection is not None)
 
     def redact(self, tokens: Sequence[TokenBytes]) -> None:
         """Redact tokens in all packets that are released from now on."""
@@ -166,7 +167,7 @@ class PacketRing:
         return False
 
     def has(self, number: int | None) -> bool:
-        """Return whether the packet of a number, or a later one, is in the ring."""
+        """Return whether the packet with this number, or a later one, is in the ring."""
         return number is not None and bool(self._chunks) and number >= self._chunks[0].first_number
 
     def release(self, until_ns: int | None = None) -> Iterator[SelectedPackets]:
@@ -183,7 +184,7 @@ class PacketRing:
                 yield selected
 
     def _ages(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the times of packets on a clock that does not jump."""
+        """Return the times of packets on a monotonic clock, without jumps of the system clock."""
         if not len(time_ns):
             return time_ns
         if self._last_ns is None:
@@ -197,8 +198,8 @@ class PacketRing:
     def _append(self, chunk: _RingChunk, max_bytes: int) -> None:
         """Append a chunk; small chunks are joined, because each one takes time to search.
 
-        A chunk is joined to a previous one up to twice as large: so a packet is copied only a few
-        times.
+        A chunk is joined only to a previous chunk that is at most twice as large, so that a packet
+        is copied only a few times.
         """
         while self._chunks:
             last = self._chunks[-1]
@@ -220,7 +221,7 @@ class _SentSegments(NamedTuple):
     """Sequence numbers that it takes: payload bytes, SYN and FIN."""
 
     def picked(self, selection: NDArray[np.bool_] | slice) -> _SentSegments:
-        """Return some of the segments."""
+        """Return the selected segments."""
         return _SentSegments(*(column[selection] for column in self))
 
 
@@ -244,34 +245,34 @@ class _RingChunk:
     def joined(cls, first: _RingChunk, second: _RingChunk) -> _RingChunk:
         """Join two consecutive chunks."""
         ages = np.concatenate([first._age_ns, second._age_ns])
-        made = cls(_joined(first.packets, second.packets), ages)
-        made._marked = np.concatenate([first._marked, second._marked])
-        made._released = np.concatenate([first._released, second._released])
-        made._has_marked = first._has_marked or second._has_marked
+        chunk = cls(_joined(first.packets, second.packets), ages)
+        chunk._marked = np.concatenate([first._marked, second._marked])
+        chunk._released = np.concatenate([first._released, second._released])
+        chunk._has_marked = first._has_marked or second._has_marked
         shift = len(first.packets)
-        later = {row + shift: texts for row, texts in second._comments.items()}
-        made._comments = first._comments | later
-        return made
+        second_comments = {row + shift: texts for row, texts in second._comments.items()}
+        chunk._comments = first._comments | second_comments
+        return chunk
 
     def find(self, ends: EndpointHashes) -> tuple[_SentSegments, _SentSegments]:
         """Return the segments of each endpoint of a connection."""
         return self._index.find(ends)
 
     def opening_row(self, ends: EndpointHashes, until_ns: int) -> int | None:
-        """Return the last SYN of a connection up to a time; None if there is none."""
+        """Return the row of the last SYN of a connection up to a time; None if there is none."""
         rows = self._index.opening_rows(ends)
         rows = rows[self.packets.time_ns[rows] <= until_ns]
         return int(rows.max()) if len(rows) else None
 
     def mark(self, rows: NDArray[np.int64]) -> None:
         """Mark packets that were not released yet."""
-        new = rows[~self._released[rows]]
-        if len(new):
-            self._marked[new] = True
+        unreleased = rows[~self._released[rows]]
+        if len(unreleased):
+            self._marked[unreleased] = True
             self._has_marked = True
 
     def mark_fragments(self, ends: EndpointHashes, from_ns: int, until_ns: int) -> None:
-        """Mark packets that may be fragments of a connection that has any."""
+        """Mark packets that may be IP fragments, if the connection has fragmented packets."""
         if self._index.has_fragments(ends):
             rows = self._index.other_rows
             times = self.packets.time_ns[rows]
@@ -305,8 +306,8 @@ class _RingChunk:
         if not len(rows):
             return None
         comments = {
-            place: self._comments.pop(row)
-            for place, row in enumerate(rows.tolist())
+            index: self._comments.pop(row)
+            for index, row in enumerate(rows.tolist())
             if row in self._comments
         }
         self._released[rows] = True
@@ -358,7 +359,7 @@ class _ChunkIndex:
             segments.payload_bytes[order] + extra,
         )
         self._opens = (flags & (SYN | ACK)) == SYN
-        # Reassembled datagrams are behind the packets of the capture in the buffer.
+        # In the buffer, reassembled datagrams follow the packets of the capture.
         self._is_whole = segments.payload_start[order] <= len(packets.buffer)
         ports = segments.source_port[order] << 16 | segments.destination_port[order]
         self._sent = SegmentPayloads(
@@ -373,8 +374,8 @@ class _ChunkIndex:
     def find(self, ends: EndpointHashes) -> tuple[_SentSegments, _SentSegments]:
         """Return the segments of each endpoint of a connection."""
         within = self._range(ends)
-        found, senders = self._segments.picked(within), self._senders[within]
-        return found.picked(senders == ends.first), found.picked(senders == ends.second)
+        segments, senders = self._segments.picked(within), self._senders[within]
+        return segments.picked(senders == ends.first), segments.picked(senders == ends.second)
 
     def opening_rows(self, ends: EndpointHashes) -> NDArray[np.int64]:
         """Return the packets with the SYNs of a connection."""
@@ -400,7 +401,7 @@ class _ChunkIndex:
     ) -> PacketArrays:
         """Return ``packets``, which are at ``rows`` of the chunk, with tokens redacted.
 
-        The chunk itself is not changed: which bytes to redact may still change.
+        The chunk itself is not changed, because the bytes to redact may still change.
         """
         indices = self._redactable(redactor)
         indices = indices[np.isin(self._segments.row[indices], rows)]
@@ -445,7 +446,7 @@ class _ChunkIndex:
 
 
 def _has_holes(parts: list[_SentSegments]) -> bool:
-    """Return whether a segment begins behind the end of all segments before it."""
+    """Return whether a segment begins after the end of all segments before it."""
     if not parts:
         return False
     sequence = np.concatenate([part.sequence for part in parts])
@@ -479,8 +480,8 @@ def _copied(packets: PacketArrays) -> PacketArrays:
         # One copy, with the bytes between the packets.
         buffer, offset = bytearray(packets.buffer[first:end]), packets.offset - first
     else:
-        places = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
-        buffer = bytearray().join(packets.buffer[at : at + length] for at, length in places)
+        spans = zip(packets.offset.tolist(), packets.captured_bytes.tolist(), strict=True)
+        buffer = bytearray().join(packets.buffer[begin : begin + size] for begin, size in spans)
         offset = np.cumsum(packets.captured_bytes) - packets.captured_bytes
     return PacketArrays(
         memoryview(buffer),

@@ -62,15 +62,15 @@ class PcapngWriter:
         max_files: int = 8,
         key_log: KeyLog | None = None,
     ) -> None:
-        """Check the path; a file of an earlier run is later renamed as a full one is.
+        """Check the path; a file of an earlier run is later renamed like a full file.
 
         Args:
             path: the current file.
-            interface: the name of the interface in the file; none if empty.
-            max_bytes: the size of a file; a single larger write makes a larger file.
-            max_files: the number of files with the current one; the oldest are removed.
-            key_log: its secrets of the sessions that were decrypted are written too, before the
-                packets; None for none.
+            interface: the name of the interface in the file; empty for no name.
+            max_bytes: the maximum size of a file; a single larger write makes a larger file.
+            max_files: the number of files, including the current one; the oldest are removed.
+            key_log: the secrets that decrypted sessions are written before their packets; None to
+                write no secrets.
 
         Raises:
             UsageError: a limit is below 1.
@@ -91,7 +91,7 @@ class PcapngWriter:
         self._max_files = max_files
         self._key_log = key_log
         self._sessions: set[bytes] = set()
-        """Names of those whose secrets are in the file."""
+        """Identifiers of the sessions whose secrets are in the file."""
         self.packets = 0
         """Packets written to all files so far."""
         self._interfaces: dict[int, int] = {}
@@ -123,15 +123,15 @@ class PcapngWriter:
         head = b"" if self._size else section_header()
         sessions = set(self._sessions)
         head += self._secrets(sessions)
-        new = [each for each in blocks.link_types if each not in self._interfaces]
-        interfaces = self._interfaces | numbered(new, len(self._interfaces))
-        described = (interface_description(each, name=self._interface) for each in new)
-        self._append(file, head + b"".join(described), blocks.encoded(interfaces))
+        new_types = [number for number in blocks.link_types if number not in self._interfaces]
+        interfaces = self._interfaces | numbered(new_types, len(self._interfaces))
+        descriptions = (interface_description(number, name=self._interface) for number in new_types)
+        self._append(file, head + b"".join(descriptions), blocks.encoded(interfaces))
         self._interfaces, self._sessions = interfaces, sessions
         self.packets += len(packets)
 
     def _secrets(self, sessions: set[bytes]) -> bytes:
-        """Return a block with the secrets that the file has not yet; add their sessions."""
+        """Return a block with the secrets that the file does not have yet; add their sessions."""
         lines = b"" if self._key_log is None else b"".join(self._key_log.used_lines(sessions))
         return decryption_secrets(TLS_KEY_LOG, lines) if lines else b""
 
@@ -142,7 +142,7 @@ class PcapngWriter:
             self._rotate()
 
     def close(self) -> None:
-        """Close the file. Does nothing the second time."""
+        """Close the file; may be called again."""
         file, self._file = self._file, None
         size, self._size = self._size, 0
         self._interfaces, self._sessions = {}, set()
@@ -196,12 +196,12 @@ class PcapngWriter:
             if self._path.stat().st_size:
                 self._path.rename(folder / f"{self._path.stem}-{number:06}{self._path.suffix}")
             else:
-                self._path.unlink()  # of a run that was killed, or of a full disk
+                self._path.unlink()  # an empty file, left by a killed run or a full disk
         remove_oldest(folder, self._rolled, self._max_files - 1)
 
 
 def _check_own(path: Path) -> bool:
-    """Return whether there is a file, which kanalyze wrote and no run is writing.
+    """Return whether the file exists, was written by kanalyze, and is not being written.
 
     Raises OSError for any other file.
     """

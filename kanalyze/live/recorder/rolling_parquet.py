@@ -39,7 +39,7 @@ _NS_PER_S: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME: Final = re.compile(r"kanalyze-\d{8}T\d{6}Z-(?P<number>\d{6,18})\.parquet", re.ASCII)
 _PARTIAL: Final = re.compile(
-    # The name that it has here, and that of its OutputFile while that is open.
+    # The name of the open file here, and that of its OutputFile while it is written.
     r"\.\.?kanalyze-\d{8}T\d{6}Z-(?P<number>\d{6,18})\.parquet\.open(\.[0-9a-f]{8}\.partial)?",
     re.ASCII,
 )
@@ -52,8 +52,8 @@ class RollingParquet:
     for example if the disk is full; then the open file is lost with its rows, and the next row
     starts another one.
 
-    There are two times: ``now_ns``, the Unix time of packets, may jump; ``clock_ns``, of a
-    monotonic clock, makes files end nevertheless.
+    There are two times. ``now_ns``, the Unix time of packets, may jump. ``clock_ns`` is the time of
+    a monotonic clock, which ends a file in any case.
     """
 
     def __init__(
@@ -68,10 +68,11 @@ class RollingParquet:
         """Create the folder if needed; remove unfinished files of earlier runs.
 
         Args:
-            folder: is locked against other runs.
-            every_s: a file is closed at this age, by either time.
+            folder: the folder, which is locked against other runs.
+            every_s: a file is closed at this age in seconds, by either time.
             max_bytes: a file is closed at this size; it may be one row group larger.
-            max_files: the oldest files above this number are removed, also those of earlier runs.
+            max_files: the maximum number of files, with those of earlier runs; the oldest are
+                removed.
             columns: the columns of the rows.
 
         Raises:
@@ -129,7 +130,7 @@ class RollingParquet:
         """Close the open file if it is old enough; call this also if there are no rows."""
         if self._writer is None:
             return
-        # Clocks of two machines may be an hour apart: an earlier time is no age.
+        # Clocks of two machines may be an hour apart; a time before the begin counts as no age.
         age_ns = max(now_ns - self._begun_ns, clock_ns - self._begun_clock_ns)
         if age_ns >= self._every_ns:
             self.roll()
@@ -152,7 +153,7 @@ class RollingParquet:
         remove_oldest(self._folder, _NAME, self._max_files)
 
     def close(self) -> None:
-        """Close the open file and unlock the folder. Does nothing the second time."""
+        """Close the open file and unlock the folder; may be called again."""
         try:
             self.roll()
         finally:

@@ -1,7 +1,8 @@
 """Redacts SASL tokens in packets: zeros replace the bytes of a token.
 
 In: the positions of tokens in streams; TCP segments. Out: the same segments with zeros in place of
-tokens, and with checksums as right as before. Must not know: which segments are recorded.
+tokens, and checksums that are right if they were right before. Must not know: which segments are
+recorded.
 
 A token is found by its sequence numbers, so retransmissions of it are found too.
 """
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["SegmentPayloads", "Sender", "TokenRedactor"]
 
 Sender = tuple[int, int]
-"""Hashes of a connection and of its endpoint that sends."""
+"""The hash of a connection, and the hash of the endpoint that sends."""
 
 _MAX_TOKENS: Final = 1 << 14
 """A login has two or four tokens."""
 _MAX_OF_SENDER: Final = 256
-"""Above it everything from a sender is redacted: nobody logs in so often."""
+"""Maximum number of tokens of a sender. Above it everything from the sender is redacted: no client
+logs in so often."""
 _EVERYTHING: Final = (-1, -1)
 _LATE_NS: Final = 60_000_000_000
 """How long after the end of its connection a segment may come: TIME_WAIT of Linux, and twice the
-time that fragments are waited for."""
+time limit for IP fragments."""
 _LAST_NS: Final = (1 << 63) - 1
 _U32: Final = (1 << 32) - 1
 _HALF: Final = 1 << 31
@@ -44,7 +46,7 @@ _CHECKSUM_AT: Final = 16
 
 
 class SegmentPayloads(NamedTuple):
-    """Payloads of segments, each whole in its packet, as columns."""
+    """Payloads of segments as columns; each payload lies in one packet."""
 
     time_ns: NDArray[np.int64]
     sequence: NDArray[np.int64]
@@ -55,7 +57,7 @@ class SegmentPayloads(NamedTuple):
     """The source port in the upper half, the destination port in the lower half."""
 
     def moved(self, indices: NDArray[np.int64], shifts: NDArray[np.int64]) -> SegmentPayloads:
-        """Return some payloads, as they are in a buffer where each is shifted."""
+        """Return the payloads at ``indices``, each with its start shifted to another buffer."""
         return SegmentPayloads(
             self.time_ns[indices],
             self.sequence[indices],
@@ -78,7 +80,7 @@ class _RedactedRange(NamedTuple):
 
 
 class TokenRedactor:
-    """Redacts the latest tokens, which it knows by sender."""
+    """Redacts the latest tokens, which are stored by sender."""
 
     def __init__(self) -> None:
         self._by_sender: defaultdict[Sender, dict[tuple[int, int], _RedactedRange]]
@@ -90,7 +92,7 @@ class TokenRedactor:
 
     @property
     def is_full(self) -> bool:
-        """True if tokens have to be dropped, after packets with them were redacted."""
+        """True if there are too many tokens: redact all buffered packets, then drop some."""
         return self._count > _MAX_TOKENS
 
     @property
@@ -99,7 +101,7 @@ class TokenRedactor:
         return np.array([connection for connection, _ in self._by_sender], np.uint64)
 
     def add(self, sender: Sender, token: TokenBytes, age_ns: int) -> None:
-        """Add the position of a token, or replace that of the same message."""
+        """Add the position of a token; it replaces an earlier position for the same message."""
         tcp = token.connection
         tokens = self._by_sender[sender]
         message = tcp.serial, token.stream_offset
@@ -122,7 +124,7 @@ class TokenRedactor:
 
     def drop_half(self) -> None:
         """Forget the older half of the tokens."""
-        ages = [each.age_ns for tokens in self._by_sender.values() for each in tokens.values()]
+        ages = [token.age_ns for tokens in self._by_sender.values() for token in tokens.values()]
         self._drop(sorted(ages)[len(ages) // 2] + 1)
 
     def covers(self, first_ns: int, last_ns: int) -> bool:
@@ -135,21 +137,21 @@ class TokenRedactor:
 
     def redact(self, buffer: memoryview, sent: SegmentPayloads, sender: Sender) -> None:
         """Redact tokens in the segments of a sender, in their buffer."""
-        for hidden in self._by_sender.get(sender, {}).values():
-            if hidden.length is None:
+        for token in self._by_sender.get(sender, {}).values():
+            if token.length is None:
                 begin, end = np.zeros_like(sent.captured_bytes), sent.captured_bytes
             else:
-                begin = (hidden.sequence - sent.sequence + _HALF & _U32) - _HALF
-                end = np.minimum(begin + hidden.length, sent.captured_bytes)
+                begin = (token.sequence - sent.sequence + _HALF & _U32) - _HALF
+                end = np.minimum(begin + token.length, sent.captured_bytes)
                 begin = np.maximum(begin, 0)
-            found = (end > begin) & (sent.time_ns <= _last_ns(hidden.tcp))
-            for place in np.flatnonzero(found).tolist():
-                _zero(buffer, sent, place, int(begin[place]), int(end[place]))
+            overlaps = (end > begin) & (sent.time_ns <= _last_ns(token.tcp))
+            for index in np.flatnonzero(overlaps).tolist():
+                _zero(buffer, sent, index, int(begin[index]), int(end[index]))
 
     def _drop(self, before_ns: int) -> None:
         for sender in list(self._by_sender):
             tokens = self._by_sender[sender]
-            for message in [key for key, each in tokens.items() if each.age_ns < before_ns]:
+            for message in [key for key, token in tokens.items() if token.age_ns < before_ns]:
                 del tokens[message]
                 self._count -= 1
             if not tokens:
@@ -167,17 +169,17 @@ def _last_ns(tcp: TcpConnection) -> int:
 def _zero(buffer: memoryview, sent: SegmentPayloads, index: int, begin: int, end: int) -> None:
     """Write zeros over a part of a segment's payload, and update its checksum.
 
-    The checksum changes by what the bytes added to it (RFC 1624). So one that a network card fills
-    in, or that of a segment that was cut, is as right or wrong as before. The checksums of tunnels
-    around the segment stay right.
+    The checksum is updated by the change of the bytes (RFC 1624), not computed again. So a checksum
+    that was wrong stays wrong, for example because the network card fills it in or the segment was
+    cut. The checksums of tunnels around the segment stay right.
     """
-    at = int(sent.payload_start[index])
+    start = int(sent.payload_start[index])
     # Words of two bytes; the payload begins at an even offset in the segment.
-    data = bytes(begin & 1) + bytes(buffer[at + begin : at + end])
+    data = bytes(begin & 1) + bytes(buffer[start + begin : start + end])
     words = np.frombuffer(data + bytes(len(data) & 1), ">u2")
-    buffer[at + begin : at + end] = bytes(end - begin)
+    buffer[start + begin : start + end] = bytes(end - begin)
     checksum_at = _header_at(buffer, sent, index) + _CHECKSUM_AT
-    # One's complement arithmetic: the checksum takes over what the words added.
+    # In one's complement arithmetic, what the words lose is added to the checksum.
     total = int.from_bytes(buffer[checksum_at : checksum_at + 2]) + int(words.sum(dtype=np.int64))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -185,7 +187,7 @@ def _zero(buffer: memoryview, sent: SegmentPayloads, index: int, begin: int, end
 
 
 def _header_at(buffer: memoryview, sent: SegmentPayloads, index: int) -> int:
-    """Return where the header of a segment begins, by the length that it states."""
+    """Return the index of the header of a segment, found by the header length that it states."""
     end = int(sent.payload_start[index])
     begin = int(sent.ports[index]).to_bytes(4) + int(sent.sequence[index]).to_bytes(4)
     for size in range(_MIN_HEADER_BYTES, min(_MAX_HEADER_BYTES, end) + 1, 4):

@@ -1,7 +1,7 @@
 """Reports files that cannot be written, while the run continues.
 
-In: attempts to write. Out: a message when they begin to fail, when they succeed again, and at the
-end if something is missing. Must not know: what is written, nor where messages go.
+In: attempts to write. Out: a message when attempts begin to fail, when they succeed again, and at
+the end if something is missing. Must not know: what is written, nor where messages go.
 
 A full disk does not end the run: the view and the metrics continue, and files are written again as
 soon as there is room.
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteFailures"]
 
-_WELL_NS: Final = 60_000_000_000
-"""Time for which writing must succeed: a full disk may have room for a moment."""
+_RECOVERED_NS: Final = 60_000_000_000
+"""Time for which writing must succeed before success is reported: a full disk may have room for a
+moment."""
 
 
 class WriteFailures:
-    """Reports that attempts fail, but not each attempt."""
+    """Reports that attempts to write fail, but not each failure."""
 
     def __init__(
         self, what: str, target: str, warn: Callable[[str], None], written: Callable[[], int]
@@ -29,7 +30,7 @@ class WriteFailures:
         """Start without failures.
 
         Args:
-            what: what is written: ``cannot write WHAT to TARGET: ...``.
+            what: the contents, as in ``cannot write WHAT to TARGET: ...``.
             target: the file or folder as the user named it.
             warn: receives messages.
             written: returns how much was written so far. An attempt that writes nothing does not
@@ -41,13 +42,13 @@ class WriteFailures:
         self._target = target
         self._warn = warn
         self._written = written
-        self._reached = 0
+        self._written_at_failure = 0
         self._failed_ns = 0
         self.problem: str | None = None
         """Why files cannot be written; None if they can."""
 
     def attempt(self, write: Callable[[], object], clock_ns: int) -> None:
-        """Call ``write``, which may raise OSError; ``clock_ns`` is of a monotonic clock."""
+        """Call ``write``, which may raise OSError, at a time ``clock_ns`` of a monotonic clock."""
         try:
             write()
         except OSError as error:
@@ -56,11 +57,11 @@ class WriteFailures:
                 reason = error.strerror or str(error) or type(error).__name__
                 self.problem = f"cannot write {self.what} to {self._target}: {reason}"
                 self._warn(f"{self.problem}; trying again")
-            self._reached, self._failed_ns = self._written(), clock_ns
+            self._written_at_failure, self._failed_ns = self._written(), clock_ns
         if (
             self.problem is not None
-            and self._written() > self._reached
-            and clock_ns - self._failed_ns >= _WELL_NS
+            and self._written() > self._written_at_failure
+            and clock_ns - self._failed_ns >= _RECOVERED_NS
         ):
             self._warn(f"writing {self.what} to {self._target} again")
             self.problem = None

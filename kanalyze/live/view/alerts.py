@@ -1,12 +1,15 @@
-"""Alerts: what is wrong now, in a line each.
+"""Alerts: one line for each thing that is wrong now.
 
 In: a snapshot. Out: short texts with a style, the most severe first. Must not know: how much room
 there is. Texts from the wire are escaped.
 
-There are three kinds: problems of the capture, which make the figures wrong (packets lost, nothing
-captured, no Kafka in it); findings, the same as in a report, with its words and thresholds
-(``kanalyze/queries/sql/findings/``); and what only a moment has, which no query over rows can say:
-a request that hangs now, the share of errors and the latency against those just before.
+There are three kinds:
+
+- problems of the capture, which make the figures wrong: packets lost, nothing captured, no Kafka;
+- findings, the same as in a report, with its texts and thresholds
+  (``kanalyze/queries/sql/findings/``);
+- the state at this moment, which no query over rows can find: a request that hangs now, and the
+  share of errors and the latency compared to a moment ago.
 """
 
 from __future__ import annotations
@@ -39,25 +42,25 @@ _SECOND_NS = 1_000_000_000
 _HANGING_NS = 10_000_000_000
 """The age of a request in flight that is an alert."""
 _BEGINNING_NS = 3_000_000_000
-"""At the start, no alert comes before this time."""
+"""At the start, missing packets or requests are no alert before this time."""
 _IDLE_NS = 5_000_000_000
 """A gap between packets that is an alert: idle clients send a heartbeat every 3 s."""
 _MANY_ERRORS = 0.01
 _TIMES_USUAL = 3
-"""Latency is high if it is this many times the usual one,"""
+"""Latency is high if it is at least this many times the usual latency, and at least _HIGH_NS."""
 _HIGH_NS = 5_000_000
-"""and not below this: smaller differences are noise."""
+"""A lower p99 is no alert, because differences of short latencies are noise."""
 _USUAL_STEPS = 15
-"""Number of steps before the window that the usual latency needs."""
+"""Minimum number of steps before the window to know the usual latency."""
 _MANY_REQUESTS = 100
-"""With fewer requests, p99 would be the slowest one."""
+"""Minimum number of requests: with fewer, p99 is the slowest request."""
 _BAD_SEVERITY = 70
-"""Findings from here on are red."""
+"""Findings with this severity or a higher one are red."""
 _NAME_LIMIT = 48
 
 
 class Alert(NamedTuple):
-    """A line about something that is wrong."""
+    """A line about one thing that is wrong."""
 
     text: str
     style: str
@@ -117,8 +120,8 @@ def _doubts(snapshot: Snapshot) -> Iterator[Alert]:
 
 def _has_requests(snapshot: Snapshot) -> bool:
     """Return whether there are requests, answered or in flight."""
-    waiting = None if snapshot.capture is None else snapshot.capture.in_flight
-    return bool(snapshot.traffic.requests or (waiting is not None and waiting.requests))
+    in_flight = None if snapshot.capture is None else snapshot.capture.in_flight
+    return bool(snapshot.traffic.requests or (in_flight is not None and in_flight.requests))
 
 
 def _nothing(capture: CaptureState, idle_ns: int) -> Alert:
@@ -151,20 +154,20 @@ def _no_requests(snapshot: Snapshot) -> Alert:
 
 def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
     capture = snapshot.capture
-    waiting = None if capture is None else capture.in_flight
-    if capture is None or waiting is None or not waiting.oldest:
+    in_flight = None if capture is None else capture.in_flight
+    if capture is None or in_flight is None or not in_flight.oldest:
         return
-    oldest = waiting.oldest[0]
+    oldest = in_flight.oldest[0]
     age_ns = snapshot.time_ns - oldest.start_ns
     if age_ns >= _HANGING_NS:
         api = _name(oldest.api_name) if oldest.api_name else f"(key {oldest.api_key})"
-        # The response may have been lost.
+        # The capture may have lost the response.
         is_sure = not (capture.anomalies or {}).get(AnomalyKind.LOST_BYTES)
         text = "no response for " if is_sure else "no response, unless it was lost, for "
         text += f"{duration_text(age_ns // _SECOND_NS * _SECOND_NS)}: {api}"
         text += f" from {_name(oldest.client_id)} to {_name(str(oldest.broker))}"
-        if waiting.requests > 1:
-            text += f" ({count_text(waiting.requests)} requests wait)"
+        if in_flight.requests > 1:
+            text += f" ({count_text(in_flight.requests)} requests wait)"
         yield Alert(text, _BAD)
         if not any(step.response_bytes for step in snapshot.history):
             yield Alert(

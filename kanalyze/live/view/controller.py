@@ -1,7 +1,7 @@
 """The controller of the view: reads keys, draws windows on the terminal.
 
-In: the time; windows that another object fills. Out: a drawn terminal, and whether to go on. Must
-not know: where rows come from. It has no clock and does not wait.
+In: the time; windows that another object fills. Out: a drawn terminal, and whether to continue.
+Must not know: where rows come from. It has no clock and does not wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["REFRESH_NS", "ViewController"]
 
 MOST_REQUESTS = 200
-"""Requests shown of a line."""
+"""Maximum number of requests to show for an opened line of a table."""
 REFRESH_NS = 500_000_000
 """The view is drawn at this interval, and at once after a key."""
 
@@ -53,9 +53,9 @@ class ViewController:
         refresh_ns: int = REFRESH_NS,
         filters: Mapping[str, Any] | None = None,
     ) -> None:
-        """Show ``windows`` at intervals of ``refresh_ns``; ``filters`` are those of all rows.
+        """Show ``windows`` at intervals of ``refresh_ns``; ``filters`` are the filters of the run.
 
-        If the windows keep rows a pattern that is typed selects among them, and lines open.
+        If the windows keep rows, the user can filter them by a pattern and open lines of tables.
         """
         self._windows = windows
         self._terminal = terminal
@@ -66,11 +66,11 @@ class ViewController:
         self._drawn_size = (0, 0)
         self._filters = filters_text(filters or {})
         self._selection: tuple[Any, ...] = ()
-        """What the snapshot is of: pattern, opened entry, order."""
+        """The selection that the snapshot shows: pattern, opened entry, order."""
         self._filtered: tuple[str, FilteredWindows] | None = None
-        """The pattern, and the sums over what it matches."""
+        """The pattern, and sums over the rows that match it."""
         self.findings: LatestFindings | None = None
-        """What was found last."""
+        """The result of the latest search for findings; None before the first."""
 
     @property
     def state(self) -> ViewState:
@@ -95,7 +95,7 @@ class ViewController:
                 self._windows.clear()
                 self._snapshot = None
             elif self._snapshot is not None and len(keys) > 1:
-                # The next key starts from the line that this one led to.
+                # The next key of this batch refers to the line that this key selected.
                 self._state = view_of(self._snapshot, self._state, *size).state
         if keys or size != self._drawn_size or self._is_due(clock_ns):
             self._draw(now_ns, size)
@@ -107,7 +107,7 @@ class ViewController:
 
     def _draw(self, now_ns: int, size: tuple[int, int]) -> None:
         selection = (self._state.shown_pattern(), self._state.opened, self._state.latest)
-        # What is paused stays as it is until something else is asked for.
+        # A paused view keeps its snapshot until the selection changes.
         if self._snapshot is None or not self._state.paused or selection != self._selection:
             self._snapshot, self._selection = self._latest_snapshot(now_ns), selection
         lines, self._state = view_of(self._snapshot, self._state, *size)
@@ -121,7 +121,7 @@ class ViewController:
         return self._opened(self._matching(snapshot))
 
     def _matching(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot of the requests that match the pattern, or of all."""
+        """Return a snapshot of the requests that match the pattern, or of all without a pattern."""
         rows, pattern = self._windows.recent_rows, self._state.shown_pattern()
         if not pattern or rows is None:
             self._filtered = None
@@ -131,15 +131,15 @@ class ViewController:
         return self._filtered[1].snapshot(snapshot)
 
     def _opened(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with the requests of the entry that is opened."""
+        """Return the snapshot with the requests of the opened entry, if there is one."""
         rows, state = self._windows.recent_rows, self._state
         line = None if state.opened is None else TABLES[state.table].opened(state.opened)
         if rows is None or line is None or state.request is not None:
             return snapshot._replace(opened=None)
-        naming = RowChoice(naming=state.shown_pattern())
+        matches_pattern = RowChoice(naming=state.shown_pattern())
         span_ns = snapshot.recent_ns if line.is_recent else snapshot.window_ns
         requests, count = rows.find(
-            lambda block: line.choice(block) & naming(block),
+            lambda block: line.choice(block) & matches_pattern(block),
             since_ns=snapshot.time_ns - span_ns,
             most=MOST_REQUESTS,
             slowest=not state.latest,

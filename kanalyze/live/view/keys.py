@@ -1,6 +1,6 @@
 """Decodes the keys of a terminal.
 
-In: the bytes that a terminal sends. Out: names of keys: a character for itself, or ``tab``,
+In: the bytes that a terminal sends. Out: names of keys: the character itself, or ``tab``,
 ``enter``, ``up`` and so on. Must not know: where the bytes are read, nor what keys do.
 """
 
@@ -42,11 +42,11 @@ _SEQUENCES = {
 """Keys by what follows the escape character (ECMA-48 and xterm)."""
 
 _LONGEST = 16
-"""Longer sequences are not keys."""
+"""Maximum length of the escape sequence of a key."""
 
 
 class KeyReader:
-    """Decodes keys from bytes that may be cut anywhere."""
+    """Decodes keys from pieces of bytes, which may end within a key."""
 
     __slots__ = ("_decoder", "_sequence")
 
@@ -63,9 +63,9 @@ class KeyReader:
         return keys
 
     def flush(self) -> list[str]:
-        """Return the escape key if it came alone; call it when nothing more came."""
-        alone, self._sequence = self._sequence == _ESCAPE, ""
-        return ["escape"] if alone else []
+        """Return the escape key if its byte came alone; call this when no more bytes come."""
+        is_escape_key, self._sequence = self._sequence == _ESCAPE, ""
+        return ["escape"] if is_escape_key else []
 
     def _first(self, char: str) -> list[str]:
         if char == _ESCAPE:
@@ -76,8 +76,8 @@ class KeyReader:
 
     def _in_sequence(self, char: str) -> list[str]:
         if char == _ESCAPE:
-            alone, self._sequence = self._sequence == _ESCAPE, char
-            return ["escape"] if alone else []
+            is_escape_key, self._sequence = self._sequence == _ESCAPE, char
+            return ["escape"] if is_escape_key else []
         if self._sequence == _ESCAPE and char not in "[O":
             # The escape key, and another one soon after.
             self._sequence = ""

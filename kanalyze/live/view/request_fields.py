@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["request_fields"]
 
 _MOST_ITEMS = 100
-"""Partitions and errors of a request that are shown."""
+"""Maximum number of items to show of a list, such as the partitions of a request."""
 
 
 def request_fields(row: Row) -> Iterator[tuple[str, str]]:
-    """Yield the fields in the order of the columns; of lists each item is one."""
+    """Yield the name and text of each field, in the order of columns; for lists, of each item."""
     for column in COLUMNS:
         value = getattr(row, column.name)
         if isinstance(value, list):

@@ -1,6 +1,7 @@
 """The tables of the view: their columns, orders and filtered fields.
 
-In: a snapshot. Out: :data:`TABLES`, and lines. Must not know: keys, nor the size of the terminal.
+In: a snapshot. Out: :data:`TABLES`, and lines of text. Must not know: keys, nor the size of the
+terminal.
 Texts from the wire are escaped.
 """
 
@@ -55,20 +56,20 @@ class LiveColumn(NamedTuple):
     column: TableColumn
     cell: _Shown
     order: Callable[[Any], int | str]
-    """Numbers are sorted in descending, texts in ascending order."""
+    """Returns the sort key: numbers are sorted in descending, texts in ascending order."""
     style: Callable[[Any], str] | str = ""
     min_width: int = 0
-    """The width that it has at least, if there is room: so columns do not move."""
+    """The minimum width, if there is room, so that columns do not move when numbers change."""
 
 
 class OpenedLine(NamedTuple):
-    """What a line of a table opens: its requests."""
+    """The requests that the user sees after opening a line of a table."""
 
     name: str
-    """Whose requests they are; escaped."""
+    """The name of the line, such as a client; escaped."""
     choice: RowChoice
     is_recent: bool = False
-    """They are those of the last minute, as the line; otherwise those of the window."""
+    """True for requests of the last minute, like the line itself; False for those of the window."""
 
 
 class LiveTable(NamedTuple):
@@ -80,17 +81,17 @@ class LiveTable(NamedTuple):
     entries: Callable[[Snapshot], Sequence[Any]]
     columns: tuple[LiveColumn, ...]
     sorted_by: int
-    """The column that it is sorted by at first."""
+    """Index of the column that the table is sorted by at first."""
     texts: Callable[[Any], tuple[str | None, ...]]
-    """The texts that a filter searches."""
+    """Returns the texts of an entry that a filter searches."""
     key: Callable[[Any], Hashable]
-    """The identity of an entry, which finds it in the next snapshot."""
+    """Returns the identity of an entry, by which it is found in the next snapshot."""
     opened: Callable[[Any], OpenedLine | None]
-    """What the entry with an identity opens; None for that of all others."""
+    """Returns the requests of the entry with an identity; None for the entry of all others."""
     names_items: bool = False
-    """Its entries are not of requests but of what requests name: one names several of them."""
+    """True if a request may belong to several entries, for example to several topics."""
     finds: bool = False
-    """Its entries are findings."""
+    """True if the entries are findings."""
 
 
 def sorted_entries(
@@ -98,8 +99,9 @@ def sorted_entries(
 ) -> list[Any]:
     """Return the entries that match a filter, sorted by a column, with ``other`` at the end.
 
-    Where the snapshot is of the requests that match, so are its entries. A request that names a
-    topic may name others too: those that match come alone, if there are any.
+    If the snapshot contains only matching requests, all its entries match. But in a table of topics
+    or errors, only the entries whose own texts match are returned, if there are any: a matching
+    request may name other topics too.
     """
     order = table.columns[by].order
     entries = [
@@ -108,8 +110,8 @@ def sorted_entries(
     if snapshot.unfiltered is not None and not (entries and table.names_items):
         entries = list(table.entries(snapshot))
     # Equal entries keep the order of the snapshot.
-    down = bool(entries) and not isinstance(order(entries[0]), str)
-    entries.sort(key=order, reverse=down != reverse)
+    is_descending = bool(entries) and not isinstance(order(entries[0]), str)
+    entries.sort(key=order, reverse=is_descending != reverse)
     return sorted(entries, key=_is_other)
 
 
@@ -125,7 +127,7 @@ def table_lines(
 ) -> Iterator[Line]:
     """Yield the column titles, with an arrow at the sorted one, and a line for each entry.
 
-    No line is wider than ``width``; that of the ``selected`` entry is padded to it.
+    No line is wider than ``width``; the line of the ``selected`` entry is padded to ``width``.
     """
     columns = [
         item.column._replace(title=item.column.title + _ARROWS[reverse] * (index == by))
@@ -134,7 +136,8 @@ def table_lines(
     cells = [[item.cell(entry, snapshot) for item in table.columns] for entry in entries]
     natural = natural_widths(columns, cells)
     padded_widths = [
-        max(need, item.min_width) for need, item in zip(natural, table.columns, strict=True)
+        max(width_needed, item.min_width)
+        for width_needed, item in zip(natural, table.columns, strict=True)
     ]
     widths = fitted(columns, padded_widths if _fit(padded_widths, width) else natural, width)
     titles = [
@@ -181,7 +184,7 @@ _NUMBER_WIDTH = 9
 
 
 def _name(text: str | None) -> str:
-    """Return a text from the wire; quotes tell it from texts in parentheses of our own."""
+    """Return a text from the wire, in quotes if it looks like our own ``(other topics)``."""
     name = shown(text)
     return f'"{name}"' if name.startswith("(") else name
 
@@ -615,8 +618,8 @@ def _row_broker(row: Row) -> str:
 def _row_topics(row: Row) -> str:
     names = {item.topic or item.topic_id for item in row.partitions}
     names |= {item.topic for item in row.errors}
-    some = sorted(name for name in names if name is not None)
-    return ", ".join(shown(name) for name in some[:3]) + (", \u2026" * (len(some) > 3)) or MISSING
+    topics = sorted(name for name in names if name is not None)
+    return ", ".join(map(shown, topics[:3])) + (", \u2026" * (len(topics) > 3)) or MISSING
 
 
 REQUESTS = LiveTable(
@@ -640,7 +643,7 @@ REQUESTS = LiveTable(
     lambda row: row,
     lambda _: None,
 )
-"""Those of a line that was opened."""
+"""The table of the requests of an opened line."""
 
 
 TABLES: tuple[LiveTable, ...] = (

@@ -1,6 +1,6 @@
 """A terminal in full-screen mode, which is read key by key.
 
-In: what to show. Out: keys. Must not know: what is shown, nor what keys mean.
+In: renderables of rich. Out: keys. Must not know: what is shown, nor what keys mean.
 
 When the context of a :class:`Terminal` ends, for any reason, the screen, the cursor and the
 terminal's modes are restored.
@@ -31,12 +31,12 @@ __all__ = ["HANGUP", "Terminal", "can_draw"]
 HANGUP = "ctrl-c"
 """A pseudo-key: the terminal was closed."""
 
-_AT_ONCE = 128
-"""Bytes of keys read per tick, so that no tick takes long."""
+_MOST_KEY_BYTES = 128
+"""Maximum number of bytes to read per tick, so that no tick takes long."""
 _LOCAL_MODES = 3
 """The index of local modes in the result of tcgetattr()."""
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
-"""DECAWM: whether long lines continue in the next line."""
+"""Control sequences that switch line wrap off and on (DECAWM)."""
 
 
 def can_draw(console: Console) -> bool:
@@ -53,14 +53,14 @@ class Terminal:
     def __init__(self, console: Console) -> None:
         """Draw on a console for which :func:`can_draw` is true.
 
-        Keys are read from standard input, or if that is not a terminal (but a capture) from the
-        terminal of the process. Without either there are no keys.
+        Keys are read from standard input. If that is not a terminal (but a capture), they are read
+        from the controlling terminal of the process; without one there are no keys.
         """
         self._console = console
         self._stack = ExitStack()
         self._live: Live | None = None
         self._keys_fd: int | None = None
-        self._is_gone = False
+        self._is_closed = False
         self._reader = KeyReader()
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Terminal:
     ) -> None:
         """Restore the terminal."""
         self._live = self._keys_fd = None
-        # A terminal that is gone needs no restoring.
+        # A closed terminal need not be restored.
         with suppress(OSError):
             self._stack.close()
 
@@ -113,24 +113,24 @@ class Terminal:
         return size.width, size.height
 
     def show(self, renderable: RenderableType) -> None:
-        """Draw, unless the terminal is gone. Raises OSError for other failures."""
-        # Rich draws nothing on a terminal that is gone, without an error.
-        self._is_gone = self._is_gone or not self._console.is_terminal
-        if self._live is None or self._is_gone:
+        """Draw, unless the terminal was closed. Raises OSError for other failures."""
+        # On a closed terminal, rich draws nothing and raises no error.
+        self._is_closed = self._is_closed or not self._console.is_terminal
+        if self._live is None or self._is_closed:
             return
         try:
             self._live.update(renderable, refresh=True)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            self._is_gone = True
+            self._is_closed = True
 
     def keys(self) -> list[str]:
         """Return the keys pressed since the last call, without waiting; does not raise.
 
-        The result is :data:`HANGUP` if the terminal is gone.
+        The result is :data:`HANGUP` if the terminal was closed.
         """
-        if self._is_gone:
+        if self._is_closed:
             return [HANGUP]
         if self._keys_fd is None:
             return []
@@ -138,11 +138,11 @@ class Terminal:
         try:
             if not select.select([self._keys_fd], [], [], 0)[0]:
                 return self._reader.flush()
-            data = os.read(self._keys_fd, _AT_ONCE)
+            data = os.read(self._keys_fd, _MOST_KEY_BYTES)
         except OSError:
             data = b""
         if not data:
-            self._is_gone = True
+            self._is_closed = True
             return [HANGUP]
         return self._reader.feed(data)
 
@@ -166,7 +166,7 @@ def _keys() -> Iterator[int | None]:
 
 
 def _standard_input() -> int | None:
-    # It may be closed, or not a file.
+    # Standard input may be closed, or not be a file.
     with suppress(AttributeError, OSError, ValueError):
         fd = sys.stdin.fileno()
         return fd if os.isatty(fd) else None
@@ -176,7 +176,8 @@ def _standard_input() -> int | None:
 def _set_mode(fd: int) -> None:
     """Switch a terminal to return each key at once.
 
-    The keys that suspend or kill are off: the screen would not be restored. Ctrl-c interrupts.
+    The keys that suspend or kill the process are disabled, because the screen would not be
+    restored. Ctrl-c interrupts the process.
     """
     tty.setcbreak(fd)
     attributes = termios.tcgetattr(fd)
@@ -188,13 +189,13 @@ def _set_mode(fd: int) -> None:
 
 def _set_mode_again(fd: int) -> None:
     """Set the mode again if a shell changed it while the process was stopped."""
-    with suppress(termios.error):  # it is gone
+    with suppress(termios.error):  # the terminal was closed
         if termios.tcgetattr(fd)[_LOCAL_MODES] & termios.ICANON:
             _set_mode(fd)
 
 
 def _restore(fd: int, attributes: list[int | list[bytes | int]]) -> None:
-    # A terminal that is gone needs no restoring.
+    # A closed terminal need not be restored.
     with suppress(termios.error, OSError):
         # Unread keys are discarded, not passed to the shell.
         termios.tcsetattr(fd, termios.TCSAFLUSH, attributes)

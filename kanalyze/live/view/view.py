@@ -38,12 +38,12 @@ __all__ = ["View", "filters_text", "render", "view_of"]
 _HELP_KEYS = 14
 _HELP = (
     ("tab, 1 to 8", "choose the table"),
-    ("up, down", "select a line, and follow it; also j, k, page up, page down, end; home: none"),
-    ("enter", "show the requests of the selected line; again: the fields of one"),
+    ("up, down", "select a line; also j, k, page up, page down, end; home: select none"),
+    ("enter", "show the requests of the selected line; again: all fields of a request"),
     ("escape", "go back; clear the filter and the selection"),
-    ("s", "sort by the next column; requests: the slowest first, or the latest"),
+    ("s", "sort by the next column; in requests: slowest or latest first"),
     ("r", "reverse the order"),
-    ("/", "only requests that name this anywhere: a part of a name, or a glob (* ? [])"),
+    ("/", "show only requests with this name: API, client, topic, ...; a part or a glob (* ? [])"),
     ("p, space", "pause the view; counting continues"),
     ("c", "clear the counts"),
     ("q, ctrl-c", "quit"),
@@ -54,11 +54,11 @@ _HELP = (
 
 
 class View(NamedTuple):
-    """What the terminal shows."""
+    """The content of the screen."""
 
     lines: list[Line]
     state: ViewState
-    """The selected entry; see :meth:`ViewState.settled`."""
+    """The state, with the selection adapted to the entries; see :meth:`ViewState.settled`."""
 
 
 def render(lines: Sequence[Line]) -> Text:
@@ -105,7 +105,7 @@ def _max_alerts(height: int) -> int:
 
 
 def filters_text(filters: Mapping[str, Any]) -> str:
-    """Return the conditions on all rows as they are typed; escaped."""
+    """Return the filters of the run as options of the command line; escaped."""
     words = []
     for name, value in filters.items():
         if name == "slower_than_ns":
@@ -118,7 +118,7 @@ def filters_text(filters: Mapping[str, Any]) -> str:
 
 
 def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
-    # Packets are those of all requests.
+    # Counts of packets are known only for all requests together.
     snapshot = snapshot.unfiltered or snapshot
     capture = snapshot.capture
     line = Line()
@@ -129,7 +129,7 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         _add(line, source, "bold", width)
         _add(line, _clock(capture.elapsed_ns), "", width)
         dropped = capture.dropped_packets
-        # Before the parts for which there may be no room.
+        # Dropped packets come first, because there may be no room for all parts.
         text = f"dropped {'unknown' if dropped is None else count_text(dropped)}"
         _add(line, text, "bold red" if dropped else "dim", width)
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
@@ -159,7 +159,7 @@ def _rates(snapshot: Snapshot, width: int) -> Line:
     if snapshot.p99_ns is not None:
         _add(line, f"p99 {duration_text(snapshot.p99_ns)}", "bold", width)
         _add(line, f"p50 {duration_text(snapshot.p50_ns)}", "", width)
-    # In whole steps, so that it does not change all the time.
+    # In whole steps, so that the text does not change all the time.
     _add(line, f"last {duration_text(_rounded_up(window_ns, snapshot.step_ns))}", "dim", width)
     _add(line, f"sent {rate_text(traffic.request_bytes, window_ns, 'B')}", "", width)
     _add(line, f"received {rate_text(traffic.response_bytes, window_ns, 'B')}", "", width)
@@ -171,8 +171,10 @@ def _rounded_up(number: int, unit: int) -> int:
 
 
 def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
-    found = alerts(snapshot.unfiltered or snapshot)
-    lines = [Line(padded(alert.text, width).rstrip(), alert.style) for alert in found]
+    lines = [
+        Line(padded(alert.text, width).rstrip(), alert.style)
+        for alert in alerts(snapshot.unfiltered or snapshot)
+    ]
     if len(lines) > most:
         lines[most - 1].append(f" (+{len(lines) - most} more)", "bold yellow")
     return lines[:most]
@@ -200,7 +202,7 @@ _CHART_TOP = 8
 def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
     """Yield the charts over steps of time, one below the other.
 
-    The newest step, which is not complete, is left out.
+    The newest step is left out, because it is not complete.
     """
     columns = width - _CHART_NAME - _CHART_TOP - 3
     if height == 0 or columns < 10:
@@ -227,10 +229,10 @@ def _charts(snapshot: Snapshot, width: int, height: int) -> Iterator[Line]:
 
 def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
     """Return the tabs, then the filter; a long filter makes the tabs shorter."""
-    only = [snapshot.filters]
+    filters = [snapshot.filters]
     if state.typed is None:
-        only.append(shown(state.pattern) if state.pattern else "")
-    text = " ".join(filter(None, only))
+        filters.append(shown(state.pattern) if state.pattern else "")
+    text = " ".join(filter(None, filters))
     room = width - min(cell_width(f" only {text}"), width // 3) * bool(text)
     names = sum(len(table.name) for table in TABLES)
     is_wide, is_narrow = names + 5 * len(TABLES) <= room, names + 3 * len(TABLES) > room
@@ -267,7 +269,7 @@ def _foot(state: ViewState, width: int) -> Line:
 
 
 def _end_of(text: str, width: int) -> str:
-    """Return a text; if there is no room for all of it, its end."""
+    """Return a text; if it is wider than ``width``, an ellipsis and its end."""
     if cell_width(text) <= width:
         return text
     while text and cell_width(text) >= width:
@@ -310,9 +312,9 @@ def _help(width: int) -> list[Line]:
 # -- tables ---------------------------------------------------------------------------------------
 
 _OTHERS_LINES = (12, 6, 3)
-"""Number of entries of tables that are not selected, if there is room for all tables."""
+"""Numbers of entries to show of each other table; the first number for which all tables fit."""
 _MIN_LINES = 10
-"""Lines for the chosen table before others are shown."""
+"""Lines that the chosen table may take before other tables get room."""
 
 
 def _tables(
@@ -333,16 +335,16 @@ def _tables(
         if len(other_lines) + len(block) <= remaining_lines:
             other_lines += block
     room -= len(other_lines)
-    about = _left_out(snapshot, state)[: max(room - 2, 0)]
+    notes = _left_out(snapshot, state)[: max(room - 2, 0)]
     keys = list(map(TABLES[state.table].key, chosen))
-    state = state.settled(keys, _visible_entries(len(chosen), room - len(about)))
-    lines = [*about, *_chosen(chosen, snapshot, state, width, room - len(about))]
+    state = state.settled(keys, _visible_entries(len(chosen), room - len(notes)))
+    lines = [*notes, *_chosen(chosen, snapshot, state, width, room - len(notes))]
     lines += [Line()] * (room - len(lines))
     return [*lines, *other_lines], state
 
 
 def _left_out(snapshot: Snapshot, state: ViewState) -> list[Line]:
-    """Return which findings are not searched for, above their table."""
+    """Return lines, above the table of findings, about findings that are not searched for."""
     if not TABLES[state.table].finds or snapshot.findings is None:
         return []
     reasons = snapshot.findings.not_searched.items()
@@ -358,7 +360,7 @@ _WORDS = 200
 def _requests(
     snapshot: Snapshot, state: ViewState, width: int, room: int
 ) -> tuple[list[Line], ViewState]:
-    """Return the requests of the open entry, below its description."""
+    """Return the lines of the opened entry: its description, then its requests."""
     table, opened = TABLES[state.table], snapshot.opened
     line = table.opened(state.opened)
     rows = () if opened is None else opened.rows
@@ -368,30 +370,31 @@ def _requests(
     order = "latest" if state.latest else "slowest"
     name = MISSING if line is None else line.name
     title = f"{table.name}: {name}: {count_text(count)} requests in {span}, {order} first"
-    about = [Line(part.plain, "bold") for part in Line(title).fitted(width)]
-    words = _about_finding(snapshot, state, width)
-    most = max(room - len(about) - min(len(rows) + 1, room // 2), 0)
-    about += words[:most]
-    if len(words) > most > 0:
-        about[-1] = Line(f"{padded(about[-1].plain, width - 2).rstrip()} \u2026")
-    room = max(room - len(about), 0)
+    head = [Line(part.plain, "bold") for part in Line(title).fitted(width)]
+    description = _about_finding(snapshot, state, width)
+    most = max(room - len(head) - min(len(rows) + 1, room // 2), 0)
+    head += description[:most]
+    if len(description) > most > 0:
+        head[-1] = Line(f"{padded(head[-1].plain, width - 2).rstrip()} \u2026")
+    room = max(room - len(head), 0)
     state = state.settled(rows, max(room - 1, 0))
-    some = rows[state.first : state.first + max(room - 1, 0)]
-    if not some:
+    visible = rows[state.first : state.first + max(room - 1, 0)]
+    if not visible:
         finding = _opened_finding(snapshot, state)
         is_of_requests = finding is None or finding.command == "requests"
-        nothing = "none any more, or none yet" if is_of_requests else "it is not about requests"
-        return [*about, Line(nothing, style="dim")], state
+        nothing = "no requests in this time" if is_of_requests else "not about requests"
+        return [*head, Line(nothing, style="dim")], state
     selected = state.index - state.first if state.index >= 0 else None
     by = _TIME_COLUMN if state.latest else 0
-    return [*about, *table_lines(REQUESTS, some, snapshot, width, by=by, selected=selected)], state
+    lines = table_lines(REQUESTS, visible, snapshot, width, by=by, selected=selected)
+    return [*head, *lines], state
 
 
 _TIME_COLUMN = 3
 
 
 def _about_finding(snapshot: Snapshot, state: ViewState, width: int) -> list[Line]:
-    """Return the words on a finding that is opened."""
+    """Return the texts of the opened finding, as lines."""
     finding = _opened_finding(snapshot, state)
     if finding is None:
         return []
@@ -430,7 +433,10 @@ def _fields(request: Row, state: ViewState, width: int, room: int) -> tuple[list
 
 
 def _visible_entries(entries: int, room: int) -> int:
-    """Return how many entries fit between the titles and the line with their count."""
+    """Return how many entries fit below the titles.
+
+    If not all of them fit, one line is needed for their count.
+    """
     most = max(room - 1, 0)
     return most if entries <= most else max(most - 1, 0)
 
@@ -453,11 +459,11 @@ def _chosen(
     table, order = TABLES[state.table], state.orders[state.table]
     if not entries:
         return [Line(f"{table.title}: {_nothing(table, snapshot, state)}", style="dim")]
-    some = entries[state.first : state.first + _visible_entries(len(entries), room)]
+    visible = entries[state.first : state.first + _visible_entries(len(entries), room)]
     lines = list(
         table_lines(
             table,
-            some,
+            visible,
             snapshot,
             width,
             by=order.by,
@@ -465,8 +471,8 @@ def _chosen(
             selected=state.index - state.first if state.index >= 0 else None,
         )
     )
-    if len(entries) > len(some):
-        last = state.first + len(some)
+    if len(entries) > len(visible):
+        last = state.first + len(visible)
         text = f"{state.first + 1} to {last} of {count_text(len(entries))}"
         lines.append(Line(text, style="dim"))
     return lines

@@ -1,7 +1,7 @@
 """The state of the view, and how keys change it.
 
 In: names of keys (see :mod:`kanalyze.live.view.keys`); the identities of the entries shown. Out:
-:class:`ViewState`, and what a key asks for. Must not know: how anything is shown.
+:class:`ViewState`, and the :class:`Effect` of a key. Must not know: how anything is shown.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["Effect", "Order", "ViewState"]
 _FILTER_LIMIT = 80
 _NONE = -1
 _END = 1 << 30
-"""An index behind the end of any table."""
+"""An index beyond the end of any table."""
 
 
 class Effect(Enum):
-    """What a key asks of the controller."""
+    """What the controller must do after a key."""
 
     NONE = "none"
     CLEAR = "clear"
@@ -44,30 +44,31 @@ class Order(NamedTuple):
 _FIRST_ORDERS = tuple(Order(table.sorted_by) for table in TABLES)
 
 
-class _ShownRows(NamedTuple):
-    """What is selected, and what is shown around it; as in :class:`ViewState`."""
+class _Selection(NamedTuple):
+    """The selected and the first visible entry; as in :class:`ViewState`."""
 
-    at: int
+    selected_index: int
     selected: Hashable
     first: int
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """What the user chose: a table, its order, an entry, a filter."""
+    """The user's choices: a table, its order, an entry, a filter."""
 
     table: int = 0
     """The chosen table, from 0."""
     orders: tuple[Order, ...] = _FIRST_ORDERS
     """The order of each table."""
     index: int = _NONE
-    """The selected entry of what is shown, from 0; -1 if none is selected."""
+    """The index of the selected entry, from 0; -1 if none is selected."""
     selected: Hashable = None
-    """The identity of the selected entry, which finds it in the next snapshot; None if unknown."""
+    """The identity of the selected entry, by which it is found in the next snapshot; None if
+    unknown."""
     first: int = 0
-    """The number of entries above the first one shown."""
+    """The index of the first visible entry."""
     page: int = 10
-    """The number of entries shown."""
+    """The number of visible entries."""
     pattern: str = ""
     """The filter."""
     typed: str | None = None
@@ -77,14 +78,14 @@ class ViewState:
     opened: Hashable = None
     """The identity of the entry whose requests are shown; None for the tables."""
     latest: bool = False
-    """Its requests are sorted by time, the latest first; otherwise by latency."""
+    """True if the requests are sorted by time, the latest first; False: by latency."""
     request: Row | None = None
-    """The request whose fields are shown."""
-    outer: tuple[_ShownRows, ...] = ()
-    """What was selected where this was opened from, the tables first."""
+    """The request whose fields are shown; None if there is none."""
+    outer: tuple[_Selection, ...] = ()
+    """The selections at the outer levels, to go back to; that of the tables first."""
 
     def key(self, key: str) -> tuple[ViewState, Effect]:
-        """Return the state after a key, and what the key asks for."""
+        """Return the state after a key, and what the controller must do."""
         if key == "ctrl-c":
             return self, Effect.QUIT
         if self.typed is not None:
@@ -97,20 +98,20 @@ class ViewState:
         return self._changed(key), Effect.NONE
 
     def shown_pattern(self) -> str:
-        """Return the filter in effect, also while it is typed."""
+        """Return the filter in effect; while it is typed, the text so far."""
         return self.pattern if self.typed is None else self.typed
 
     def settled(self, keys: Sequence[Hashable], room: int) -> ViewState:
-        """Return the state for a table of entries with these identities, and room for some.
+        """Return the state for entries with these identities, of which ``room`` are visible.
 
-        The selected entry is followed; if it is gone, the entry at its index is selected. It is
-        always among the entries, and among those shown.
+        The selected entry stays selected if it moved. If it is no longer there, the entry at its
+        index is selected. The selected entry is always visible.
         """
         room = max(room, 1)
         if self.index == _NONE or not keys:
             return replace(self, first=0, page=room)
         index = min(self.index, len(keys) - 1)
-        # Its old index comes first: several entries may have the same identity.
+        # The old index is tried first, because several entries may have the same identity.
         if self.selected not in (None, keys[index]) and self.selected in keys:
             index = keys.index(self.selected)
         first = min(max(self.first, index - room + 1, 0), index, max(len(keys) - room, 0))
@@ -129,9 +130,9 @@ class ViewState:
             case "h" | "?":
                 return replace(self, helping=True)
             case "enter":
-                return self._inside()
+                return self._with_opened()
             case "escape" if self.outer:
-                return self._outside()
+                return self._with_closed()
             case "s" if self.opened is not None and self.request is None:
                 return replace(self._unselected(), latest=not self.latest)
         return self._moved(key) if self.outer else self._changed_table(key)
@@ -175,21 +176,21 @@ class ViewState:
     def _at_table(self, table: int) -> ViewState:
         return replace(self._unselected(), table=table, opened=None, request=None, outer=())
 
-    def _inside(self) -> ViewState:
-        """Open the selected entry, or request; where nothing is selected or opens, do nothing."""
-        place = _ShownRows(self.index, self.selected, self.first)
-        inside = replace(self._unselected(), outer=(*self.outer, place))
+    def _with_opened(self) -> ViewState:
+        """Open the selected entry or request; do nothing if none is selected or it cannot open."""
+        selection = _Selection(self.index, self.selected, self.first)
+        inner = replace(self._unselected(), outer=(*self.outer, selection))
         if self.index == _NONE or self.selected is None or self.request is not None:
             return self
         if self.opened is not None:
             assert isinstance(self.selected, Row)
-            return replace(inside, request=self.selected)
+            return replace(inner, request=self.selected)
         if TABLES[self.table].opened(self.selected) is None:
             return self
-        return replace(inside, opened=self.selected, latest=False)
+        return replace(inner, opened=self.selected, latest=False)
 
-    def _outside(self) -> ViewState:
-        """Go back to where this was opened from."""
+    def _with_closed(self) -> ViewState:
+        """Go back to the level from which the current one was opened."""
         *outer, (index, selected, first) = self.outer
         return replace(
             self,

@@ -1,7 +1,8 @@
-"""Sums over those rows of a window that are chosen.
+"""Sums over the rows of a window that a condition selects.
 
-In: the rows that :class:`~kanalyze.live.window.windows.Windows` keep. Out: snapshots. Must not
-know: who chose. It begins with the rows that are kept when it is made, and follows from there on.
+In: the rows that :class:`~kanalyze.live.window.windows.Windows` keep; a condition. Out: snapshots.
+Must not know: what the condition is. The sums begin with the rows that are already kept, and new
+rows are added as they come.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ __all__ = ["FilteredWindows"]
 
 
 class FilteredWindows:
-    """Windows over chosen rows."""
+    """Windows over selected rows."""
 
     def __init__(self, rows: RecentRows, chosen: Callable[[RowBlock], NDArray[np.bool_]]) -> None:
-        """Sum up the ``rows`` for which ``chosen`` is true."""
+        """Sum up ``rows``; ``chosen`` returns for each row of a block whether it is selected."""
         self._rows = rows
         self._chosen = chosen
         self._serial = self._begun = self._first_step = 0
         self._begin()
 
     def follow(self) -> None:
-        """Add what came since; call it before the oldest rows are dropped."""
+        """Add the rows since the last call; call this before the oldest rows are dropped."""
         if self._begun != self._rows.begun:
             self._begin()
         for serial, step, block, _ in self._rows.after(self._serial):
@@ -45,7 +46,10 @@ class FilteredWindows:
                 self._windows.add(block.take(numbers), step * self._rows.step_ns)
 
     def snapshot(self, unfiltered: Snapshot) -> Snapshot:
-        """Return a snapshot at the time of that of all rows, with its state of the capture."""
+        """Return a snapshot of the selected rows.
+
+        Its time and the state of the capture are those of ``unfiltered``, that of all rows.
+        """
         self.follow()
         filtered = self._windows.snapshot(unfiltered.time_ns)
         rows = self._rows
@@ -65,8 +69,8 @@ class FilteredWindows:
     def _begin(self) -> None:
         self._windows = Windows()
         self._begun, self._serial = self._rows.begun, 0
-        # If some rows of a step are gone, the sums of the step would be too low.
+        # If some rows of a step were dropped, its sums would be too low, so it is left out.
         self._first_step = self._rows.first_step
-        steps = [each.step for each in self._rows.after(0) if each.step >= self._first_step]
+        steps = [block.step for block in self._rows.after(0) if block.step >= self._first_step]
         if steps:
             self._windows.tick(min(steps) * self._rows.step_ns)

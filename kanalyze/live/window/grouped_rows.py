@@ -28,12 +28,12 @@ _LARGEST_KEY = 2**62
 
 
 class GroupedRows:
-    """Places of an array, counted from 0, grouped by keys; groups in order of first appearance."""
+    """Indices of arrays, grouped by keys; the groups are in order of first appearance."""
 
     __slots__ = ("_by_first", "_order", "_starts", "firsts")
 
     def __init__(self, *keys: NDArray[np.int64]) -> None:
-        """Group by keys, all of one length: not negative numbers, such as :func:`key_of` makes."""
+        """Group by keys of equal length: numbers from 0 on, such as :func:`key_of` returns."""
         key = _narrow(_combined(keys))
         self._order = np.argsort(key, kind="stable")
         ordered = key[self._order]
@@ -43,7 +43,7 @@ class GroupedRows:
         firsts = self._order[self._starts]
         self._by_first = np.argsort(firsts)
         self.firsts: list[int] = firsts[self._by_first].tolist()
-        """The first place of each group."""
+        """The first index of each group."""
 
     def sums(self, *columns: NDArray[np.int64]) -> list[list[int]]:
         """Return, for each group, the exact sum of each column."""
@@ -56,27 +56,27 @@ class GroupedRows:
         """Return, for each group, the maximum of a column."""
         if not self.firsts:
             return []
-        high = np.maximum.reduceat(values[self._order], self._starts)[self._by_first]
-        made: list[int] = high.tolist()
-        return made
+        maxima = np.maximum.reduceat(values[self._order], self._starts)[self._by_first]
+        highest: list[int] = maxima.tolist()
+        return highest
 
     def changes(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return 1 for each place whose value differs from that before it in its group, else 0.
+        """Return 1 for each index whose value differs from the one before it in its group, else 0.
 
-        The first place of each group is one of them.
+        The first index of each group has 1.
         """
         ordered = values[self._order]
         differs = np.ones(len(values), dtype=np.int64)
         differs[1:] = ordered[1:] != ordered[:-1]
         differs[self._starts] = 1
-        made = np.empty_like(differs)
-        made[self._order] = differs
-        return made
+        changes = np.empty_like(differs)
+        changes[self._order] = differs
+        return changes
 
     def values(
         self, values: NDArray[np.int64], where: NDArray[np.bool_] | None = None
     ) -> list[Latencies]:
-        """Return the values of each group, of the places ``where`` is true, or of all."""
+        """Return the values of each group; only those where ``where`` is true, None for all."""
         if not self.firsts:
             return []
         ordered = values[self._order]
@@ -90,12 +90,12 @@ class GroupedRows:
         return [latencies[group] for group in self._by_first.tolist()]
 
     def _totals(self, table: NDArray[np.int64]) -> list[list[int]]:
-        """Return, for each row of a table in order of groups, the sums of all groups."""
+        """Return the sums of all groups for each row of a table, whose columns are in key order."""
         if _fits(table):
             sums = np.add.reduceat(table, self._starts, axis=1)
-            made: list[list[int]] = sums[:, self._by_first].tolist()
-            return made
-        # Halves of 32 bits: of neither can 2^31 rows overflow.
+            totals: list[list[int]] = sums[:, self._by_first].tolist()
+            return totals
+        # The sum of 2^31 halves of 32 bits cannot overflow.
         upper = np.add.reduceat(table >> 32, self._starts, axis=1)[:, self._by_first].tolist()
         lower = np.add.reduceat(table & 0xFFFFFFFF, self._starts, axis=1)[:, self._by_first]
         return [
@@ -105,7 +105,7 @@ class GroupedRows:
 
 
 def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
-    """Return a column as numbers from 0: equal numbers for equal values; null is 0."""
+    """Return a column as numbers from 0 on, which are equal for equal values; null is 0."""
     if isinstance(column, WordArray):
         return column.codes.astype(np.int64) + 1
     values, valid = column
@@ -116,7 +116,7 @@ def key_of(column: IntArray | WordArray) -> NDArray[np.int64]:
 
 
 def value_at(column: IntArray | WordArray, row: int) -> str | int | None:
-    """Return the value at a place of a column."""
+    """Return the value of a column in a row; None for null."""
     if isinstance(column, WordArray):
         code = column.codes[row]
         return None if code < 0 else column.words[code]
@@ -125,41 +125,42 @@ def value_at(column: IntArray | WordArray, row: int) -> str | int | None:
 
 
 def _combined(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return one key, equal where all keys are."""
-    made, spans = keys[0], _span(keys[0])
+    """Return one key, which is equal where all keys are equal."""
+    combined, combined_span = keys[0], _span(keys[0])
     for key in keys[1:]:
         span = _span(key)
-        if spans * span > _LARGEST_KEY:
-            made = np.unique(made, return_inverse=True)[1].astype(np.int64)
-            spans = _span(made)
-        made = made * span + key
-        spans *= span
-    return made
+        if combined_span * span > _LARGEST_KEY:
+            combined = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+            combined_span = _span(combined)
+        combined = combined * span + key
+        combined_span *= span
+    return combined
 
 
 def _span(key: NDArray[np.int64]) -> int:
+    """Return the size of the range of a key: its maximum plus 1."""
     return int(key.max(initial=0)) + 1
 
 
 def _narrow(key: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.uint16]:
-    """Return a key in 16 bits if it fits: numbers so short are sorted without comparing them."""
+    """Return a key in 16 bits if it fits: NumPy sorts 16-bit numbers faster, by radix sort."""
     return key.astype(np.uint16) if _span(key) <= 1 << 16 else key
 
 
 def _fits(values: NDArray[np.int64]) -> bool:
-    """Whether no sum of a subset of the values exceeds int64."""
+    """Return whether every sum of a subset of the values fits into int64."""
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     count: int = values.shape[-1]
     return largest * count <= _INT64_MAX
 
 
 def _runs(values: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Latencies]:
-    """Return consecutive runs of the values, with the given lengths."""
+    """Return consecutive runs of the values; ``counts`` are their lengths."""
     ends = np.cumsum(counts)
     filled = np.flatnonzero(counts)
-    made = [Latencies.of(())] * len(counts)
+    runs = [Latencies.of(())] * len(counts)
     if not len(filled):
-        return made
+        return runs
     starts = (ends - counts)[filled]
     lows = np.minimum.reduceat(values, starts).tolist()
     highs = np.maximum.reduceat(values, starts).tolist()
@@ -169,5 +170,5 @@ def _runs(values: NDArray[np.int64], counts: NDArray[np.int64]) -> list[Latencie
     for number, (group, start, end) in enumerate(spans):
         items = array("q", data[8 * start : 8 * end])
         total = sum(items) if sums is None else sums[number]
-        made[group] = Latencies(items, total, lows[number], highs[number])
-    return made
+        runs[group] = Latencies(items, total, lows[number], highs[number])
+    return runs

@@ -1,7 +1,6 @@
 """Sums by key, for a bounded number of keys.
 
-In: keys as they come off the wire. Out: one sum per key. This module must not know what is
-summed.
+In: keys with values from the wire. Out: one sum per key. This module must not know what is summed.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ T = TypeVar("T", bound=Addable)
 class KeyedSums(Generic[T]):
     """A sum for each of the first ``limit`` keys, and one for all others together.
 
-    While there are no more keys than the limit, adding parts in any order gives the same sums.
-    Beyond it the order decides which keys have a sum of their own; the total stays exact.
+    Up to the limit, adding and merging in any order gives the same sums. Beyond it, the order
+    decides which keys have a sum of their own; the total stays exact.
     """
 
     __slots__ = ("_items", "_limit", "_make", "others")
@@ -47,22 +46,22 @@ class KeyedSums(Generic[T]):
         return len(self._items)
 
     def __iter__(self) -> Iterator[tuple[Key, T]]:
-        """Yield each of the first keys with its sum."""
+        """Yield each key that has a sum of its own, and that sum."""
         return iter(self._items.items())
 
     def sums(self) -> Iterator[T]:
-        """Yield every sum, that of the others too."""
+        """Yield every sum, including the sum of the others."""
         yield from self._items.values()
         if self.others is not None:
             yield self.others
 
     def of(self, key: Key) -> T:
-        """Return the sum that a key is counted in, to be added to."""
+        """Return the sum of a key, to add to it: its own, or the sum of the others."""
         item = self._items.get(key)
         return self._new(key) if item is None else item
 
     def merge(self, other: KeyedSums[T]) -> None:
-        """Add the sums of another."""
+        """Add the sums of ``other``."""
         for key, item in other:
             self.of(key).merge(item)
         if other.others is not None:

@@ -3,10 +3,10 @@
 In: integers. Out: exact count, sum, minimum and maximum; quantiles, exact for small counts and
 within 0.4 % for large ones. This module must not know what the numbers mean.
 
-Up to :data:`EXACT_LIMIT` values are kept as they are. Beyond, they are counted in buckets as a
-high-dynamic-range histogram has them: a value's exponent and its leading 8 bits. What a sketch
-says depends on the multiset of its values alone, so adding in any order, in parts, and merging
-those parts in any order all give the same answer, to the bit.
+Up to :data:`EXACT_LIMIT` values are kept unchanged. Beyond, they are counted in buckets like those
+of a high-dynamic-range histogram: a bucket is an exponent and the leading 8 bits. The results
+depend only on the multiset of values, so adding and merging in any order give exactly the same
+results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXACT_LIMIT = 512
 """Quantiles of up to this number of values are exact."""
 
 RELATIVE_ERROR = 1 / 256
-"""No quantile is further than this share of itself from a value of that rank."""
+"""The maximum relative error of a quantile, compared to the value of that rank."""
 
 _SIGNIFICANT_BITS = 8
 _LEADING = 1 << (_SIGNIFICANT_BITS - 1)  # the smallest number of 8 significant bits
@@ -39,18 +39,18 @@ _INT64_MAX = 2**63 - 1
 
 
 class Latencies(NamedTuple):
-    """Values, with precomputed data for all sketches that they are added to."""
+    """Values with their sum and range, computed once for several sketches."""
 
     items: array[int]
-    """Type code q."""
+    """The values; type code ``q``."""
     sum: int
     min: int
-    """0 when there are no values, as ``max``."""
+    """0 if there are no values, like ``max``."""
     max: int
 
     @classmethod
     def of(cls, values: Iterable[int]) -> Latencies:
-        """Return values; those outside int64 as the nearest int64."""
+        """Return values; a value outside int64 becomes the nearest int64."""
         items = _int64s(values)
         return cls(items, sum(items), min(items, default=0), max(items, default=0))
 
@@ -58,9 +58,9 @@ class Latencies(NamedTuple):
 class LatencySketch:
     """Counts of int64 values by bucket.
 
-    Values outside int64 are taken as the nearest int64. Memory: 5 kB of pending values, and 8
-    bytes for each bucket from the lowest that occurs to the highest, of which there are at most
-    14,592: 1 kB for each doubling that the values spread over.
+    A value outside int64 counts as the nearest int64. Memory: 5 kB for pending values, and 8 bytes
+    for each bucket from the lowest to the highest that occurs, at most 14,592 buckets. That is 1 kB
+    for each power of two that the values span.
     """
 
     __slots__ = ("_buckets", "_lowest", "_pending", "count", "max", "min", "sum")
@@ -71,10 +71,10 @@ class LatencySketch:
         self.min: int | None = None
         """Smallest value; None if there is none."""
         self.max: int | None = None
-        # All values while they are at most EXACT_LIMIT; beyond, those not yet in a bucket.
+        # All values, up to EXACT_LIMIT; beyond, the values that are not in a bucket yet.
         self._pending: array[int] = array("q")
         self._lowest = 0
-        # How many values there are in bucket _lowest, in the next one, ...
+        # The numbers of values in bucket _lowest, in the next one, and so on.
         self._buckets: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def add(self, value: int) -> None:
@@ -82,17 +82,17 @@ class LatencySketch:
         self.add_many((value,))
 
     def add_many(self, values: Iterable[int]) -> None:
-        """Add values, as adding each would."""
+        """Add several values."""
         self.add_values(Latencies.of(values))
 
     def add_values(self, values: Latencies) -> None:
-        """Prepare values to be added to several sketches."""
+        """Add prepared values, which may be added to several sketches."""
         if not values.items:
             return
         self.count += len(values.items)
         self.sum += values.sum
         self._widen(values.min, values.max)
-        self._hold(values.items)
+        self._add_pending(values.items)
 
     def merge(self, other: LatencySketch) -> None:
         """Add the values of another sketch; associative and commutative."""
@@ -101,16 +101,16 @@ class LatencySketch:
         self.count += other.count
         self.sum += other.sum
         self._widen(other.min, other.max)
-        self._hold(other._pending)
+        self._add_pending(other._pending)
         if len(other._buckets):
             self._count(other._lowest, other._buckets)
 
     def quantile(self, q: float) -> int | None:
-        """Return the value of rank ``max(1, ceil(q * count))`` of the values in rising order.
+        """Return the value of rank ``max(1, ceil(q * count))``; None without values.
 
-        ``q`` lies between 0 and 1 and counts as its shortest decimal (0.07 is 7/100). Up to
-        ``EXACT_LIMIT`` values the answer is exact; beyond, it is the middle of the bucket that
-        holds it, kept within minimum and maximum. None when there are no values.
+        ``q`` is from 0 to 1, and counts as its shortest decimal (0.07 is 7/100). Up to
+        ``EXACT_LIMIT`` values the result is exact. Beyond, it is the middle of the bucket of that
+        rank, clipped to minimum and maximum.
         """
         if self.min is None or self.max is None:
             return None
@@ -126,12 +126,12 @@ class LatencySketch:
         self.min = smallest if self.min is None else min(self.min, smallest)
         self.max = largest if self.max is None else max(self.max, largest)
 
-    def _hold(self, values: array[int]) -> None:
+    def _add_pending(self, values: array[int]) -> None:
         self._pending.extend(values)
         if self.count > EXACT_LIMIT and len(self._pending) > _PENDING_LIMIT:
-            self._fold()
+            self._count_pending()
 
-    def _fold(self) -> None:
+    def _count_pending(self) -> None:
         if not self._pending:
             return
         values = np.frombuffer(self._pending, dtype=np.int64)
@@ -153,16 +153,16 @@ class LatencySketch:
         self._buckets[lowest - self._lowest : end - self._lowest] += counts
 
     def _bucket_of_rank(self, rank: int) -> int:
-        self._fold()
+        self._count_pending()
         return self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
 
 
 def _ceiling_of_share(share: float, count: int) -> int:
-    """Return ``ceil(share * count)``, computed of the shortest decimal of ``share``, 0 to 1."""
+    """Return ``ceil(share * count)`` for the shortest decimal of ``share``, from 0 to 1."""
     digits, _, exponent = str(share).partition("e")
     integer, _, decimals = digits.partition(".")
-    per: int = 10 ** (len(decimals) - int(exponent or 0))
-    return -(-int(integer + decimals) * count // per)
+    denominator: int = 10 ** (len(decimals) - int(exponent or 0))
+    return -(-int(integer + decimals) * count // denominator)
 
 
 def _int64s(values: Iterable[int]) -> array[int]:
@@ -174,14 +174,15 @@ def _int64s(values: Iterable[int]) -> array[int]:
 
 
 def _buckets_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bucket of each value; buckets rise with the values.
+    """Return the bucket of each value; a higher value never has a lower bucket.
 
-    A value below 256 is its own bucket. Any other with exponent ``e`` (the bits beyond its
-    leading 8) and leading bits ``m`` (128 to 255) is in bucket ``128 * e + m``. Negative values
-    have the bucket of their complement, mirrored.
+    A value from 0 to 255 is its own bucket. A higher value with exponent ``e`` (the number of bits
+    after its leading 8) and leading bits ``m`` (128 to 255) is in bucket ``128 * e + m``. The
+    bucket of a negative value is ``~b``, where ``b`` is the bucket of its complement.
     """
     size = np.where(values < 0, ~values, values)
-    # frexp of a number above 2**53 may round up to the next power of two: one exponent too many.
+    # frexp of a number above 2**53 may round up to the next power of two: the exponent is then 1
+    # too high.
     bits = np.frexp(size.astype(np.float64))[1].astype(np.int64)
     exponent: NDArray[np.int64] = np.maximum(bits - _SIGNIFICANT_BITS, 0)
     exponent -= (exponent > 0) & ((size >> exponent) < _LEADING)
@@ -190,7 +191,7 @@ def _buckets_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _middle_of(bucket: int) -> int:
-    """Return the middle, rounded down, of the values that fall into a bucket."""
+    """Return the middle of the values of a bucket, rounded down."""
     if bucket < 0:
         return ~_middle_of(~bucket)
     exponent = max(bucket // _LEADING - 1, 0)

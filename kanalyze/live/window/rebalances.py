@@ -5,9 +5,9 @@ nor who reads the totals.
 
 Rows have neither generations nor member epochs. So rebalances are counted by the assignments that
 a member gets: in the response to its SyncGroup or, in the newer protocols, to its heartbeat. A
-heartbeat response without an assignment has one field of variable length, the member id, so its
-size shows whether there is an assignment. Those of streams groups have more such fields, so their
-assignments are not known.
+heartbeat response without an assignment has only one field of variable length, the member id, so
+its size shows whether there is an assignment. Heartbeat responses of streams groups have more
+fields of variable length, so their assignments are not known.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["MEMBER_LIMIT", "RebalanceTotals", "add_groups", "are_assignments"]
 
 MEMBER_LIMIT = 32
-"""Members counted in a group; which ones does not depend on their order."""
+"""Maximum number of members to count in a group. Their order does not decide which are counted."""
 
 _PROTOCOLS = {
     "JoinGroup": "classic",
@@ -73,11 +73,11 @@ class _GroupCounts(NamedTuple):
     """Counts of events in a group."""
 
     joins: int = 0
-    """JoinGroup."""
+    """JoinGroup requests."""
     syncs: int = 0
-    """SyncGroup."""
+    """SyncGroup requests."""
     leaves: int = 0
-    """LeaveGroup."""
+    """LeaveGroup requests."""
     rejoins: int = 0
     """Responses with REBALANCE_IN_PROGRESS: the member must rejoin."""
     failures: int = 0
@@ -113,7 +113,7 @@ class RebalanceTotals:
         self.counts = counts
         self.protocol = protocol
         """``classic``, ``consumer``, ``share`` or ``streams``; None if not known. If a group
-        changes its protocol, the last one in this order."""
+        changes its protocol, the one that comes last in this list."""
         self.longest_join_ns = longest_join_ns
         """The highest latency of JoinGroup, whose response waits for all members to join."""
         self.longest_sync_ns = longest_sync_ns
@@ -131,14 +131,15 @@ class RebalanceTotals:
 
     @property
     def members_known(self) -> bool:
-        """False if there were more than :attr:`members`."""
+        """False if there were more members than :attr:`members` says."""
         return not self._has_more_members
 
     @property
     def rebalances(self) -> int | None:
-        """Assignments to the member that got most; None if not known.
+        """The lowest possible number of rebalances; None if not known.
 
-        The group rebalanced at least so often: each rebalance gives a member one assignment.
+        It is the number of assignments to the member that got most of them, because a rebalance
+        gives each member one assignment.
         """
         if self.protocol not in ("classic", "consumer", "share"):
             return None
@@ -150,7 +151,7 @@ class RebalanceTotals:
         return None if self._failed is None else self._failed[1]
 
     def merge(self, other: RebalanceTotals) -> None:
-        """Add another sum over the same group."""
+        """Add the counts of ``other``, which are of the same group."""
         self.counts = _GroupCounts(*map(int.__add__, self.counts, other.counts))
         self.protocol = max(self.protocol or "", other.protocol or "") or None
         self.longest_join_ns = _higher(self.longest_join_ns, other.longest_join_ns)
@@ -170,7 +171,7 @@ class RebalanceTotals:
 
 
 class _RebalanceRows:
-    """The rows that show a rebalance, and what each row shows."""
+    """Masks of the rows that are events of a rebalance, by kind of event."""
 
     def __init__(self, rows: RowMeasures) -> None:
         names = rows.words("api_name")
@@ -186,20 +187,20 @@ class _RebalanceRows:
             (is_membership & ~_is_one_of(failures, _NO_FAILURES))
             | _is_one_of(failures, _MEMBER_FAILURES)
         )
-        shows = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
-        shows |= self.is_assigned | self.is_failed
-        self.indices = np.flatnonzero(is_of_group & shows)
+        is_event = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
+        is_event |= self.is_assigned | self.is_failed
+        self.indices = np.flatnonzero(is_of_group & is_event)
 
 
 def are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:
-    """Return for each row whether a member got an assignment with it."""
+    """Return for each row whether its response gave a member an assignment."""
     names = rows.words("api_name")
     is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
     return is_sync | _has_assignment(rows, names)
 
 
 def add_groups(groups: KeyedSums[RebalanceTotals], rows: RowMeasures) -> None:
-    """Add the rebalances that rows show, by ``(group_id,)``."""
+    """Add the events of rebalances in rows to the sums by ``(group_id,)``."""
     rebalance_rows = _RebalanceRows(rows)
     indices = rebalance_rows.indices
     if not len(indices):
@@ -294,13 +295,14 @@ def _has_assignment(rows: RowMeasures, names: WordArray) -> NDArray[np.bool_]:
     member_ids = rows.words("member_id")
     # Code -1, null, is the last index.
     sizes = np.array([*map(_string_bytes, member_ids.words), 1], dtype=np.int64)
-    longest = _BARE_BYTES + sizes[member_ids.codes]
-    found: NDArray[np.bool_] = may_assign & (rows.ints("response_bytes").values > longest)
-    return found
+    bytes_without_assignment = _BARE_BYTES + sizes[member_ids.codes]
+    response_bytes = rows.ints("response_bytes").values
+    has_assignment: NDArray[np.bool_] = may_assign & (response_bytes > bytes_without_assignment)
+    return has_assignment
 
 
 def _string_bytes(text: str) -> int:
-    """Return the size of a text as a string of a flexible version."""
+    """Return the size of a text in a message of a flexible version: a compact string."""
     size = len(text.encode("utf-8", "surrogatepass"))
     return size + -(-(size + 1).bit_length() // 7)
 
@@ -310,8 +312,8 @@ def _is_one_of(
 ) -> NDArray[np.bool_]:
     # Code -1, null, is the last index.
     is_choice = np.array([*(word in choices for word in texts.words), False], dtype=np.bool_)
-    found: NDArray[np.bool_] = is_choice[texts.codes]
-    return found
+    mask: NDArray[np.bool_] = is_choice[texts.codes]
+    return mask
 
 
 def _has_error(rows: RowMeasures, error_name: str) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The rows of the last minute, for those who look into a line of a table.
+"""The rows of the last minute, to show the requests of a line of a table.
 
 In: blocks of rows, each with the number of its step of time. Out: the rows that a
 :class:`~kanalyze.live.window.row_choice.RowChoice` chooses. Must not know: clocks, nor how rows are
@@ -38,7 +38,7 @@ class RecentBlock(NamedTuple):
     """Rows of one step of time."""
 
     serial: int
-    """Rises with each block."""
+    """A number that rises with each block."""
     step: int
     block: RowBlock
     size_bytes: int
@@ -79,7 +79,7 @@ class RecentRows:
 
     def after(self, serial: int) -> Iterator[RecentBlock]:
         """Yield the blocks that were added after the one with this number; 0 for all."""
-        return (each for each in self._blocks if each.serial > serial)
+        return (block for block in self._blocks if block.serial > serial)
 
     def find(
         self,
@@ -89,10 +89,10 @@ class RecentRows:
         most: int,
         slowest: bool,
     ) -> tuple[list[Row], int]:
-        """Return the first rows that are chosen, and how many there are.
+        """Return up to ``most`` selected rows, and the number of all selected rows.
 
-        Those count that have no time before ``since_ns``. They are sorted by time, the latest
-        first, or by latency, the slowest first.
+        Rows are selected by ``chosen``, and if their time is at or after ``since_ns``. They are
+        sorted by latency, the slowest first, or by time, the latest first.
         """
         best_rows: list[tuple[int, int, int, RowBlock]] = []
         count = 0
@@ -102,22 +102,24 @@ class RecentRows:
             count += len(indices)
             keys, tie_breakers = (latencies, times) if slowest else (times, latencies)
             best = indices[np.lexsort((-tie_breakers[indices], -keys[indices]))[:most]]
-            best_rows += [(int(keys[at]), -number, int(at), stored.block) for at in best.tolist()]
+            best_rows += [
+                (int(keys[index]), -number, index, stored.block) for index in best.tolist()
+            ]
         best_rows.sort(key=lambda item: item[:2], reverse=True)
-        return [block.take([at]).rows()[0] for _, _, at, block in best_rows[:most]], count
+        return [block.take([index]).rows()[0] for _, _, index, block in best_rows[:most]], count
 
     def _is_too_much(self) -> bool:
         blocks = self._blocks
-        if len(blocks) < 2:  # what was added last is there in any case
+        if len(blocks) < 2:  # the latest block is never dropped
             return False
         is_old = blocks[0].step <= self._newest - self._steps
         return is_old or self._rows > MOST_ROWS or self._bytes > MOST_BYTES
 
 
 def _times_and_latencies(block: RowBlock) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return when each response began, or its request, and how long it took.
+    """Return the time and the latency of each row in ns; the lowest int64 if unknown.
 
-    What is not known is the least there is.
+    The time is the start of the response, or of the request if there is no response.
     """
     rows = RowMeasures(block.columns)
     answered, sent = rows.known("response_start_ns"), rows.known("request_start_ns")

@@ -1,7 +1,7 @@
-"""Chooses rows: those of a line of a table, and those that name something.
+"""Selects the rows that belong to a line of a table, or that match a pattern of the user.
 
-In: blocks of rows. Out: for each row whether it is chosen. Must not know: where rows come from.
-Texts of keys are of limited length, as sums have them.
+In: blocks of rows. Out: for each row whether it is selected. Must not know: where rows come from.
+Texts are compared after they are shortened, because the keys of sums have shortened texts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["RowChoice", "text_matches"]
 Mask: TypeAlias = "NDArray[np.bool_]"
 
 _NAMES = ("api_name", "client_id", "client_ip", "group_id", "error_name")
-"""Texts of a row that :meth:`RowChoice.naming` looks at."""
+"""Columns with the texts that ``naming`` of :class:`RowChoice` searches."""
 _NAMES_OF_ITEMS = (
     ("partitions", "topic"),
     ("partitions", "topic_id"),
@@ -71,16 +71,16 @@ class RowChoice:
         naming: str = "",
         requests_only: bool = False,
     ) -> None:
-        """Say what is chosen.
+        """Store the conditions.
 
         Args:
-            columns: values of columns; ``waited`` is 0 also where that is not known.
-            topic: a name and an id that a partition has, or an error; without a name, the id
-                of a partition.
-            error: values of the fields of one item of ``errors``.
-            naming: a pattern that an API, a client, a broker, a topic, a group or an error of
-                the row matches, as :func:`text_matches` says.
-            requests_only: no responses whose request is not known.
+            columns: values of columns; the value 0 of ``waited`` also selects unknown values.
+            topic: name and id of a topic. A partition or an error of the row must have the name;
+                if the name is None, a partition must have the id.
+            error: values of fields that one item of ``errors`` must have.
+            naming: a pattern for :func:`text_matches`, which an API, client, broker, topic, group
+                or error of the row must match; empty for no condition.
+            requests_only: True to select no responses without a request.
         """
         self._columns = dict(columns or {})
         self._topic = topic
@@ -89,20 +89,20 @@ class RowChoice:
         self._requests_only = requests_only
 
     def __call__(self, block: RowBlock) -> Mask:
-        """Return for each row whether it is chosen."""
-        chosen = np.ones(len(block), dtype=np.bool_)
+        """Return for each row whether it is selected."""
+        is_selected = np.ones(len(block), dtype=np.bool_)
         for name, value in self._columns.items():
-            chosen &= _equals(_array(block, name), value, null_is_0=name == "waited")
+            is_selected &= _equals(_array(block, name), value, null_is_0=name == "waited")
         if self._requests_only:
-            chosen &= ~_equals(_array(block, "status"), "orphan_response")
+            is_selected &= ~_equals(_array(block, "status"), "orphan_response")
         if self._topic is not None:
-            chosen &= _has_topic(block, *self._topic)
+            is_selected &= _has_topic(block, *self._topic)
         if self._error is not None:
             errors = lists_of(block.columns["errors"])
-            chosen &= _has_item(errors, self._error, len(block))
+            is_selected &= _has_item(errors, self._error, len(block))
         if self._naming:
-            chosen &= _names(block, lambda text: text_matches(self._naming, (text,)))
-        return chosen
+            is_selected &= _has_text(block, lambda text: text_matches(self._naming, (text,)))
+        return is_selected
 
 
 def _array(block: RowBlock, name: str) -> IntArray | WordArray:
@@ -123,7 +123,7 @@ def _equals(values: IntArray | WordArray, expected: Any, *, null_is_0: bool = Fa
 
 
 def _of_words(texts: WordArray, selects: Callable[[str], bool]) -> Mask:
-    # Code -1, null, finds the last one.
+    # Code -1, null, is the last index.
     is_selected = np.array([*map(selects, texts.words), False], dtype=np.bool_)
     return is_selected[texts.codes]
 
@@ -151,18 +151,18 @@ def _rows_with(lists: ListArray, items: Mask, rows: int) -> Mask:
     return has_item
 
 
-def _names(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
-    """Return which rows have a text that is wanted."""
-    is_named = np.zeros(len(block), dtype=np.bool_)
+def _has_text(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
+    """Return which rows have a text for which ``selects`` returns true."""
+    has_text = np.zeros(len(block), dtype=np.bool_)
     for name in _NAMES:
-        is_named |= _of_words(words_of(block.columns[name]), selects)
-    is_named |= _of_words(_brokers(block), selects)
+        has_text |= _of_words(words_of(block.columns[name]), selects)
+    has_text |= _of_words(_brokers(block), selects)
     for list_name, name in _NAMES_OF_ITEMS:
         lists = lists_of(block.columns[list_name])
         texts = lists.fields[name]
         assert isinstance(texts, WordArray)
-        is_named |= _rows_with(lists, _of_words(texts, selects), len(block))
-    return is_named
+        has_text |= _rows_with(lists, _of_words(texts, selects), len(block))
+    return has_text
 
 
 def _brokers(block: RowBlock) -> WordArray:

@@ -1,4 +1,4 @@
-"""What sums are made of: arrays with an entry for each row, or for each partition.
+"""The amounts that are summed up: arrays with an entry for each row, or for each partition.
 
 In: columns of rows. Out: :class:`RowMeasures` and :class:`PartitionMeasures`. This module must
 not know how they are added up.
@@ -51,7 +51,7 @@ class RowMeasures:
     """Measures of rows, each an array with an entry for each row."""
 
     def __init__(self, columns: Mapping[str, ColumnValues]) -> None:
-        """Measure rows; only the columns that are used must be there."""
+        """Measure rows; ``columns`` need not contain columns that are not used."""
         self._columns = columns
         status, api_name = self.words("status"), self.words("api_name")
         self.is_orphan = _is_one_of(status, {"orphan_response"})
@@ -61,14 +61,14 @@ class RowMeasures:
         self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
         self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
         self.has_no_records = self.is_fetch & _is_one_of(status, {"unanswered"})
-        """Has no records, though their sum is null: a fetch without a response, or a Produce
-        request that was read and names no partition."""
-        names_none = np.diff(self.lists("partitions").offsets) == 0
-        is_unread = _is_one_of(status, {"malformed"})
-        self.has_no_records |= self.is_produce & names_none & ~is_unread
+        """True if the row has no records although their sum is null: a fetch without a response, or
+        a Produce request without partitions that is not malformed."""
+        has_no_partitions = np.diff(self.lists("partitions").offsets) == 0
+        is_malformed = _is_one_of(status, {"malformed"})
+        self.has_no_records |= self.is_produce & has_no_partitions & ~is_malformed
         self.is_held_back = held_back_on_purpose(columns)
         self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
-        """Has a latency of the broker or the network, not of a wait on purpose."""
+        """True if the latency is known and does not include a wait on purpose."""
 
     def __len__(self) -> int:
         return len(self.is_orphan)
@@ -90,7 +90,7 @@ class RowMeasures:
         return self.ints(name) if isinstance(self._columns[name], Ints) else self.words(name)
 
     def known(self, name: str) -> NDArray[np.bool_]:
-        """Return where a number is not null."""
+        """Return for each row whether a number is not null."""
         valid = self.ints(name).valid
         return np.ones(len(self), dtype=np.bool_) if valid is None else valid
 
@@ -109,26 +109,26 @@ class RowMeasures:
         """Partitions of rows that produce or fetch; None if there are none."""
         lists = self.lists("partitions")
         rows = rows_of_items(lists)
-        carries = (self.is_produce | self.is_fetch)[rows]
-        if not carries.any():
+        has_data = (self.is_produce | self.is_fetch)[rows]
+        if not has_data.any():
             return None
-        return PartitionMeasures.of(lists, np.flatnonzero(carries), rows[carries], self)
+        return PartitionMeasures.of(lists, np.flatnonzero(has_data), rows[has_data], self)
 
 
 class PartitionMeasures(NamedTuple):
     """Measures of partitions that were produced to or fetched from, each an array."""
 
     row: NDArray[np.int64]
-    """Rising."""
+    """Index of the row of each partition, in ascending order."""
     topic: WordArray
     topic_id: WordArray
     record_count: NDArray[np.int64]
     """0 if unknown, like ``record_bytes``."""
     record_bytes: NDArray[np.int64]
     is_refused: NDArray[np.bool_]
-    """The response has an error: neither produced nor fetched."""
+    """True if the response has an error: nothing was produced or fetched."""
     is_unknown: NDArray[np.bool_]
-    """Has records, but their number is not known."""
+    """True if there are records, but their number is not known."""
 
     @classmethod
     def of(
@@ -138,10 +138,10 @@ class PartitionMeasures(NamedTuple):
         row: NDArray[np.int64],
         rows: RowMeasures,
     ) -> PartitionMeasures:
-        """Return the measures of some partitions: their places, and the row of each."""
+        """Return the measures of the partitions at indices ``items``, which belong to ``row``."""
         count, size = _ints_at(lists, "record_count", items), _ints_at(lists, "record_bytes", items)
         is_null = np.zeros(len(items), dtype=np.bool_) if count.valid is None else ~count.valid
-        # Where the row has a sum, the partition is one that the response leaves out.
+        # If the row has a sum, its response leaves this partition out.
         is_uncounted = is_null & ~rows.known("record_count")[row] & ~rows.has_no_records[row]
         is_refused = _ints_at(lists, "error_code", items).values != 0
         return cls(
@@ -156,7 +156,7 @@ class PartitionMeasures(NamedTuple):
 
 
 def rows_of_items(lists: ListArray) -> NDArray[np.int64]:
-    """Return the row of each item of lists."""
+    """Return the index of the row of each item of lists."""
     return np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
 
 
@@ -173,13 +173,13 @@ def _words_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> WordArra
 
 
 def _is_one_of(texts: WordArray, selected: frozenset[str] | set[str]) -> NDArray[np.bool_]:
-    # Code -1, null, finds the last one.
+    # Code -1, null, is the last index.
     is_selected = np.array([*(word in selected for word in texts.words), False], dtype=np.bool_)
     return is_selected[texts.codes]
 
 
 def _in_use(codes: NDArray[np.int32], words: list[str]) -> WordArray:
-    """Return texts without words that do not occur, if there are many of them."""
+    """Return texts; if there are more words than texts, without words that do not occur."""
     if len(words) <= len(codes):
         return WordArray(codes, words)
     used = np.unique(codes[codes >= 0])

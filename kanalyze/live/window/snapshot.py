@@ -44,16 +44,16 @@ _SECOND_NS = 1_000_000_000
 
 
 class LatestFindings(NamedTuple):
-    """What the queries for findings answered last."""
+    """The result of the latest search for findings."""
 
     time_ns: int
-    """The time of the packets when the queries began."""
+    """The time of the packets when the search began."""
     requests: int
-    """How many were searched: the latest ones."""
+    """The number of requests that were searched: the latest ones."""
     span_ns: int
-    """The time from the first of them to the last."""
+    """The time from the first of these requests to the last."""
     findings: tuple[Finding, ...]
-    """The worst first."""
+    """The most severe first."""
     not_searched: Mapping[str, str]
     """By kind of finding: why it was not searched for."""
 
@@ -62,28 +62,28 @@ class OpenedRows(NamedTuple):
     """Requests of a line of a table."""
 
     rows: tuple[Row, ...]
-    """The first ones."""
+    """The first requests in the order of the view."""
     total: int
-    """How many there are."""
+    """The number of all requests of the line."""
 
 
 class CaptureState(NamedTuple):
-    """The state of a capture; counts are since it began."""
+    """The state of a capture; counts are since it began unless stated otherwise."""
 
     source: str
     """``live:`` and the interface, or :data:`PIPE`."""
     packets: int
     wire_bytes: int
     dropped_packets: int | None
-    """Lost before they were read; None if not known."""
+    """Packets lost before they were read; None if not known."""
     connections: int
     """TCP connections that are open now."""
     elapsed_ns: int
-    """Since the capture began, by a monotonic clock."""
+    """The time since the capture began, by a monotonic clock."""
     begun_connections: int = 0
-    """TCP connections seen, with closed ones."""
+    """TCP connections seen, including closed ones."""
     held_bytes: int = 0
-    """Bytes buffered for open connections, which wait for other bytes."""
+    """Bytes buffered now for open connections, because bytes before them are missing."""
     last_packet_ns: int | None = None
     """Unix time of the last packet; None before the first."""
     anomalies: Mapping[AnomalyKind, int] | None = None
@@ -194,8 +194,8 @@ class GroupEntry(NamedTuple):
     members_known: bool
     """False: there were more."""
     rebalances: int | None
-    """Assignments to the member that got most: the group rebalanced at least so often. None if not
-    known, as for streams groups and the entry of others."""
+    """The lowest possible number of rebalances: the assignments to the member that got most. None
+    if not known, as for streams groups and the entry of others."""
     joins: int
     syncs: int
     leaves: int
@@ -218,9 +218,9 @@ class Snapshot(NamedTuple):
     time_ns: int
     """The time of the packets."""
     window_ns: int
-    """The time that amounts are summed over; at least a step."""
+    """The length of the window over which amounts are summed; at least a step."""
     recent_ns: int
-    """The time of ``slowest`` and ``groups``."""
+    """The length of time that ``slowest`` and ``groups`` cover."""
     rows: int
     """All rows since the beginning, or since the windows were cleared."""
     late_rows: int
@@ -259,9 +259,9 @@ class Snapshot(NamedTuple):
     opened: OpenedRows | None = None
     """The requests of a line that was opened."""
     filters: str = ""
-    """The conditions on the rows of the run."""
+    """The filters of the run, as options of the command line."""
     unfiltered: Snapshot | None = None
-    """The snapshot of all rows, if this one is of a selection."""
+    """The snapshot of all rows, if this one is of a selection; otherwise None."""
 
     def per_second(self, amount: int) -> float:
         """Return the rate per second of an amount."""

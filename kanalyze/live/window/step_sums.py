@@ -64,7 +64,7 @@ class Traffic:
     def __init__(self) -> None:
         self.requests = self.errors = self.request_bytes = self.response_bytes = 0
         self.p99_ns: int | None = None
-        """:attr:`StepSums.p99_ns` of a step that left the window; not a sum."""
+        """:attr:`StepSums.p99_ns` of the step, set when the step leaves the window; not a sum."""
 
     @property
     def amounts(self) -> Amounts:
@@ -101,7 +101,7 @@ class CaptureSums:
 
 
 class StepSums:
-    """Sums over the rows of a step: in all, by API, client, broker, topic and error."""
+    """Sums over the rows of a step: of all rows, and by API, client, broker, topic and error."""
 
     __slots__ = (
         *("_p99_ns", "apis", "brokers", "captured", "clients", "errors", "topics"),
@@ -117,7 +117,7 @@ class StepSums:
         self.clients: KeyedSums[EndTotals] = KeyedSums(EndTotals, key_limit)
         """Sums by ``(client_id, client_ip)``; latencies are of requests that were not held back."""
         self.brokers: KeyedSums[EndTotals] = KeyedSums(EndTotals, key_limit)
-        """Sums by ``(broker_ip, broker_port)``; latencies likewise."""
+        """Sums by ``(broker_ip, broker_port)``; latencies as for clients."""
         self.topics: KeyedSums[TopicSums] = KeyedSums(TopicSums, key_limit)
         """Sums by ``(topic, topic_id)``."""
         self.errors: KeyedSums[ErrorSums] = KeyedSums(ErrorSums, key_limit)
@@ -150,7 +150,7 @@ class StepSums:
 
     @property
     def p99_ns(self) -> int | None:
-        """The result of :meth:`latency`; cached until the step changes."""
+        """The p99 of :meth:`latency`, cached until the step changes; None without latencies."""
         if self._p99_ns is None:
             self._p99_ns = self.latency().quantile(0.99)
         return self._p99_ns
@@ -181,7 +181,7 @@ class StepSums:
         rows: RowMeasures,
         selected: NDArray[np.bool_] | None,
     ) -> None:
-        """Add rows by two columns; only some of them, unless ``selected`` is None."""
+        """Add rows to the sums by two columns; ``selected`` masks rows, None for all."""
         indices = np.arange(len(rows)) if selected is None else np.flatnonzero(selected)
         if not len(indices):
             return
@@ -197,7 +197,7 @@ class StepSums:
 
 
 class RecentSums:
-    """Sums over a longer time than rates: the slowest requests, groups that rebalance."""
+    """Sums that are kept longer than rates: the slowest requests, groups that rebalance."""
 
     __slots__ = ("groups", "slowest")
 
@@ -221,13 +221,13 @@ class RecentSums:
             )
 
     def merge(self, other: RecentSums) -> None:
-        """Add the sums of another."""
+        """Add the sums of ``other``."""
         self.groups.merge(other.groups)
         self.slowest.merge(other.slowest)
 
 
 def _add_topics(topics: KeyedSums[TopicSums], rows: RowMeasures) -> None:
-    """Add what rows produced and fetched to the sums by topic: by name, and by id without one."""
+    """Add produced and fetched records to the sums by topic: by name, or by id without a name."""
     parts = rows.partitions
     if parts is None:
         return
@@ -261,7 +261,7 @@ def _add_errors(
     topics: KeyedSums[TopicSums],
     rows: RowMeasures,
 ) -> None:
-    """Add the error codes in rows to the sums by error, and to those of the topics concerned."""
+    """Add the error codes in rows to the sums by error, and to those of their topics."""
     lists = rows.lists("errors")
     row = rows_of_items(lists)
     if not len(row):

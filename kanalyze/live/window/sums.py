@@ -1,8 +1,8 @@
-"""The sums of a step: of an end (API, client, broker), a topic, an error; the slowest requests.
+"""The sums of a step for one API, client, broker, topic or error; and the slowest requests.
 
-In: sums over groups of alike rows. Out: the same with ``merge``, which is associative and
-commutative. Must not know: how rows are grouped. What each figure is, is said in
-``kanalyze/queries/sql/report/``; a test compares the two.
+In: sums over rows with the same key. Out: sums with ``merge``, which is associative and
+commutative. Must not know: how rows are grouped. The queries in ``kanalyze/queries/sql/report/``
+define each figure; a test compares the two.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_SLOWEST_TOPICS = 3
 
 
 class RecordSums:
-    """Records and their bytes, and whether that is all of them."""
+    """Numbers of records and of their bytes, and of partitions that could not be counted."""
 
     __slots__ = ("bytes", "count", "unknown")
 
@@ -66,7 +66,7 @@ class EndSums(NamedTuple):
 
 
 class EndTotals:
-    """One API, one client or one broker."""
+    """Sums of one API, one client or one broker, to which rows are added."""
 
     __slots__ = ("errors", "latency", "request_bytes", "requests", "response_bytes")
 
@@ -95,7 +95,7 @@ class EndTotals:
 
     @property
     def figures(self) -> tuple[int, int, int, int, int | None, int | None]:
-        """Requests, errors, bytes of both, half of the latencies, 99 % of them."""
+        """Requests, errors, bytes of requests and of responses, p50 and p99 of latency."""
         sketch = self.latency
         return (
             *(self.requests, self.errors, self.request_bytes, self.response_bytes),
@@ -104,7 +104,7 @@ class EndTotals:
 
 
 class TopicSums:
-    """One topic."""
+    """Sums of one topic."""
 
     __slots__ = ("errors", "fetch_requests", "fetched", "produce_requests", "produced")
 
@@ -114,7 +114,7 @@ class TopicSums:
         self.fetch_requests = 0
         self.fetched = RecordSums()
         self.errors = 0
-        """Error codes other than 0 that concern the topic, each counted."""
+        """Number of error codes other than 0 that concern the topic."""
 
     def merge(self, other: TopicSums) -> None:
         """Add another sum over the same topic."""
@@ -126,7 +126,7 @@ class TopicSums:
 
 
 class ErrorSums:
-    """One error code, of one API, on one topic."""
+    """Sums of one error code, of one API, on one topic."""
 
     __slots__ = ("count", "last_time_ns")
 
@@ -142,37 +142,37 @@ class ErrorSums:
 
 
 class SlowestRows:
-    """The requests with the highest latency; the caller leaves out those that waited on purpose.
+    """The requests with the highest latency; the caller leaves out requests that waited on purpose.
 
-    Of equal latencies the earlier request stands first, then the lower packet number, then the
-    connection's name: the choice does not depend on the order of adding.
+    Requests of equal latency are sorted by time, then by packet number, then by connection, so that
+    the order of adding does not decide which are kept.
     """
 
     __slots__ = ("_entries", "_most")
 
     FIRST_BY = ("latency_ns", "request_start_ns", "request_packet")
-    """Columns that decide first which requests are the slowest."""
+    """Columns that decide which requests are the slowest, before all others."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._entries: list[tuple[tuple[int | str, ...], dict[str, Any]]] = []
 
     def add(self, rows: Iterable[Row], highest_ns: int) -> None:
-        """Consider rows, of which the highest latency is ``highest_ns``."""
+        """Add rows if they are among the slowest; ``highest_ns`` is their highest latency."""
         least_ns = self._least_ns()
         if least_ns is not None and highest_ns < least_ns:
             return
-        considered = [
+        candidates = [
             (_slowness(row, row.latency_ns), row)
             for row in rows
             if row.latency_ns is not None and (least_ns is None or row.latency_ns >= least_ns)
         ]
-        considered.sort(key=itemgetter(0))
-        if len(considered) > self._most:
-            last = considered[self._most - 1][0]
-            considered = [item for item in considered if item[0] <= last]
-        entries = [(order, _slow_entry(row)) for order, row in considered]
-        # Between equals decides whatever else is shown of them.
+        candidates.sort(key=itemgetter(0))
+        if len(candidates) > self._most:
+            last = candidates[self._most - 1][0]
+            candidates = [candidate for candidate in candidates if candidate[0] <= last]
+        entries = [(order, _slow_entry(row)) for order, row in candidates]
+        # Entries that are equal in this order are sorted by all their fields.
         self._keep(((*order, repr(entry)), entry) for order, entry in entries)
 
     def candidates(
@@ -181,9 +181,10 @@ class SlowestRows:
         request_start_ns: NDArray[np.int64],
         request_packet: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Return the places of rows that are worth adding, of many: of the others none is kept.
+        """Return the indices of the rows that may be kept; none of the other rows would be.
 
-        The columns are those of :attr:`FIRST_BY`, 0 where not known; all rows have a latency.
+        The columns are those of :attr:`FIRST_BY`, with 0 for unknown values; all rows have a
+        latency.
         """
         least_ns = self._least_ns()
         indices = np.arange(len(latency_ns))
@@ -198,13 +199,13 @@ class SlowestRows:
         )
         order = np.lexsort(columns[::-1])
         ordered = columns[:, order]
-        # The last one within the limit, and all that are equal to it in these columns.
+        # All rows up to the last one within the limit, and those that are equal to that one.
         is_last = (ordered == ordered[:, [self._most - 1]]).all(axis=0)
         kept: NDArray[np.int64] = indices[order[: np.flatnonzero(is_last)[-1] + 1]]
         return kept
 
     def merge(self, other: SlowestRows) -> None:
-        """Consider the requests of another."""
+        """Add the requests of ``other`` if they are among the slowest."""
         self._keep(other._entries)
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -212,7 +213,7 @@ class SlowestRows:
         return [entry for _, entry in self._entries]
 
     def _least_ns(self) -> int | None:
-        """Return the latency that gets a request in; None while any does."""
+        """Return the lowest latency that is kept; None while there is room for any request."""
         if len(self._entries) < self._most:
             return None
         least: int = self._entries[-1][1]["latency_ns"]

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TimeRing(Generic[T]):
-    """An item for each of the last ``length`` steps, made at its first use."""
+    """An item for each of the last ``length`` steps; an item is made at its first use."""
 
     __slots__ = ("_items", "_length", "_make", "_newest")
 

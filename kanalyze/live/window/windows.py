@@ -9,8 +9,9 @@ there is no response. A row older than the window is late and belongs to the old
 the future belongs to the newest.
 
 Memory is limited by the number of steps and of keys per step (further keys share one sum). If the
-clock jumps ahead all steps are dropped. If it is set back by less than the window, time stands
-still until it is reached again; if it is set back further, everything starts anew.
+clock jumps ahead, all steps are dropped. If it is set back by less than the window, the time of the
+window stays the same until the clock reaches it again. If it is set back further, the window is
+cleared.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ __all__ = ["HISTORY_STEPS", "KEY_LIMIT", "RECENT_S", "Windows"]
 KEY_LIMIT = 500
 HISTORY_STEPS = 240
 RECENT_S = 60
-"""The time of the slowest requests and of rebalances, unless the window is longer."""
+"""The time that the slowest requests and rebalances cover, unless the window is longer."""
 
 _RECENT_STEPS = 12
 _BUFFERED_ROWS = 2048
-"""Rows are buffered up to this number, or to the next step: adding few takes as long as many."""
+"""Rows are buffered up to this number or the next step, because adding few rows takes as long as
+adding many."""
 _MANY_ROWS = 512
-"""Joining larger blocks takes longer than adding each."""
+"""Blocks with fewer rows are joined. Joining larger blocks takes longer than adding each."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -95,7 +97,7 @@ class Windows:
         self._rows = self._late_rows = 0
         self._capture: CaptureState | None = None
         self.recent_rows: RecentRows | None = None
-        """The rows of the last minute, or what their bounds leave of them."""
+        """The rows of the last minute, as far as the memory limit allows; None if not kept."""
         if keeps_rows:
             self.recent_rows = RecentRows(_RECENT_STEPS * self._recent_step, self._step_ns)
         self._clear_buffer()
@@ -110,19 +112,19 @@ class Windows:
             self._add_buffered()
 
     def add_capture(self, state: CaptureState, now_ns: int) -> None:
-        """Set the state of the capture; what its counts rose by belongs to the newest step.
+        """Set the state of the capture; the increase of its counts belongs to the newest step.
 
-        Counts that are lower than before are those of a new capture.
+        If a count is lower than before, a new capture began.
         """
         self.tick(now_ns)
         before, self._capture = self._capture, state
         captured = self._window.of(self._window.newest).captured
-        packets = _more(state.packets, before and before.packets)
+        packets = _increase(state.packets, before and before.packets)
         if packets and self._now_ns is not None:
             self._packets_ns = self._now_ns
         captured.packets += packets
-        captured.wire_bytes += _more(state.wire_bytes, before and before.wire_bytes)
-        captured.dropped_packets += _more(
+        captured.wire_bytes += _increase(state.wire_bytes, before and before.wire_bytes)
+        captured.dropped_packets += _increase(
             state.dropped_packets or 0, before and before.dropped_packets
         )
 
@@ -135,12 +137,12 @@ class Windows:
         self._now_ns = max(now_ns, self._now_ns)
         if number <= self._window.newest:
             return
-        # Buffered rows belong to steps by the time at which they came.
+        # Buffered rows must be added while the ring still has the steps to which they belong.
         self._add_buffered()
         self._history.advance(number)
         self._recent.advance(number // self._recent_step)
         for old, step in self._window.advance(number):
-            # The chart still needs it.
+            # The chart still needs the p99 of the step.
             if (past := self._history.at(old)) is not None:
                 past.p99_ns = step.p99_ns
 
@@ -207,9 +209,9 @@ class Windows:
     def _add_buffered(self) -> None:
         blocks = self._buffered_blocks
         self._clear_buffer()
-        few = [block for block in blocks if len(block) < _MANY_ROWS]
-        if few:
-            self._add(RowBlock.joined(few))
+        small_blocks = [block for block in blocks if len(block) < _MANY_ROWS]
+        if small_blocks:
+            self._add(RowBlock.joined(small_blocks))
         for block in blocks:
             if len(block) >= _MANY_ROWS:
                 self._add(block)
@@ -250,7 +252,7 @@ class Windows:
         return clipped
 
     def _merged(self) -> tuple[StepSums, RecentSums]:
-        # Steps may have different keys.
+        # Steps may have different keys, so the merged sums get a higher limit.
         window = StepSums(2 * self._key_limit)
         for step in self._window.items():
             window.merge(step)
@@ -271,12 +273,12 @@ class Windows:
         return None if past is None else past.p99_ns
 
 
-def _more(now: int, before: int | None) -> int:
+def _increase(now: int, before: int | None) -> int:
     return now - before if before is not None and now >= before else now
 
 
 def _all(sums: KeyedSums[T], names: int) -> Iterator[tuple[Key, bool, T]]:
-    """Yield each key, whether it is that of all others, and its sum."""
+    """Yield each key, whether it stands for all others, and its sum."""
     for key, item in sums:
         yield key, False, item
     if sums.others is not None:
@@ -370,9 +372,9 @@ def _errors(window: StepSums) -> tuple[ErrorEntry, ...]:
 def _ranked(entries: list[_E], names: int, rank: Callable[[_E], int]) -> tuple[_E, ...]:
     """Sort entries by rank, the highest first, with ``other`` at the end.
 
-    Equal ranks are sorted by name, the first ``names`` fields.
+    Entries of equal rank are sorted by name: by their first ``names`` fields.
     """
-    # Texts as keys: thousands of lists would keep the garbage collector busy.
+    # Sort keys are texts: thousands of lists would keep the garbage collector busy.
     entries.sort(key=lambda entry: str(entry[:names]))
     entries.sort(key=lambda entry: (entry.other, -rank(entry)))
     return tuple(entries)

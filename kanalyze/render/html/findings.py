@@ -44,23 +44,23 @@ _SELECTS = {
 def findings_html(
     findings: Sequence[Mapping[str, Any]] | None, captures: Sequence[str], names: Mapping[str, Any]
 ) -> str:
-    """Return findings as a list, the most severe first, or why there is no list."""
+    """Return findings as a list, the most severe first; without findings, the reason."""
     if findings is None:
         return "<p>Findings were not searched for.</p>"
     if not findings:
         return "<p>Nothing wrong was found.</p>"
     by_kind = groupby(findings[:_MOST], key=lambda finding: finding["name"])
-    items = "".join(_kind(list(alike), captures, names) for _, alike in by_kind)
+    items = "".join(_kind(list(of_kind), captures, names) for _, of_kind in by_kind)
     more = len(findings) - _MOST
     return f"<ol>{items}</ol>" + (f"<p>and {count_text(more)} more</p>" if more > 0 else "")
 
 
 def _kind(
-    alike: Sequence[Mapping[str, Any]], captures: Sequence[str], names: Mapping[str, Any]
+    of_kind: Sequence[Mapping[str, Any]], captures: Sequence[str], names: Mapping[str, Any]
 ) -> str:
     """Return the findings of one kind: the common texts once, then each finding."""
-    first = alike[0]
-    items = "".join(_item(each, captures, names) for each in alike)
+    first = of_kind[0]
+    items = "".join(_item(finding, captures, names) for finding in of_kind)
     facts = (
         ("Why it matters", first["why"]),
         ("How sure", first["sure"]),

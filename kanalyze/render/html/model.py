@@ -1,9 +1,9 @@
-"""The data of the page: names escaped, times in µs.
+"""The data of the page, with names escaped and times in µs.
 
 In: a report and its cube. Out: plain values, which are written into the page as JSON. This module
 must not know HTML.
 
-A JavaScript number cannot hold today's Unix time in ns. So times are µs; durations stay ns.
+A JavaScript number cannot hold a present Unix time in ns. So times are in µs; durations stay in ns.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ PARTS = (
     ("broker_time_ns", "broker", "broker"),
     ("response_send_ns", "response", "sending the response"),
 )
-"""The parts of a request's time, in their order: column, CSS class, title."""
+"""The parts of a request's time, in order: column, CSS class, title."""
 UNKNOWN_PART = "latency"
-"""The part between request and response if its division is unknown: network and broker."""
+"""The class of the time between request and response if it cannot be divided into network and
+broker."""
 _MOST_PARTS_SHOWN = 2
 _LEAST_SHARE = 0.01
 
@@ -78,14 +79,18 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
             "client": _clients(names["clients"], report["clients"]),
             "api": [_api(line) for line in names["apis"]],
             "version": [{"label": _version(line)} for line in names["versions"]],
-            "broker": [_named(x["broker"], "--broker", _exactly) for x in names["brokers"]],
-            "group": [_named(x["name"], "--group", _literally) for x in names["groups"]],
-            "topic": [_named(x["name"], "--topic", _literally) for x in names["topics"]],
+            "broker": [
+                _named(line["broker"], "--broker", shlex.quote) for line in names["brokers"]
+            ],
+            "group": [_named(line["name"], "--group", _literally) for line in names["groups"]],
+            "topic": [_named(line["name"], "--topic", _literally) for line in names["topics"]],
             "code": [
-                {"label": f"{shown(x['error_name'])} {x['error_code']}"} for x in names["codes"]
+                {"label": f"{shown(line['error_name'])} {line['error_code']}"}
+                for line in names["codes"]
             ],
             "part": [
-                {"label": str(x["partition"]), "topic": shown(x["topic"])} for x in names["parts"]
+                {"label": str(line["partition"]), "topic": shown(line["topic"])}
+                for line in names["parts"]
             ],
         },
         "parts": [class_ for _, class_, _ in PARTS] + [UNKNOWN_PART],
@@ -112,10 +117,6 @@ def _named(name: str | None, option: str, quoted: Callable[[str], str]) -> dict[
     if name:
         line["option"] = escape(f"{option} {quoted(name)}")
     return line
-
-
-def _exactly(name: str) -> str:
-    return shlex.quote(name)
 
 
 def _literally(name: str) -> str:
@@ -221,7 +222,7 @@ def _tls(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(line: Mapping[str, Any]) -> list[int]:
-    """Return the duration of each part in ns; the last is latency that cannot be divided."""
+    """Return the duration of each part in ns; the last part is latency that cannot be divided."""
     parts = [line[column] or 0 for column, _, _ in PARTS]
     if line["broker_time_ns"] is None:
         return [*parts, line["latency_ns"]]

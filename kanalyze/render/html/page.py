@@ -1,11 +1,11 @@
-"""The HTML page: findings, head, charts, drawings, tables, and the cube of sums behind them.
+"""The HTML page: findings, head, charts, drawings, tables, and the sums to filter them.
 
 In: a report and its cube. Out: one HTML text that loads nothing from a network. This module must
 not know where its figures come from.
 
-Text from the wire is escaped in HTML. In the JSON block it is packed as base64, so that the block
-contains only base64 and digits. A Content-Security-Policy allows only the scripts and styles
-whose hashes it lists.
+Text from the wire is escaped in HTML. The data for scripts are a base64 string in a JSON block, in
+which no character has a meaning in HTML. A Content-Security-Policy allows only the scripts and
+styles whose hashes it lists.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ __all__ = ["MOST_BYTES", "html_page"]
 
 MOST_BYTES = 1_000_000
 _MOST_LINES = (50, 25, 10, 3, 0)
-"""Lines of each table that are written as HTML, so that the page stays small. Scripts show all."""
+"""Numbers of lines of each table in the HTML: the first number with which the page is small enough
+is used. Scripts can show all lines."""
 _LINES = {"first_lines": 12, "most_lines": 500}
-"""Lines of a table that scripts show at first, and that they add when a reader asks for more."""
+"""Numbers of lines of a table that scripts show at first, and at most after the reader asks for
+more."""
 _OTHERS = -1
-_LONGEST_HEAD = 2_000
-_MOST_HEADS = 60
+_LONGEST_HEAD_LINE = 2_000
+_MOST_HEAD_LINES = 60
 _FOLDER = Path(__file__).parent
 
 _CHARTS = (
@@ -186,12 +188,12 @@ def _span_text(capture: Mapping[str, Any]) -> str:
 
 
 def _heads_html(report: Mapping[str, Any]) -> str:
-    lines = [line.plain[:_LONGEST_HEAD] for line in header_lines(dict(report))][1:]
+    lines = [line.plain[:_LONGEST_HEAD_LINE] for line in header_lines(dict(report))][1:]
     return "".join(
         f'<li class="warning">{escape(line)}</li>'
         if line.startswith("WARNING")
         else f"<li>{escape(line)}</li>"
-        for line in lines[:_MOST_HEADS]
+        for line in lines[:_MOST_HEAD_LINES]
     )
 
 

@@ -1,7 +1,7 @@
 """The figures of the page, summed up from its cube.
 
 In: the model of a page. Out: one line for each line of its tables, and sums over time. This module
-must not know HTML. ``page.js`` computes the same for what a reader selects; a test compares the
+must not know HTML. ``page.js`` computes the same for the selection of a reader; a test compares the
 two.
 """
 
@@ -46,9 +46,10 @@ _GROUPED = {
 _BY_TOPIC = ("topics", "topic_apis")
 _WITHOUT_ORPHANS = ("clients", "client_apis", "groups", "versions")
 _NONE = -2
+"""The number of no name, for example of the topic of a request without topics."""
 _PARTS = tuple(column for column, _, _ in PARTS)
-_FAR, _FAR_ROWS = "client_network_ns", "client_network_rows"
-_PART_COUNTS = ("rows", "resent", "closed", *_PARTS, _FAR, _FAR_ROWS)
+_CLIENT_NETWORK, _CLIENT_NETWORK_ROWS = "client_network_ns", "client_network_rows"
+_PART_COUNTS = ("rows", "resent", "closed", *_PARTS, _CLIENT_NETWORK, _CLIENT_NETWORK_ROWS)
 
 
 class Sum:
@@ -70,15 +71,16 @@ class Sum:
         Args:
             cell: a cell of the cube.
             kind: the kind of its API, such as ``produce``.
-            counts_requests: false if another cell counts the same requests: only records are added.
+            counts_requests: False if another cell counts the same requests; then only records are
+                added.
             is_timed: whether to add its latencies.
         """
         counts = self.counts
         if kind in ("produce", "fetch"):
-            way = "in" if kind == "produce" else "out"
+            direction = "in" if kind == "produce" else "out"
             counts["records"] += cell["records"]
-            counts[f"records_{way}"] += cell["records"]
-            counts[f"bytes_{way}"] += cell["record_bytes"]
+            counts[f"records_{direction}"] += cell["records"]
+            counts[f"bytes_{direction}"] += cell["record_bytes"]
         if not counts_requests:
             return
         rows = cell["rows"]
@@ -98,15 +100,15 @@ class Sum:
         if is_timed and cell["max_ns"] is not None:
             self.most_ns = max(self.most_ns or 0, cell["max_ns"])
             pairs = cell["latencies"]
-            for place in range(0, len(pairs), 2):
-                self.bins[pairs[place]] += pairs[place + 1]
+            for bin_number, count in zip(pairs[::2], pairs[1::2], strict=True):
+                self.bins[bin_number] += count
 
     def quantiles(self, ratio: float) -> dict[str, float | None]:
-        """Return quantiles of the latencies in ns, exact to 5 %; null if there are none."""
-        many = self.bins.total()
+        """Return quantiles of the latencies in ns, exact to 5 %; None if there are no latencies."""
+        total = self.bins.total()
         quantiles: dict[str, float | None] = {"max": self.most_ns}
         for name, share in _QUANTILES:
-            rank, counted = max(math.ceil(many * share), 1), 0
+            rank, counted = max(math.ceil(total * share), 1), 0
             quantiles[name] = None
             for bin_number in sorted(self.bins):
                 counted += self.bins[bin_number]
@@ -128,7 +130,7 @@ def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
         for name, keys in _GROUPED.items():
             if _is_skipped(name, cell):
                 continue
-            key = tuple(cell[each] for each in keys)
+            key = tuple(cell[column] for column in keys)
             line_sum = tables[name].setdefault(key, Sum(key))
             line_sum.add(
                 cell,
@@ -145,18 +147,20 @@ def sums_of(model: Mapping[str, Any]) -> dict[str, Any]:
     ratio = model["bin_ratio"]
     return {
         **{
-            name: [_line(each, ratio, exact.get(name)) for each in lines.values()]
+            name: [_line(line_sum, ratio, exact.get(name)) for line_sum in lines.values()]
             for name, lines in tables.items()
         },
         "totals": _line(total, ratio, exact["totals"]),
-        "times": [_line(each, ratio, exact["times"]) for each in times],
+        "times": [_line(time_sum, ratio, exact["times"]) for time_sum in times],
         "bins": total.bins,
-        "times_bins": [each.bins for each in times],
+        "times_bins": [time_sum.bins for time_sum in times],
         "errors": _failures(model),
-        "partitions": list(_batches(model, lambda x: (x["part"],))),
+        "partitions": list(_batches(model, lambda cell: (cell["part"],))),
         "latency_parts": list(_latency_parts(model, ("api", "broker", "capture_point"))),
         "all_parts": list(_latency_parts(model, ())),
-        "codecs": list(_batches(model, lambda x: (x["client"], x["codec"]), is_produce=True)),
+        "codecs": list(
+            _batches(model, lambda cell: (cell["client"], cell["codec"]), is_produce=True)
+        ),
     }
 
 
@@ -191,7 +195,7 @@ def _line(
 
 
 def _exact(model: Mapping[str, Any], name: str) -> dict[tuple[Any, ...], list[Any]]:
-    """Return exact quantiles by key; only APIs have those of requests that waited."""
+    """Return exact quantiles by key; for requests that waited on purpose, only those of APIs."""
     quantiles = {}
     for line in model["exact"][name]:
         *key, waited = line[:-4]
@@ -229,31 +233,31 @@ def _batches(
     is_produce: bool = False,
 ) -> Iterator[dict[str, Any]]:
     batches: dict[tuple[Any, ...], Counter[str]] = {}
-    marks: dict[tuple[Any, ...], int | None] = {}
+    high_watermarks: dict[tuple[Any, ...], int | None] = {}
     for cell in _lines(model["batches"]):
         api = cell["api"]
         produces = api >= 0 and model["names"]["api"][api]["kind"] == "produce"
         if is_produce and (not produces or cell["codec"] is None):
             continue
-        key, way = key_of(cell), "in" if produces else "out"
+        key, direction = key_of(cell), "in" if produces else "out"
         counts = batches.setdefault(key, Counter())
         counts["batches"] += cell["rows"]
         counts["produces" if produces else "fetches"] += cell["rows"]
-        counts[f"records_{way}"] += cell["records"]
-        counts[f"bytes_{way}"] += cell["record_bytes"]
-        mark = cell["high_watermark"]
-        if mark is not None:
-            marks[key] = max(marks.get(key) or 0, mark)
+        counts[f"records_{direction}"] += cell["records"]
+        counts[f"bytes_{direction}"] += cell["record_bytes"]
+        high_watermark = cell["high_watermark"]
+        if high_watermark is not None:
+            high_watermarks[key] = max(high_watermarks.get(key) or 0, high_watermark)
     names = (*("batches", "produces", "fetches"), "records_in", "records_out")
     for key, counts in batches.items():
-        size, many = counts["bytes_in"], counts["batches"]
+        size, batch_count = counts["bytes_in"], counts["batches"]
         yield {
             **dict.fromkeys((*names, "bytes_in", "bytes_out"), 0),
             **counts,
             "key": list(key),
-            "mark": marks.get(key),
-            "bytes_each": size // many,
-            "records_each": counts["records_in"] // many,
+            "mark": high_watermarks.get(key),
+            "bytes_each": size // batch_count,
+            "records_each": counts["records_in"] // batch_count,
         }
 
 
@@ -263,15 +267,12 @@ def _latency_parts(model: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[
     for cell in _lines(model["latency_parts"]):
         if cell["is_again"]:
             continue
-        counts = parts.setdefault(tuple(cell[each] for each in keys), Counter())
+        counts = parts.setdefault(tuple(cell[column] for column in keys), Counter())
         for name in _PART_COUNTS:
             counts[name] += cell[name]
     for key, counts in parts.items():
-        total_ns, rows, far = (
-            sum(counts[name] for name in _PARTS),
-            counts["rows"],
-            counts[_FAR_ROWS],
-        )
+        total_ns = sum(counts[name] for name in _PARTS)
+        rows, client_network_rows = counts["rows"], counts[_CLIENT_NETWORK_ROWS]
         yield {
             "key": list(key),
             "requests": rows,
@@ -281,5 +282,7 @@ def _latency_parts(model: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[
             "total": total_ns // rows,
             "parts": [counts[name] for name in _PARTS],
             **{name: counts[name] // rows for name in _PARTS},
-            _FAR: counts[_FAR] // far if far else None,
+            _CLIENT_NETWORK: counts[_CLIENT_NETWORK] // client_network_rows
+            if client_network_rows
+            else None,
         }

@@ -1,7 +1,7 @@
 """Drawings of the page that need no script, so that they can be printed and mailed.
 
 In: the model of a page and its sums. Out: SVG. This module must not know the tables. ``page.js``
-draws the same for what a reader selects; a test compares the two.
+draws the same for the selection of a reader; a test compares the two.
 
 Colours are CSS classes: the style sheet defines them for light, dark and paper.
 """
@@ -73,7 +73,7 @@ def _nothing(label: str) -> str:
 def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]]:
     """Return round numbers of ns in the range of the bins, each with its position among the bins.
 
-    They are powers of ten; if these are few, their multiples by 2 and 5 too.
+    They are powers of ten, and if these are few, also their multiples by 2 and 5.
     """
     marks: list[tuple[int, float]] = []
     for factors in ((1,), (1, 2, 5)):
@@ -86,7 +86,7 @@ def _round_values(first: int, last: int, ratio: float) -> list[tuple[int, float]
 
 
 def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], ratio: float) -> str:
-    """Return a histogram of latencies; each bar is for ``ratio`` times the latency of the last."""
+    """Return a histogram of latencies; from bar to bar, latency is multiplied by ``ratio``."""
     label = "Histogram of latency, logarithmic"
     if not bins:
         return _nothing(label)
@@ -108,8 +108,8 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
             x = _LEFT + (math.log(value) / math.log(ratio) - first) * step
             parts.append(_element("path", d=f"M{_at(x)} {_TOP}V{bottom}", class_=f"mark {name}"))
             is_last, y = x > WIDTH - 40, _TOP + (9 if name == "p50" else 21)
-            place, anchor = (x - 3, "end") if is_last else (x + 3, "start")
-            parts.append(_text(place, y, name, anchor, "lb strong"))
+            text_x, anchor = (x - 3, "end") if is_last else (x + 3, "start")
+            parts.append(_text(text_x, y, name, anchor, "lb strong"))
     parts.append(_text(_LEFT - 6, _TOP + 9, count_text(most), "end"))
     parts.append(_text(_LEFT - 6, bottom, "0", "end"))
     parts.append(_element("path", d=f"M{_LEFT} {bottom}H{WIDTH - _RIGHT}", class_="axis"))
@@ -117,8 +117,8 @@ def latency_histogram(bins: Mapping[int, int], quantiles: Mapping[str, Any], rat
 
 
 def _latency_marks(first: int, last: int, step: float, ratio: float, bottom: int) -> Iterable[str]:
-    for value_ns, place in _round_values(first, last, ratio):
-        x = _LEFT + (place - first) * step
+    for value_ns, bin_position in _round_values(first, last, ratio):
+        x = _LEFT + (bin_position - first) * step
         yield _element("path", d=f"M{_at(x)} {bottom}v4", class_="axis")
         yield _text(x, bottom + 16, duration_text(value_ns), "middle")
 
@@ -128,8 +128,8 @@ def heat_map(times_bins: Sequence[Mapping[int, int]], model: _Model) -> str:
     label = "Heat map of latency over time"
     squares: Counter[tuple[int, int]] = Counter()
     for column, bins in enumerate(times_bins):
-        for each, count in bins.items():
-            squares[column, each // _BINS_TOGETHER] += count
+        for latency_bin, count in bins.items():
+            squares[column, latency_bin // _BINS_TOGETHER] += count
     if not squares:
         return _nothing(label)
     low = min(row for _, row in squares)
@@ -179,12 +179,12 @@ def waterfall(slowest: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> s
 def parts_bars(
     parts: Sequence[Mapping[str, Any]], all_parts: Sequence[Mapping[str, Any]], model: _Model
 ) -> str:
-    """Return how the time of requests divides into parts: of all, and by API and broker."""
-    are_many = len({line["key"][1] for line in parts}) > 1
+    """Return bars with the parts of the time of requests: of all, and by API and broker."""
+    has_many_brokers = len({line["key"][1] for line in parts}) > 1
     lines = [("all", line["parts"], line["total"]) for line in all_parts]
     for line in parts:
         name = label_of(model, "api", line["key"][0])
-        if are_many:
+        if has_many_brokers:
             name += f" {label_of(model, 'broker', line['key'][1])}"
         lines.append((name, line["parts"], line["total"]))
     return _bars("Shares of the time of requests", lines, model["parts"], is_share=True)
@@ -197,7 +197,10 @@ def _bars(
     *,
     is_share: bool,
 ) -> str:
-    """Return a stacked bar for each line, with its name and its total."""
+    """Return a stacked bar for each line, with its name and total.
+
+    If ``is_share``, all bars have the same length; otherwise the length is the total.
+    """
     if not lines:
         return _nothing(label)
     lines = lines[:_MOST_BARS]

@@ -28,8 +28,8 @@ class PageColumn(NamedTuple):
 
     title: str
     kind: str
-    """How cells are written: ``name`` and ``info`` look up a name, ``text`` is written unchanged,
-    the others are numbers."""
+    """The format of cells: ``name`` and ``info`` look up a name, ``text`` is written unchanged, and
+    most others are numbers."""
     field: str = ""
     """The field of the line, or of the name."""
     dimension: str = ""
@@ -37,7 +37,7 @@ class PageColumn(NamedTuple):
     key_index: int = 0
     """The index of the name in the line's key."""
     is_optional: bool = False
-    """Whether the column is left out if no line has a value in it."""
+    """True if the column is left out when no line has a value in it."""
 
 
 class Table(NamedTuple):
@@ -293,7 +293,7 @@ _ONLY_WITH_LINES = ("tls",)
 def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
     """Return the tables with their lines.
 
-    Columns that are empty in every line are left out, and the table of TLS where there is none.
+    Optional columns that are empty in every line are left out, and so is an empty table of TLS.
     """
     tables = []
     for table in TABLES:
@@ -301,14 +301,16 @@ def tables_of(model: _Line, sums: _Line) -> list[tuple[Table, list[_Line]]]:
         if not lines and table.name in _ONLY_WITH_LINES:
             continue
         columns = (
-            x for x in table.columns if not x.is_optional or _says_something(x, lines, model)
+            column
+            for column in table.columns
+            if not column.is_optional or _has_values(column, lines, model)
         )
         tables.append((table._replace(columns=tuple(columns)), lines))
     return tables
 
 
-def _says_something(column: PageColumn, lines: Iterable[_Line], model: _Line) -> bool:
-    return any(_written(column, line, model) not in (MISSING, "0") for line in lines)
+def _has_values(column: PageColumn, lines: Iterable[_Line], model: _Line) -> bool:
+    return any(_cell_text(column, line, model) not in (MISSING, "0") for line in lines)
 
 
 def table_specs(tables: Iterable[Table]) -> list[dict[str, Any]]:
@@ -334,7 +336,7 @@ def _lines(table: Table, model: _Line, sums: _Line) -> list[_Line]:
 
 
 def _sortable(part: int | str) -> tuple[bool, int, str]:
-    """Return a sort key: numbered names by number, then the others."""
+    """Return the sort key of a part of a line's key; -1 (others) and -2 (no name) are last."""
     return (False, 0, part) if isinstance(part, str) else (part < 0, part, "")
 
 
@@ -349,7 +351,7 @@ def table_html(table: Table, lines: Sequence[_Line], model: _Line, most: int) ->
 
 
 def _row_html(columns: Iterable[PageColumn], line: _Line, model: _Line) -> str:
-    cells = [(column, _written(column, line, model)) for column in columns]
+    cells = [(column, _cell_text(column, line, model)) for column in columns]
     first, *other_cells = (
         (f"{_class(column.kind, is_bad=_is_bad(column, line))}", escape(text))
         for column, text in cells
@@ -373,13 +375,13 @@ def _class(kind: str, *, is_bad: bool = False) -> str:
 
 
 def label_of(model: _Line, dimension: str, number: int) -> str:
-    """Return the name with this number."""
+    """Return the name with this number of a dimension; -1 stands for all others."""
     if number >= 0:
         return str(model["names"][dimension][number]["label"])
     return str(model["others"][dimension]) if number == -1 else MISSING
 
 
-def _written(column: PageColumn, line: _Line, model: _Line) -> str:
+def _cell_text(column: PageColumn, line: _Line, model: _Line) -> str:
     """Return the text of a cell."""
     kind, field = column.kind, column.field
     if kind == "name":

@@ -31,7 +31,7 @@ def test_each_packet_is_read_by_its_link_type():
 def test_lengths_are_those_on_the_wire():
     cut = Packet(segment(payload=bytes(900))[:60], wire_bytes=954)
     assert selected("greater 900", cut, Packet(segment())) == [0]
-    # What was cut off is not there to be read.
+    # The filter cannot read bytes that were cut off.
     assert selected("tcp[50] = 0 or ether[100] = 0", cut) == []
 
 
@@ -44,7 +44,7 @@ def test_packets_are_those_of_the_whole_batch():
     assert selected("tcp") == []
 
 
-def test_what_an_expression_can_say():
+def test_expressions_may_use_vlans_tunnels_and_flags():
     tagged = Packet(ethernet(ipv4(tcp(50000, 9092)), tags=[0x8100]))
     tunnel = Packet(ethernet(ipv4(ipv4(tcp(50000, 9092)), protocol=4)))
     packets = [Packet(segment(flags=0x02)), tagged, tunnel]
@@ -60,16 +60,16 @@ def test_a_wrong_expression_is_refused_before_there_are_packets(text):
         ExpressionFilter(text)
 
 
-def test_one_that_is_wrong_for_some_packets_is_refused_when_they_come():
+def test_an_expression_that_is_invalid_for_a_link_type_is_refused_at_its_packets():
     packets = ExpressionFilter("ether host 02:00:00:00:00:01")
     packets.selected(make_batch([Packet(segment())]))
     with pytest.raises(UsageError, match=r"^filter 'ether host 02:00:00:00:00:01': "):
         packets.selected(make_batch([Packet(ipv6(tcp(), "fd00::1", "fd00::2"), link_type=101)]))
-    # Ethernet has no direction, and cooked packets do.
+    # Cooked packets have a direction; Ethernet packets have none.
     assert selected("inbound", Packet(bytes(14) + b"\x08\0" + ipv4(tcp()), link_type=113)) == [0]
 
 
-def test_it_selects_what_libpcap_selects_packet_by_packet():
+def test_the_filter_selects_the_same_packets_as_libpcap():
     batch = make_batch([Packet(segment(payload=bytes(size))) for size in range(0, 1400, 97)])
     for text in ("less 500", "tcp[13] & 8 != 0", "not greater 500 and ip[2:2] & 1 = 0"):
         rows = ExpressionFilter(text).selected(batch).tolist()

@@ -1,4 +1,4 @@
-"""Expressions select of captures what tcpdump selects."""
+"""Expressions select the same packets of captures as tcpdump."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def captured(name: str) -> list[Packet]:
 
 
 def tcpdump(capture: Path, text: str) -> bytes:
-    # Started by root, it would become somebody who may not read what root wrote.
+    # Started by root, tcpdump would become a user who may not read root's files.
     as_root = ["-Z", "root"] if os.geteuid() == 0 else []
     program = shutil.which("tcpdump")
     assert program is not None
@@ -73,7 +73,7 @@ def compare(text: str, packets: list[Packet], whole: Path) -> int:
     whole.write_bytes(as_file(packets))
     found = selected(text, packets)
     filtered = tcpdump(whole, text)
-    # The header of the file is the same, also where there is nothing behind it.
+    # The header of the file is there even if no packet follows.
     assert as_file([*found, packets[0]]).startswith(filtered)
     assert len(as_file([*found, packets[0]])) == len(filtered) + 16 + len(packets[0].data)
     return len(found)
@@ -96,7 +96,7 @@ def test_packets_of_captures(name, tmp_path: Path):
         ("VXLAN", "udp port 4789 and greater 200"),
     ],
 )
-def test_packets_in_wrappings(label, text, tmp_path: Path):
+def test_packets_inside_tags_and_tunnels(label, text, tmp_path: Path):
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster"), random.Random(label))
     count = compare(text, as_packets(altered), tmp_path / "whole.pcap")
     assert (count > 0) == (text != "port 9103")

@@ -16,7 +16,7 @@ def packets(*ports: int, first_number: int = 1):
 
 
 class Feed:
-    """Gives what it was given, one batch a turn."""
+    """A feed that returns the given batches, one per read."""
 
     def __init__(self, *batches) -> None:
         self._batches = list(batches)
@@ -54,12 +54,12 @@ def test_packets_that_are_left_keep_their_numbers_and_everything_else():
         assert getattr(found, name).tolist() == getattr(batch, name)[1::2].tolist()
 
 
-def test_what_is_all_wanted_is_handed_on_as_it_is():
+def test_a_batch_of_only_selected_packets_is_not_copied():
     batch = packets(9092, 9092)
     assert filtered(batch)[0].read(0.2) is batch
 
 
-def test_where_nothing_is_wanted_nothing_came_and_nobody_waits():
+def test_a_batch_without_selected_packets_returns_none_without_waiting_again():
     feed, inner = filtered(packets(22, 443), None, packets(9092))
     assert feed.read(0.2) is None
     assert inner.waited_s == [0.2]
@@ -68,7 +68,7 @@ def test_where_nothing_is_wanted_nothing_came_and_nobody_waits():
     assert inner.waited_s == [0.2, 0.1, 0.1]
 
 
-def test_a_batch_without_wanted_packets_does_not_end_a_capture():
+def test_a_batch_without_selected_packets_does_not_end_a_capture():
     batches = [packets(22), packets(9092, first_number=2), packets(443, first_number=3)]
     feed, _ = filtered(*batches)
     turns = []
@@ -78,7 +78,7 @@ def test_a_batch_without_wanted_packets_does_not_end_a_capture():
     assert [anomaly.kind for anomaly in source.anomalies] == [AnomalyKind.CAPTURE_TRUNCATED]
 
 
-def test_the_rest_is_the_feeds():
+def test_other_attributes_are_those_of_the_feed():
     feed, inner = filtered(packets(22))
     assert feed.dropped_packets == 7
     assert feed.anomalies is inner.anomalies
@@ -89,7 +89,7 @@ def test_the_rest_is_the_feeds():
     assert feed.dropped_packets is None
 
 
-def test_what_the_feed_raises_is_raised():
+def test_an_error_of_the_feed_is_passed_on():
     feed, _ = filtered(CaptureError("eth0: no right to capture"))
     with pytest.raises(CaptureError, match="no right"):
         feed.read(0.2)

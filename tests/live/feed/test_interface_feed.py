@@ -40,7 +40,7 @@ class Clock:
 
 
 class Capture:
-    """An interface that comes and goes as it is told to; each read takes a turn's time."""
+    """A fake capture whose interface the test removes and restores; each read takes a tick."""
 
     def __init__(self, clock: Clock) -> None:
         self.state = InterfaceState.UP
@@ -80,14 +80,14 @@ def test_packets_and_drops_are_the_interfaces(made):
 
 
 @pytest.mark.parametrize("state", [InterfaceState.UP, InterfaceState.DOWN])
-def test_one_that_is_there_is_left_alone(made, state):
+def test_a_present_interface_is_not_reopened(made, state):
     feed, capture = made
     capture.state = state
     assert [feed.read(0.2) for _ in range(50)] == [None] * 50
     assert capture.opened_at_ns == []
 
 
-def test_one_that_is_gone_is_looked_for_each_second_until_it_is_back(made):
+def test_a_removed_interface_is_reopened_within_a_second_of_its_return(made):
     feed, capture = made
     capture.state = InterfaceState.REMOVED
     for _ in range(11):
@@ -99,7 +99,7 @@ def test_one_that_is_gone_is_looked_for_each_second_until_it_is_back(made):
     assert capture.opened_at_ns[3:] == [3200 * MS]
 
 
-def test_what_is_still_held_of_one_that_is_gone_is_read_first(made):
+def test_buffered_packets_of_a_removed_interface_are_read_first(made):
     feed, capture = made
     capture.state = InterfaceState.REMOVED
     batch = make_batch([Packet(segment(), START_NS)])
@@ -110,7 +110,7 @@ def test_what_is_still_held_of_one_that_is_gone_is_read_first(made):
     assert len(capture.opened_at_ns) == 1
 
 
-def test_one_that_is_back_and_may_not_be_listened_on_ends_it(made, monkeypatch):
+def test_an_interface_that_comes_back_without_the_right_to_capture_is_an_error(made, monkeypatch):
     feed, capture = made
 
     def refuse() -> bool:
@@ -123,7 +123,7 @@ def test_one_that_is_back_and_may_not_be_listened_on_ends_it(made, monkeypatch):
 
 
 class Script:
-    """A sink that does one thing after another, each when it is due, and ends the run then."""
+    """A sink that runs steps one after another, each when it is due, and then ends the run."""
 
     def __init__(self, *steps: tuple[Callable[[], bool], Callable[[], object]]) -> None:
         self._steps = list(steps)
@@ -138,25 +138,25 @@ class Script:
         return bool(self._steps)
 
     def add_packets(self, packets: PacketBatch) -> None:
-        """Take no notice."""
+        """Do nothing."""
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
-        """Take no notice."""
+        """Do nothing."""
 
     def roll(self) -> None:
-        """Have nothing to begin anew."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Have nothing to end."""
+        """Do nothing."""
 
 
 def rings() -> int:
-    """How many rings this process shares with the kernel."""
+    """Return the number of packet rings that this process shares with the kernel."""
     return Path("/proc/self/maps").read_text().count("socket:[")
 
 
-def test_of_an_interface_that_is_made_again_one_ring_is_held(namespace: Namespace) -> None:
-    """Also while nothing comes, and with all that works on packets still holding the last batch."""
+def test_a_recreated_interface_keeps_only_one_ring(namespace: Namespace) -> None:
+    """Also while no packets come, and while other objects still hold the last batch."""
     packets = [each.data for each in packets_of(path("ipv6"))]
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Key logs as programs leave them: not there yet, growing, cut, replaced, huge, something else."""
+"""Key logs in all states: missing, growing, truncated, replaced, huge, or not a key log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def line(number: int, *, secret: str = "ab" * 48) -> str:
 
 
 class Watched:
-    """Key logs, looked at again and again."""
+    """Key logs that a test checks again and again."""
 
     def __init__(self, *paths: object) -> None:
         self.told: list[str] = []
@@ -47,7 +47,7 @@ def add(path, text: str) -> None:
         file.write(text)
 
 
-def test_what_is_there_is_read_at_once_and_what_is_added_at_the_next_look(path):
+def test_present_lines_are_read_at_once_and_added_lines_at_the_next_check(path):
     add(path, line(1))
     watched = Watched(path)
     assert watched.sessions() == {1}
@@ -59,10 +59,10 @@ def test_what_is_there_is_read_at_once_and_what_is_added_at_the_next_look(path):
     assert watched.told == []
 
 
-def test_a_file_may_come_into_being_later(path):
+def test_a_file_may_be_created_later(path):
     watched = Watched(path)
     (told,) = watched.told
-    assert told == f"{path}: is not there yet; its secrets are used when it is"
+    assert told == f"{path}: does not exist yet; it is read as soon as it does"
     assert not watched.look()
     add(path, line(1))
     assert watched.look()
@@ -88,7 +88,7 @@ def test_a_last_line_without_an_end_counts_when_nothing_follows_for_a_while(path
     assert watched.sessions() == set()
     watched.look(3 * SECOND_NS)
     assert watched.sessions() == {1}
-    # What follows after all makes it another line.
+    # The bytes that follow later make it another line.
     add(path, "00\n" + line(2))
     watched.look()
     assert watched.sessions() == {1, 2}
@@ -158,7 +158,7 @@ def test_of_a_huge_file_the_end_is_read(path, monkeypatch):
     assert count in watched.sessions()
 
 
-def test_a_look_reads_no_more_than_its_bound(path, monkeypatch):
+def test_a_check_reads_no_more_than_its_limit(path, monkeypatch):
     monkeypatch.setattr(key_log_files, "MOST_BYTES_A_LOOK", 1000)
     watched = Watched(path)
     add(path, "".join(map(line, range(100))))
@@ -228,12 +228,12 @@ def test_a_line_without_end_takes_no_memory(path):
 
 
 @pytest.mark.parametrize("content", ["hello\nworld\n", "\0" * 5000 + "\n"])
-def test_what_is_no_key_log_is_refused_at_the_beginning_and_said_later(content, path):
+def test_a_file_without_secrets_is_refused_at_the_start_and_reported_later(content, path):
     watched = Watched(path)
     add(path, content)
     watched.look()
     watched.look()
-    assert watched.told[1:] == [f"{path}: no line has a secret of TLS"]
+    assert watched.told[1:] == [f"{path}: no line has a TLS secret"]
     with pytest.raises(UsageError, match="not a TLS key log"):
         Watched(path)
 
@@ -248,7 +248,7 @@ def test_a_path_with_a_null_byte_is_refused():
         Watched("a\0b")
 
 
-def test_a_file_that_cannot_be_read_any_more_is_said_once(path):
+def test_a_file_that_becomes_unreadable_is_reported_once(path):
     add(path, line(1))
     watched = Watched(path)
     path.unlink()
@@ -262,7 +262,7 @@ def test_a_file_that_cannot_be_read_any_more_is_said_once(path):
     assert watched.sessions() == {1, 2}
 
 
-def test_without_ciphers_it_is_said_what_to_install(path, monkeypatch):
+def test_without_ciphers_the_error_names_the_extra_to_install(path, monkeypatch):
     monkeypatch.setattr(installed, "are_ciphers_installed", lambda: False)
     with pytest.raises(UsageError, match="tls"):
         Watched(path)

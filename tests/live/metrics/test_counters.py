@@ -1,4 +1,4 @@
-"""What is scraped over HTTP, as two parsers read it, against the sums of the rows themselves."""
+"""Scraped metrics, read by two parsers, are compared with sums over the rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def samples_of(families: Iterable[Metric]) -> Samples:
 
 
 def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
-    """The sums of a metric by some of its labels."""
+    """Return the sums of a metric by some of its labels."""
     sums: Counter[tuple[str, ...]] = Counter()
     for (sample, pairs), value in found.items():
         if sample == f"kanalyze_{name}":
@@ -69,7 +69,7 @@ def by(found: Samples, name: str, *labels: str) -> dict[tuple[str, ...], float]:
 
 
 def risen(sums: dict[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
-    """Without what begins at 0, so that the first one of it is seen to rise."""
+    """Return the sums above 0; counters begin at 0, so that Prometheus sees the first rise."""
     return {key: value for key, value in sums.items() if value}
 
 
@@ -102,7 +102,7 @@ def test_requests_are_those_of_the_rows(capture: tuple[list[Row], Samples]) -> N
     )
     sums = by(found, "requests_total", "api", "broker", "status")
     assert risen(sums) == expected
-    # What is wrong begins at 0, wherever there may be some.
+    # Counters of errors begin at 0 for every API that may have errors.
     assert {(api, broker, "error") for api, broker, _ in sums} <= sums.keys()
     assert {broker for _, broker, _ in sums} <= {
         broker for (broker,) in by(found, "orphan_responses_total", "broker")
@@ -200,8 +200,8 @@ def test_assignments_by_heartbeat_are_rebalances_too() -> None:
     assert beaten <= assigned
 
 
-def test_some_capture_has_of_everything() -> None:
-    """So that none of the comparisons above is of nothing."""
+def test_the_captures_cover_all_metrics() -> None:
+    """Without such rows, the comparisons above would compare nothing."""
     rows = [row for name in NAMES[:12] for row in kanalyze.requests(path(name))]
     found = samples(counted(rows, max_clients=1000, max_topics=1000))
     names = {name for name, _ in found}
@@ -234,7 +234,7 @@ def test_orphans_are_no_requests_but_their_bytes_count() -> None:
     assert by(found, "response_size_bytes_sum", "api") == {("unknown",): 70}
 
 
-def test_what_was_refused_was_not_moved() -> None:
+def test_refused_records_are_not_counted() -> None:
     items = [made.partition("kept", record_bytes=10), made.partition("refused", error_code=6)]
     found = samples(counted([made.failed("refused", 6, "X", partitions=items)]))
     assert by(found, "topic_bytes_total", "topic") == {("kept",): 10}
@@ -260,7 +260,7 @@ def test_a_client_called_other_is_not_all_the_others() -> None:
 
 
 def test_a_name_for_each_connection_makes_no_more_series() -> None:
-    """For as long as it goes on."""
+    """Also if new names never stop coming."""
     metrics = Metrics(max_clients=5, max_topics=5, max_groups=5)
     sizes = set()
     for turn in range(20):
@@ -278,7 +278,7 @@ def test_a_name_for_each_connection_makes_no_more_series() -> None:
     assert len(sizes) == 1
 
 
-def test_a_limit_of_0_names_nobody() -> None:
+def test_with_a_limit_of_0_all_values_are_other() -> None:
     rows = [made.row(client_id="a", group_id="g")]
     found = samples(counted(rows, max_clients=0, max_topics=0, max_groups=0))
     assert by(found, "client_requests_total", "client_id") == {("other",): 1}
@@ -312,7 +312,7 @@ def test_names_from_the_wire_come_back_from_both_parsers() -> None:
     assert first == second
 
 
-def test_the_format_is_the_one_asked_for() -> None:
+def test_the_response_has_the_requested_format() -> None:
     metrics = counted(made.plain_traffic(200))
     metrics.set_capture(
         packets=7, captured_bytes=700, dropped_packets=0, open_connections=3, connections=4
@@ -332,7 +332,7 @@ def test_the_format_is_the_one_asked_for() -> None:
     assert by(first, "build_info", "version") == {(kanalyze.__version__,): 1}
 
 
-def test_requests_that_wait_are_told_with_how_long_the_oldest_does() -> None:
+def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     metrics = Metrics()
     metrics.set_capture(
         packets=1, captured_bytes=60, in_flight_requests=12, oldest_in_flight_ns=2_500_000_000
@@ -342,7 +342,7 @@ def test_requests_that_wait_are_told_with_how_long_the_oldest_does() -> None:
     assert by(found, "oldest_in_flight_request_age_seconds") == {(): 2.5}
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_have_no_sample() -> None:
     metrics = Metrics()
     metrics.set_capture(packets=1, captured_bytes=60)
     found = samples(metrics)
@@ -353,7 +353,7 @@ def test_what_is_not_known_is_not_told() -> None:
     assert by(found, "in_flight_requests") == {}
 
 
-def test_files_that_could_not_be_written_are_told() -> None:
+def test_write_failures_are_counted_by_kind_of_file() -> None:
     metrics = Metrics()
     assert by(samples(metrics), "write_failures_total", "files") == {}
     metrics.set_write_failures({"rows": 0, "packets": 3})
@@ -379,7 +379,7 @@ def test_limits_below_0_are_refused() -> None:
         Metrics(max_topics=-1)
 
 
-def test_two_of_them_know_nothing_of_each_other() -> None:
+def test_two_registries_are_independent() -> None:
     first, second = counted([made.row()]), Metrics()
     assert by(samples(second), "requests_total") == {}
     assert sum(by(samples(first), "requests_total").values()) == 1
@@ -401,7 +401,7 @@ def test_scrapes_while_rows_are_added_never_fall_or_fail() -> None:
     while not done.is_set() or not totals:
         found = samples(metrics)
         totals.append(sum(by(found, "requests_total").values()))
-        # Of one moment: what is counted of the same rows agrees.
+        # All metrics are of one moment: counts of the same rows agree.
         assert totals[-1] == sum(by(found, "client_requests_total").values())
     thread.join()
     assert totals == sorted(totals)

@@ -52,7 +52,7 @@ def test_a_value_that_reads_as_one_of_ours_is_not_one(value: str, label: str) ->
     values = LabelValues("api", 2, null="unknown")
     assert values.texts[values.slot(value)] == label
     assert values.used == 1
-    # And what reads as that is a third one.
+    # A value that equals the escaped text is a third label.
     assert values.texts[values.slot(label)] == f"\\{label}"
     assert values.texts[values.slot("one too many")] == OTHER
 
@@ -62,7 +62,7 @@ def test_an_empty_value_is_as_good_as_none() -> None:
 
 
 def test_values_without_end_cost_no_more_than_the_limit() -> None:
-    """A client that makes a name for each connection."""
+    """For example of a client with a new name for each connection."""
     label = LabelValues("client_id", 10)
     table = CounterTable(label)
     for first in range(0, 5000, 100):

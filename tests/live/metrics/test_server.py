@@ -42,7 +42,7 @@ def test_where_to_listen(text: str, where: tuple[str, int]) -> None:
     "text",
     ["", "host", "host:", "::1:9308", "host:65536", "host:-1", "host:\u0661", "h:1:2", "1e3"],
 )
-def test_what_says_nowhere_to_listen_is_refused(text: str) -> None:
+def test_an_invalid_listen_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="listen"):
         parse_listen(text)
 
@@ -59,7 +59,7 @@ def fetch(server: MetricsServer, **headers: str) -> bytes:
         return data
 
 
-def test_it_answers_until_it_is_stopped() -> None:
+def test_the_server_answers_until_it_is_stopped() -> None:
     server = MetricsServer(Metrics().registry, LOOPBACK)
     assert b"kanalyze_build_info" in fetch(server)
     server.stop()
@@ -85,7 +85,7 @@ def test_a_port_in_use_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 70 + ".b", "::zz"])
-def test_a_place_that_is_not_here_is_one_line(host: str) -> None:
+def test_an_address_of_another_machine_is_one_line(host: str) -> None:
     with pytest.raises(KanalyzeError, match="cannot serve metrics") as caught:
         MetricsServer(Metrics().registry, ListenAddress(host, 0))
     assert "\n" not in str(caught.value)
@@ -114,7 +114,7 @@ def test_other_methods_are_refused() -> None:
 
 
 def asked(server: MetricsServer, text: bytes) -> bytes:
-    """All that it answers."""
+    """Return all bytes that the server sends."""
     with socket.create_connection(server.address, timeout=LONG_S) as connection:
         connection.sendall(text)
         data = b""
@@ -147,7 +147,7 @@ def test_there_is_nothing_elsewhere(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_metrics_are_there_to_get(method: str) -> None:
+def test_other_methods_than_get_are_refused(method: str) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         answer = asked(server, f"{method} /metrics HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.0 405 ")
@@ -163,9 +163,9 @@ def test_metrics_are_there_to_get(method: str) -> None:
         (b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n", b"431"),
     ],
 )
-def test_what_is_no_request_is_answered_so(request_: bytes, status: bytes) -> None:
+def test_an_invalid_request_gets_an_error_status(request_: bytes, status: bytes) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
-        # Who has not said which HTTP it speaks gets no head.
+        # A request without an HTTP version gets a response without headers.
         assert status in asked(server, request_).partition(b"\r\n\r\n")[0]
         assert b"kanalyze_build_info" in fetch(server)
 
@@ -178,7 +178,7 @@ def is_hung_up_on(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("start", [b"GET /", b"GET /metrics HTTP/1.1\r\na: "])
-def test_who_asks_without_end_is_hung_up_on(
+def test_a_connection_with_an_endless_request_is_closed(
     start: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with (
@@ -190,16 +190,16 @@ def test_who_asks_without_end_is_hung_up_on(
         with contextlib.suppress(ConnectionError):
             while sent < 1 << 27:
                 sent += connection.send(b"x" * 65_536)
-        # What is on its way is in buffers of the system.
+        # Bytes in flight are in buffers of the system.
         assert sent < 1 << 27
         assert b"kanalyze_build_info" in fetch(server)
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_asks_slowly_has_no_more_time_than_others(
+def test_a_slow_request_has_the_same_time_limit(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A byte now and then, each soon enough by itself."""
+    """The client sends a byte at a time, each within the limit of a single read."""
     monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.4)
     with (
         MetricsServer(Metrics().registry, LOOPBACK) as server,
@@ -221,7 +221,7 @@ def test_who_asks_slowly_has_no_more_time_than_others(
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_takes_nothing_keeps_no_thread(
+def test_a_client_that_does_not_read_blocks_no_thread(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(serving, "_REQUEST_TIMEOUT_S", 0.3)
@@ -247,7 +247,7 @@ def test_who_takes_nothing_keeps_no_thread(
 
 
 def test_scrapes_take_turns() -> None:
-    """A capture that goes on beside them is to have its part of the interpreter."""
+    """A capture in the same process must get its share of the interpreter."""
     busy, most = 0, 0
 
     class Slow:
@@ -270,7 +270,7 @@ def test_scrapes_take_turns() -> None:
     assert most == 1
 
 
-def test_who_connects_and_says_nothing_keeps_nobody_waiting(
+def test_idle_connections_do_not_delay_others(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
@@ -282,11 +282,11 @@ def test_who_connects_and_says_nothing_keeps_nobody_waiting(
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_waits_longest_makes_room_for_the_next() -> None:
-    """Eight that say nothing kept everybody out for as long as they had time."""
+def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
+    """Eight idle connections used to block all others until their time limit."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         idle = [socket.create_connection(server.address[:2], timeout=LONG_S) for _ in range(20)]
-        # Those before the last eight were hung up on.
+        # All connections before the last eight were closed.
         assert [connection.recv(1) for connection in idle[:12]] == [b""] * 12
         assert b"kanalyze_build_info" in fetch(server)
         assert idle[12].recv(1) == b""
@@ -294,14 +294,14 @@ def test_who_waits_longest_makes_room_for_the_next() -> None:
             connection.close()
 
 
-def test_who_takes_nothing_makes_room_too(
+def test_a_client_that_does_not_read_is_closed_for_a_new_one(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(serving, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(serving, "_RESPONSE_READ_S", 0.0)
 
     class Large:
         def collect(self) -> list[Metric]:
-            # Of 9 MB, twice what a socket holds at most.
+            # 9 MB, twice as much as the buffers of a socket hold.
             return [Metric("kanalyze_large", "x" * 9_000_000, "gauge")]
 
     registry = Metrics().registry
@@ -319,8 +319,8 @@ def test_who_takes_nothing_makes_room_too(
     assert capfd.readouterr() == ("", "")
 
 
-def test_who_is_being_answered_is_not_hung_up_on() -> None:
-    """The ninth of those whose answers are being made has to come again."""
+def test_a_connection_that_waits_for_its_response_is_not_closed() -> None:
+    """If eight responses are being made, the ninth client has to try again."""
     may_answer = threading.Event()
 
     class Slow:
@@ -361,7 +361,7 @@ def test_who_is_being_answered_is_not_hung_up_on() -> None:
         "METRICS.example.org",
     ],
 )
-def test_who_asks_for_this_machine_is_answered(host: str) -> None:
+def test_requests_to_names_of_this_machine_are_answered(host: str) -> None:
     with MetricsServer(Metrics().registry, LOOPBACK, ["metrics.example.org"]) as server:
         answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.0 200 ")
@@ -383,7 +383,7 @@ def test_who_asks_for_this_machine_is_answered(host: str) -> None:
     ],
 )
 def test_a_page_whose_name_was_pointed_here_reads_nothing(host: str) -> None:
-    """DNS rebinding: a browser asks this machine in the name of another."""
+    """DNS rebinding: a browser sends a request to this machine with the name of another."""
     with MetricsServer(Metrics().registry, LOOPBACK) as server:
         answer = asked(server, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.0 403 ")

@@ -33,7 +33,7 @@ def test_folders_and_links_are_no_files_of_the_series(tmp_path: Path) -> None:
     assert numbered_files(tmp_path, NAME) == []
 
 
-def test_the_oldest_go(tmp_path: Path) -> None:
+def test_the_files_with_the_lowest_numbers_are_removed(tmp_path: Path) -> None:
     fill(tmp_path, "a-1.x", "a-2.x", "a-3.x", "b-0.x")
     remove_oldest(tmp_path, NAME, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-2.x", "a-3.x", "b-0.x"]

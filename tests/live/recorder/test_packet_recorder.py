@@ -1,4 +1,4 @@
-"""What is kept of captures, read back: the rows that matched are there again."""
+"""Recorded packets are read again: they contain the rows that matched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NS = 1_000_000_000
 
 
 class Sink:
-    """Remembers what it was given."""
+    """A sink that stores what it receives."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -54,7 +54,7 @@ class Sink:
 
 
 def on_the_wire(row: Row) -> tuple[object, ...]:
-    """What a row says that needs nothing but its own packets."""
+    """Return the fields of a row that depend only on its own packets."""
     return (
         row.client_port,
         row.broker_port,
@@ -68,13 +68,13 @@ def on_the_wire(row: Row) -> tuple[object, ...]:
         row.response_bytes,
         row.status,
         row.error_code,
-        # Not by topic: what an id is called was told before, elsewhere.
+        # Without names of topics: the name of an id comes from earlier packets.
         tuple((error.partition, error.code) for error in row.errors),
     )
 
 
 def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row], list[Row]]:
-    """The rows of a capture that match, and all rows of what was kept of it."""
+    """Return the rows of a capture that match, and all rows of its recorded packets."""
     target = folder / "kept.pcapng"
     recorder = PacketRecorder(PcapngWriter(target, interface="lo"), FILTERS, lead_s=lead_s)
     watch(source, recorder)
@@ -110,7 +110,7 @@ def test_disorder_on_the_wire_loses_none(change: str, tmp_path: Path) -> None:
     assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
 
 
-def test_what_is_kept_is_little_in_order_and_each_packet_once(tmp_path: Path) -> None:
+def test_few_packets_are_written_in_order_and_each_once(tmp_path: Path) -> None:
     sink = Sink()
     recorder = PacketRecorder(sink, [RowFilter(errors_only=True)], lead_s=0.001)
     watch(path("groups"), recorder, at_once=10)
@@ -147,7 +147,7 @@ def test_without_conditions_every_row_is_kept() -> None:
 
 
 def traffic(count: int) -> list[Packet]:
-    """Requests and responses in turn, 1 ms apart, on the connection of the made-up rows."""
+    """Return alternating requests and responses, 1 ms apart, on the connection of the rows."""
     ends = {"client": ("10.0.0.1", 40001), "broker": ("10.0.0.9", 9092)}
     return [
         Packet(
@@ -159,7 +159,7 @@ def traffic(count: int) -> list[Packet]:
 
 
 def row_of(turn: int, **changes: object) -> Row:
-    """The row of the request that is packet ``turn + 1``, answered by the next packet."""
+    """Return the row of the request in packet ``turn + 1``, answered by the next packet."""
     time_ns = START_NS + turn * 1_000_000
     columns: dict[str, object] = {
         "client_ip": "10.0.0.1",
@@ -193,7 +193,7 @@ def test_from_the_lead_to_the_response_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("status", ["unanswered", "malformed"])
-def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
+def test_without_the_end_of_a_response_packets_up_to_the_newest_are_written(status: str) -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     changes = {"status": status, "response_end_ns": None}
@@ -202,7 +202,7 @@ def test_without_an_end_it_is_all_there_is_so_far(status: str) -> None:
     assert sink.numbers == list(range(21, 41))
 
 
-def test_what_is_slow_on_purpose_is_not_slow() -> None:
+def test_requests_that_waited_on_purpose_are_not_slow() -> None:
     recorder = PacketRecorder(Sink(), [RowFilter(slower_than_ns=1000)])
     rows = [
         made.fetch(latency_ns=10**9, waited=True),
@@ -235,7 +235,7 @@ def test_flush_holds_nothing_back() -> None:
     assert sink.numbers == [1, 2]
 
 
-def test_what_is_too_old_is_counted() -> None:
+def test_rows_whose_packets_are_no_longer_buffered_are_counted() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(400), limit_bytes=20_000)
     assert recorder.buffered_bytes <= 20_000
@@ -245,7 +245,7 @@ def test_what_is_too_old_is_counted() -> None:
     assert set(sink.comments) == {399}
 
 
-def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> None:
+def test_a_row_whose_request_packet_is_written_gets_its_comment_at_the_response() -> None:
     sink = Sink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     recorder.add_rows(RowBlock.of_rows([row_of(20)]))
@@ -258,7 +258,7 @@ def test_a_second_row_of_a_packet_that_was_written_is_said_at_its_response() -> 
 
 
 def failures(second: int, count: int) -> list[Row]:
-    """Rows of one second, each of a connection of its own."""
+    """Return rows of one second, each on its own connection."""
     time_ns = START_NS + second * NS
     times = dict.fromkeys(("request_start_ns", "request_end_ns", "response_start_ns"), time_ns)
     return [row_of(0, client_port=n, response_end_ns=time_ns, **times) for n in range(count)]
@@ -321,7 +321,7 @@ def test_many_requests_that_begin_in_one_packet_leave_some_comments() -> None:
 
 
 class FullSink(Sink):
-    """Has no room for what is written first."""
+    """A sink that fails for the first writes, as on a full disk."""
 
     refusals = 2
 
@@ -332,7 +332,7 @@ class FullSink(Sink):
         super().write(packets)
 
 
-def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
+def test_packets_that_cannot_be_written_are_counted_and_not_buffered_again() -> None:
     sink = FullSink()
     recorder = recorder_of(sink, traffic(40), lead_s=0)
     for turn, refused in ((10, True), (20, True), (30, False)):
@@ -347,7 +347,7 @@ def test_packets_that_cannot_be_written_are_counted_and_gone() -> None:
 
 
 @pytest.mark.parametrize("most", [0, -1])
-def test_a_rate_that_makes_no_sense_is_refused(most: int) -> None:
+def test_an_invalid_rate_is_refused(most: int) -> None:
     with pytest.raises(UsageError):
         PacketRecorder(Sink(), FILTERS, max_rows_per_s=most)
 

@@ -1,4 +1,4 @@
-"""What is kept of a login: that there was one, and nothing that one could log in with."""
+"""Recorded packets of a login show that there was one, but contain no credentials."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def has_checksum(packet: bytes) -> bool:
 
 
 class Line:
-    """A connection as packets, with sums that are right; sequence numbers wrap on the way."""
+    """A connection as packets with right checksums; its sequence numbers wrap around."""
 
     def __init__(
         self,
@@ -94,23 +94,23 @@ class Line:
         self._add(TO_BROKER, ACK)
 
     def says(self, to_broker: bool, *parts: bytes) -> Line:
-        """One side sends each part as a segment."""
+        """Let one side send each part as a segment."""
         for part in parts:
             self._add(to_broker, PSH | ACK, part)
         return self
 
     def loses(self, to_broker: bool, part: bytes) -> Line:
-        """One side sends what is not captured."""
+        """Let one side send bytes that are not captured."""
         self.next[to_broker] += len(part)
         return self
 
     def again(self, to_broker: bool, data: bytes, back: int) -> Line:
-        """One side sends bytes again, the first of which lay so far back."""
+        """Let one side retransmit bytes, beginning some bytes back."""
         self._put(to_broker, PSH | ACK, data, self.next[to_broker] - back)
         return self
 
     def late(self, count: int) -> Line:
-        """The last packet is captured before so many others."""
+        """Move the last packet some packets forward in the capture."""
         self.packets.insert(len(self.packets) - 1 - count, self.packets.pop())
         return self
 
@@ -170,7 +170,7 @@ def cut(data: bytes, *at: int) -> list[bytes]:
 
 
 def failed_versions(line: Line) -> Line:
-    """An error before the login: the lead, or what follows, holds the token."""
+    """An error before the login: the token is in the lead, or in the packets after the error."""
     line.says(TO_BROKER, k.api_versions(1, 9))
     return line.says(TO_CLIENT, k.api_versions_answer_v0(1, UNSUPPORTED))
 
@@ -184,7 +184,7 @@ def failing_heartbeat(line: Line, correlation_id: int = 9) -> Line:
 def kept_of(
     packets: Sequence[bytes] | Sequence[Packet], folder: Path, at_once: int = 40
 ) -> list[bytes]:
-    """The packets that are kept of all rows, byte by byte."""
+    """Return the bytes of the packets that are recorded for all rows."""
     source, target = folder / "source.pcap", folder / "kept.pcapng"
     made = [packet for packet in packets if not isinstance(packet, bytes)]
     bare = [packet for packet in packets if isinstance(packet, bytes)]
@@ -204,7 +204,7 @@ def packets_in(file: Path) -> list[bytes]:
 
 
 def check(line: Line, folder: Path, *secrets: bytes, at_once: int = 40) -> list[bytes]:
-    """A connection is kept up to its last row, with right sums, and none of its secrets."""
+    """Check that a connection is saved up to its last row, with right checksums and no secrets."""
     kept = kept_of(line.packets, folder, at_once)
     assert len(kept) > 4
     assert list(map(len, kept)) == list(map(len, line.packets))[: len(kept)]
@@ -225,7 +225,7 @@ def login(line: Line, version: int, *, error: int = 0) -> Line:
 def test_a_login_that_failed(version: int, at_once: int, tmp_path: Path) -> None:
     line = login(Line(), version, error=WRONG).closes()
     kept = check(line, tmp_path, PLAIN, b"alice", b"server-part", at_once=at_once)
-    # But for the token all is as it was: what went wrong can be read.
+    # Only the token is changed, so that the reason of the failure can be read.
     (row,) = kanalyze.requests(tmp_path / "kept.pcapng", errors=True)
     assert (row.api_name, row.error_code) == ("SaslAuthenticate", WRONG)
     assert list(map(len, kept)) == list(map(len, line.packets[:-1]))
@@ -233,7 +233,7 @@ def test_a_login_that_failed(version: int, at_once: int, tmp_path: Path) -> None
         sum(map(int.__ne__, before, after))
         for before, after in zip(line.packets[:-1], kept, strict=True)
     ]
-    # But for zeros that were there, and with a checksum that may be the same.
+    # Bytes that were zero before are the same, and the checksum may be the same.
     assert changed[:5] == [0] * 5
     assert len(PLAIN) - 2 <= changed[5] <= len(PLAIN)
     assert len(b"server-part") <= changed[6] <= len(b"server-part") + 2
@@ -257,7 +257,7 @@ def test_tokens_without_a_header(at_once: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 40])
 def test_tokens_without_a_header_that_were_refused(at_once: int, tmp_path: Path) -> None:
-    """The broker hangs up; nothing more is a row."""
+    """The broker closes the connection; no more rows follow."""
     check(raw_login(failed_versions(Line())).closes(RST), tmp_path, PLAIN, at_once=at_once)
 
 
@@ -321,7 +321,7 @@ def test_a_token_that_never_ends(at_once: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_token_that_was_sent_again(count: int, tmp_path: Path) -> None:
-    """Whole, or with what was before it and behind it; captured when the login is long over."""
+    """A retransmission of the token alone, or with bytes around it, long after the login."""
     asked = authenticate(2, PLAIN)
     line = Line().says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
     line.says(TO_BROKER, asked, k.heartbeat(3))
@@ -337,7 +337,7 @@ def test_a_token_that_was_sent_again(count: int, tmp_path: Path) -> None:
     check(line, tmp_path, PASSWORD[:6], PASSWORD[-6:], at_once=1)
 
 
-def test_pieces_in_another_order(tmp_path: Path) -> None:
+def test_pieces_of_a_token_out_of_order(tmp_path: Path) -> None:
     line = Line().says(TO_BROKER, handshake(1, 1)).says(TO_CLIENT, handshake_answer(1))
     line.says(TO_BROKER, *cut(authenticate(2, PLAIN), 24, 33)).late(2)
     failing_heartbeat(line.says(TO_CLIENT, authenticated(2)))
@@ -368,12 +368,12 @@ def test_a_capture_that_begins_within_a_token(first: int, tmp_path: Path) -> Non
     check(line, tmp_path, PASSWORD[-6:], b"server-part")
 
 
-def test_over_ipv6_with_options(tmp_path: Path) -> None:
+def test_tokens_are_redacted_over_ipv6_with_tcp_options(tmp_path: Path) -> None:
     options = b"\1\1\x08\x0a" + bytes(8)
     check(failing_heartbeat(login(Line(is_ipv6=True, options=options), 1)), tmp_path, PLAIN)
 
 
-def test_a_login_anew_on_an_open_connection(tmp_path: Path) -> None:
+def test_a_second_login_on_an_open_connection(tmp_path: Path) -> None:
     line = failing_heartbeat(login(Line(), 1))
     line.says(TO_BROKER, handshake(4, 1)).says(TO_CLIENT, handshake_answer(4))
     line.says(TO_BROKER, authenticate(5, PLAIN + b"2")).says(TO_CLIENT, authenticated(5, b"other"))
@@ -381,7 +381,7 @@ def test_a_login_anew_on_an_open_connection(tmp_path: Path) -> None:
 
 
 def test_a_connection_on_the_same_ports_keeps_its_bytes(tmp_path: Path) -> None:
-    """Sequence numbers may be those of a token of the one before."""
+    """Sequence numbers may equal those of a token of the previous connection."""
     first = login(Line(), 1, error=WRONG).closes(RST)
     second = failing_heartbeat(Line(first_sequence=0xFFFF_FFD0))
     packets = timed(first.packets + second.packets)
@@ -391,7 +391,7 @@ def test_a_connection_on_the_same_ports_keeps_its_bytes(tmp_path: Path) -> None:
     assert kept[-len(second.packets) :] == second.packets
 
 
-def test_what_a_snap_length_left_of_a_token(tmp_path: Path) -> None:
+def test_tokens_in_packets_cut_by_the_snap_length(tmp_path: Path) -> None:
     line = failing_heartbeat(login(Line(), 1))
     packets = timed(line.packets)
     for packet in packets:
@@ -422,7 +422,7 @@ def test_fragments_of_a_token_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "signs"),
     [
-        # What PLAIN sends, and what SCRAM makes of a password.
+        # The token of PLAIN, and the proofs that SCRAM derives from a password.
         ("sasl", [b"\0alice\0alice", b",p=", b",i=4096", b",r="]),
         ("old-0-10-2-2", []),
         ("old-1-1-1", []),
@@ -434,8 +434,8 @@ def test_logins_of_real_clients(name: str, signs: list[bytes], tmp_path: Path) -
     for sign in signs:
         assert sign in path(name).read_bytes()
         assert sign not in target.read_bytes()
-    # In the order of their requests: when it is known that no response comes depends on what else
-    # the capture holds.
+    # In the order of requests: the time at which a response is given up depends on other
+    # packets of the capture.
     before, after = (
         sorted((row.request_start_ns, row.api_name, row.error_code, row.status) for row in rows)
         for rows in (kanalyze.requests(path(name)), kanalyze.requests(target))
@@ -444,14 +444,14 @@ def test_logins_of_real_clients(name: str, signs: list[bytes], tmp_path: Path) -
 
 
 def test_addresses_are_what_they_were() -> None:
-    """The sums of these tests are those of the addresses."""
+    """The checksums in these tests include the addresses."""
     packet = Line().packets[0]
     assert packet[26:30] == ipaddress.ip_address("10.0.0.1").packed
     assert has_checksum(packet)
 
 
 def test_inside_a_tunnel(tmp_path: Path) -> None:
-    """The outer sum, which takes in all of the inner packet, holds too."""
+    """The outer checksum, which covers the whole inner packet, stays right too."""
     line = failing_heartbeat(login(Line(), 1))
     kept = kept_of([in_vxlan(packet) for packet in line.packets], tmp_path)
     assert len(kept) == len(line.packets)
@@ -470,7 +470,7 @@ def in_vxlan(packet: bytes) -> bytes:
     return outer[:40] + struct.pack(">H", checksum) + outer[42:]
 
 
-def test_of_very_many_logins_none_is_forgotten(
+def test_tokens_of_too_many_logins_are_all_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_redaction, "_MAX_TOKENS", 3)

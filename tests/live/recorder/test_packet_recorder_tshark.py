@@ -1,4 +1,4 @@
-"""What is kept, as tshark and capinfos read it.
+"""Recorded packets, as tshark and capinfos read them.
 
 Without tshark this file is not collected (see conftest.py, which says so).
 """

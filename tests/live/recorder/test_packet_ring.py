@@ -36,7 +36,7 @@ def numbers(taken: Iterable[SelectedPackets]) -> list[int]:
 
 
 def fed(packets: Sequence[Packet], at_once: int = 0, limit_bytes: int = PLENTY) -> PacketRing:
-    """Packets given in batches over one buffer, which holds something else after each."""
+    """Return a ring with packets from batches that share a buffer, overwritten after each batch."""
     recent = PacketRing(limit_bytes)
     buffer = bytearray(sum(len(packet.data) + 3 for packet in packets))
     size = at_once or len(packets)
@@ -49,7 +49,7 @@ def fed(packets: Sequence[Packet], at_once: int = 0, limit_bytes: int = PLENTY) 
 
 
 def dialogue(count: int, step_ns: int = 1000, **ends: tuple[str, int]) -> list[Packet]:
-    """Request and response in turn, each of ten bytes."""
+    """Return alternating requests and responses of ten bytes each."""
     packets = []
     for turn in range(count):
         to_broker = turn % 2 == 0
@@ -95,7 +95,7 @@ def test_other_connections_are_left_out(client: tuple[str, int], broker: tuple[s
         *dialogue(6, client=(client[0], 50001), broker=broker),
         *dialogue(6, client=client, broker=(broker[0], 9094)),
         *dialogue(6, client=("10.9.9.9", client[1]), broker=("10.9.9.8", broker[1])),
-        # The same four numbers, each at another place.
+        # The same four numbers, each in another position.
         *dialogue(6, client=(client[0], broker[1]), broker=(broker[0], client[1])),
         Packet(b"no packet", START_NS),
         Packet(b"", START_NS),
@@ -108,7 +108,7 @@ def test_other_connections_are_left_out(client: tuple[str, int], broker: tuple[s
     assert numbers(recent.release()) == expected
 
 
-def test_many_connections_are_told_apart() -> None:
+def test_packets_of_many_connections_are_not_mixed() -> None:
     ends = [((f"10.0.{n % 7}.1", 40000 + n), (f"10.1.{n % 3}.1", 9092)) for n in range(300)]
     packets = [
         each for client, broker in ends for each in dialogue(2, client=client, broker=broker)
@@ -159,13 +159,13 @@ def test_looking_before_a_handshake_does_not_hide_it() -> None:
     assert numbers(recent.release()) == [201, 202, 203]
 
 
-def test_without_a_handshake_nothing_is_marked() -> None:
+def test_without_a_syn_no_handshake_is_marked() -> None:
     recent = fed(dialogue(6))
     recent.mark_handshake(HERE, START_NS * 2)
     assert numbers(recent.release()) == []
 
 
-def test_what_is_wanted_is_given_before_it_goes() -> None:
+def test_marked_packets_are_returned_before_they_are_dropped() -> None:
     recent = PacketRing(40_000)
     given = []
     for first in range(0, 1000, 10):
@@ -223,7 +223,7 @@ def test_times_bound_what_is_taken() -> None:
 @pytest.mark.parametrize("at_once", [0, 1, 3])
 @pytest.mark.parametrize("jump_ns", [-3600 * 10**9, 3600 * 10**9, 365 * 86_400 * 10**9])
 def test_a_clock_that_jumps_keeps_them_in_order(jump_ns: int, at_once: int) -> None:
-    """What came before it was set back is not given out after what came then."""
+    """Packets from before the clock was set back are released before later packets."""
     packets = [
         Packet(each.data, each.time_ns + jump_ns * (number > 5))
         for number, each in enumerate(dialogue(10))
@@ -294,7 +294,7 @@ def test_syn_and_fin_take_a_number() -> None:
     assert not fed(packets).mark(HERE, *ALWAYS)
 
 
-def test_nothing_found_has_no_holes() -> None:
+def test_an_unknown_connection_has_no_holes() -> None:
     assert not fed(dialogue(3)).mark(
         EndpointHashes.of(Endpoint("10.9.9.9", 1), Endpoint(*BROKER)), *ALWAYS
     )
@@ -313,7 +313,7 @@ def test_fragments_come_with_what_they_make() -> None:
     assert numbers(recent.release()) == [1, 2, 3]
 
 
-def test_what_is_no_address_is_refused() -> None:
+def test_an_endpoint_without_an_ip_address_is_refused() -> None:
     with pytest.raises(ValueError, match="host"):
         EndpointHashes.of(Endpoint("host", 1), Endpoint(*BROKER))
 

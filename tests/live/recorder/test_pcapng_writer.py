@@ -1,4 +1,4 @@
-"""Files as our own reader and dpkt read them; tshark and capinfos are asked in *_tshark.py."""
+"""Written files, as our own reader and dpkt read them; *_tshark.py compares with tshark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PACKETS = [
 
 
 def read(path: Path) -> tuple[list[tuple[int, int, bytes, int]], FileMetadata]:
-    """Time, wire bytes, bytes and link type of each packet, and what the file says."""
+    """Return time, wire bytes, bytes and link type of each packet, and the file's metadata."""
     found = []
     with MergedCaptures(find_inputs([str(path)])) as captures:
         for batch in captures.batches():
@@ -66,12 +66,12 @@ def test_packets_come_back(tmp_path: Path) -> None:
     with path.open("rb") as file:
         theirs = [(time, data) for time, data in dpkt.pcapng.Reader(file)]
     assert [data for _, data in theirs] == [packet.data for packet in PACKETS]
-    # They make floats of times.
+    # dpkt returns times as floats.
     times_s = [packet.time_ns / 10**9 for packet in PACKETS]
     assert [time for time, _ in theirs] == pytest.approx(times_s, rel=0, abs=1e-6)
 
 
-def test_it_can_be_read_whenever_something_was_written(tmp_path: Path) -> None:
+def test_the_file_can_be_read_after_each_write(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     with PcapngWriter(path) as writer:
         for count in range(1, 4):
@@ -120,7 +120,7 @@ def test_without_packets_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_run_that_keeps_nothing_leaves_what_there_is(tmp_path: Path) -> None:
-    """However often it is started again."""
+    """Also if the program is started several times."""
     path = tmp_path / "kept.pcapng"
     for count in (1, 0, 0):
         with PcapngWriter(path, max_files=2) as writer:
@@ -141,8 +141,8 @@ def test_only_its_owner_reads_it(tmp_path: Path) -> None:
     assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """Also one that comes after the start."""
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
+    """Also a link that is created after the start."""
     path, theirs = tmp_path / "kept.pcapng", tmp_path / "theirs"
     path.symlink_to(theirs)
     with pytest.raises(KanalyzeError, match=r"kept\.pcapng: it is a link$"):
@@ -169,7 +169,7 @@ def test_a_link_that_looks_like_one_of_the_series_is_replaced(tmp_path: Path) ->
     assert not (tmp_path / "kept-000001.pcapng").is_symlink()
 
 
-def test_a_pipe_is_no_place(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_as_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "kept.pcapng")
     with pytest.raises(KanalyzeError, match="not written by kanalyze"):
         PcapngWriter(tmp_path / "kept.pcapng")
@@ -187,8 +187,8 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
     PcapngWriter(path).close()
 
 
-def test_one_that_is_taken_away_is_followed_by_another(tmp_path: Path) -> None:
-    """As log files are: it is moved, then the writer is told."""
+def test_a_moved_file_is_followed_by_a_new_one(tmp_path: Path) -> None:
+    """As with log files: the file is moved, then the writer starts a new one."""
     path = tmp_path / "kept.pcapng"
     with PcapngWriter(path) as writer:
         writer.write(make_batch(PACKETS[:2]))
@@ -217,7 +217,7 @@ def test_a_full_file_makes_room_for_the_next(tmp_path: Path) -> None:
     assert min(counts) > 0
 
 
-def test_one_write_is_in_one_file(tmp_path: Path) -> None:
+def test_the_packets_of_one_write_are_in_one_file(tmp_path: Path) -> None:
     with PcapngWriter(tmp_path / "kept.pcapng", max_bytes=1, max_files=9) as writer:
         for _ in range(3):
             writer.write(make_batch(PACKETS))
@@ -225,7 +225,7 @@ def test_one_write_is_in_one_file(tmp_path: Path) -> None:
     assert [len(read(path)[0]) for path in tmp_path.iterdir()] == [len(PACKETS)] * 3
 
 
-def test_what_an_earlier_run_wrote_is_put_aside(tmp_path: Path) -> None:
+def test_the_file_of_an_earlier_run_is_renamed(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     for count in (1, 2):
         with PcapngWriter(path) as writer:
@@ -260,7 +260,7 @@ def test_other_names_are_never_removed(tmp_path: Path) -> None:
     assert rolled(tmp_path) == sorted([*others, "kept.pcapng"])
 
 
-def test_a_place_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_an_impossible_path_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(KanalyzeError, match="cannot write to") as caught:
         PcapngWriter(tmp_path / "no" / "kept.pcapng")
     assert "\n" not in str(caught.value)
@@ -268,9 +268,9 @@ def test_a_place_that_cannot_be_is_one_line(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def file_limit(size: int) -> Iterator[None]:
-    """No file may be larger, as if the disk were full."""
+    """Limit the size of files, so that writes fail as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # The system sends a signal too, which Python ignores.
+    # The system also sends a signal, which Python ignores.
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         yield
@@ -284,7 +284,7 @@ RAW = Packet(segment()[14:], START_NS, link_type=101)
 @pytest.mark.parametrize("room", [0, 1, 30, 200])
 @pytest.mark.parametrize("before", [0, 3])
 def test_a_write_that_fails_leaves_what_can_be_read(tmp_path: Path, before: int, room: int) -> None:
-    """Wherever it fails: in the head, the description of an interface, a packet."""
+    """The write may fail in the header, the description of an interface, or a packet."""
     path = tmp_path / "kept.pcapng"
     with PcapngWriter(path) as writer:
         writer.write(make_batch(PACKETS[:before]))
@@ -299,7 +299,7 @@ def test_a_write_that_fails_leaves_what_can_be_read(tmp_path: Path, before: int,
     assert read(path)[0] == as_read([*PACKETS[:before], PACKETS[0], RAW])
 
 
-def test_without_room_at_all_no_file_is_left(tmp_path: Path) -> None:
+def test_without_disk_space_no_empty_file_is_left(tmp_path: Path) -> None:
     with (
         PcapngWriter(tmp_path / "kept.pcapng") as writer,
         file_limit(0),
@@ -342,7 +342,7 @@ KILLED = """
 """
 
 
-def test_what_a_killed_run_wrote_is_whole_and_put_aside_by_the_next(tmp_path: Path) -> None:
+def test_the_file_of_a_killed_run_is_complete_and_renamed_by_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "kept.pcapng"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
@@ -354,7 +354,7 @@ def test_what_a_killed_run_wrote_is_whole_and_put_aside_by_the_next(tmp_path: Pa
 
 
 def test_an_empty_file_is_not_kept(tmp_path: Path) -> None:
-    """Of a run that was killed before it had written anything."""
+    """A run that was killed before it wrote anything leaves an empty file."""
     path = tmp_path / "kept.pcapng"
     path.write_bytes(b"")
     with PcapngWriter(path) as writer:

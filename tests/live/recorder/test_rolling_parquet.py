@@ -35,7 +35,7 @@ def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
-def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+def test_files_contain_the_rows_that_were_added(tmp_path: Path) -> None:
     with RollingParquet(tmp_path) as rolling:
         rolling.add(RowBlock.of_rows(TRAFFIC[:100]), NOON_NS, 0)
         rolling.add(RowBlock.of_rows(TRAFFIC[100:]), NOON_NS + NS, 0)
@@ -99,7 +99,7 @@ def test_a_clock_that_jumps_ahead_ends_a_file_once(tmp_path: Path) -> None:
 
 
 def test_packets_of_two_clocks_make_no_file_each(tmp_path: Path) -> None:
-    """Two machines, an hour apart: the oldest files are not to go for so many small ones."""
+    """Clocks of two machines, an hour apart: many small files must not replace the oldest files."""
     with RollingParquet(tmp_path, every_s=60) as rolling:
         for second in range(240):
             now_ns = NOON_NS + second % 2 * 3600 * NS + second * NS
@@ -117,7 +117,7 @@ def test_the_one_that_was_written_last_is_kept_whatever_its_name_says(tmp_path: 
 
 
 def test_a_file_ends_with_its_size(tmp_path: Path) -> None:
-    # A row group is written every 20,000 rows: until then a file has no size.
+    # A row group is written every 20,000 rows; before that, the size of a file is 0.
     many = RowBlock.of_rows(TRAFFIC * 70)
     with RollingParquet(tmp_path, max_bytes=10_000) as rolling:
         for _ in range(3):
@@ -166,7 +166,7 @@ KILLED = """
 """
 
 
-def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_the_open_file_of_a_killed_run_is_removed_by_the_next_run(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(folder)]
     assert subprocess.run(command, check=False, timeout=LONG_S).returncode == -9
@@ -178,7 +178,7 @@ def test_what_a_killed_run_left_open_is_removed_by_the_next(tmp_path: Path) -> N
     assert pq.read_metadata(folder / names(folder)[0]).num_rows == 100
 
 
-def test_what_was_closed_and_not_named_is_removed_too(tmp_path: Path) -> None:
+def test_a_closed_file_without_its_final_name_is_removed(tmp_path: Path) -> None:
     left = tmp_path / ".kanalyze-20261121T120000Z-000001.parquet.open"
     left.write_bytes(b"")
     RollingParquet(tmp_path).close()
@@ -194,7 +194,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 1
 
 
-def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_an_impossible_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KanalyzeError, match="cannot write to") as caught:
         RollingParquet(tmp_path / "file" / "below")

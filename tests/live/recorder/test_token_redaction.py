@@ -29,7 +29,7 @@ CONNECTION = connection()
 def blanked(
     redactor: TokenRedactor, sequence: int, payload: bytes, time_ns: int = START_NS
 ) -> bytes:
-    """What is left of a segment's payload."""
+    """Return the payload of a segment after redaction."""
     data = bytearray(b"\xee" * 3 + tcp(seq=sequence, payload=payload))
     start = len(data) - len(payload)
     sent = SegmentPayloads(
@@ -43,7 +43,7 @@ def blanked(
     return bytes(data[start:])
 
 
-def test_what_was_said_last_of_a_message_holds() -> None:
+def test_the_latest_position_for_a_message_replaces_earlier_ones() -> None:
     redactor = TokenRedactor()
     redactor.add(SENDER, token(2, None), 0)
     assert blanked(redactor, 100, b"12345678") == b"12" + bytes(6)
@@ -56,13 +56,13 @@ def test_what_was_said_last_of_a_message_holds() -> None:
     assert not redactor
 
 
-def test_of_another_sender_nothing_is_hidden() -> None:
+def test_segments_of_other_senders_are_not_redacted() -> None:
     redactor = TokenRedactor()
     redactor.add((1, 3), token(0), 0)
     assert blanked(redactor, 100, b"12345678") == b"12345678"
 
 
-def test_it_is_kept_for_as_long_as_copies_may_come() -> None:
+def test_tokens_are_kept_while_retransmissions_may_come() -> None:
     redactor = TokenRedactor()
     redactor.add(SENDER, token(0), 10 * NS_PER_S)
     redactor.drop(70 * NS_PER_S)
@@ -72,7 +72,7 @@ def test_it_is_kept_for_as_long_as_copies_may_come() -> None:
     assert len(redactor.connections) == 0
 
 
-def test_a_segment_long_after_a_connection_is_none_of_it() -> None:
+def test_a_segment_long_after_the_end_of_a_connection_is_not_redacted() -> None:
     ended = connection()
     ended.end = "fin"
     redactor = TokenRedactor()
@@ -81,7 +81,7 @@ def test_a_segment_long_after_a_connection_is_none_of_it() -> None:
     assert blanked(redactor, 100, b"1234", START_NS + 61 * NS_PER_S) == b"1234"
 
 
-def test_of_who_logs_in_again_and_again_all_is_hidden() -> None:
+def test_everything_from_a_sender_with_too_many_tokens_is_redacted() -> None:
     redactor = TokenRedactor()
     for offset in range(0, 8 * 257, 8):
         redactor.add(SENDER, token(offset), 0)
@@ -91,7 +91,7 @@ def test_of_who_logs_in_again_and_again_all_is_hidden() -> None:
     assert not redactor
 
 
-def test_of_very_many_the_older_half_can_be_dropped() -> None:
+def test_the_older_half_of_too_many_tokens_is_dropped() -> None:
     redactor = TokenRedactor()
     for number in range((1 << 14) + 1):
         assert not redactor.is_full

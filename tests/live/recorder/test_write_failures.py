@@ -14,7 +14,7 @@ MINUTE_NS = 60_000_000_000
 
 
 class Disk:
-    """Something that is written to, and what was told of it."""
+    """A fake target of writes, and the messages about it."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -24,7 +24,7 @@ class Disk:
         self.end = self._failures.end
 
     def attempt(self, *attempts: Callable[[], object]) -> None:
-        """One after another, at the same time."""
+        """Attempt each action in order, without time passing."""
         for each in attempts:
             self._failures.attempt(each, self.clock_ns)
 
@@ -32,7 +32,7 @@ class Disk:
         self.written += 1
 
     def hold(self) -> None:
-        """Keep it in memory for now."""
+        """Buffer the data, without writing it."""
 
     def fail(self) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -42,14 +42,14 @@ class Disk:
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_what_succeeds_is_not_worth_a_word() -> None:
+def test_successful_writes_are_not_reported() -> None:
     disk = Disk()
     disk.attempt(disk.hold, disk.write, disk.hold)
     disk.end("")
     assert disk.told == []
 
 
-def test_the_begin_and_the_end_of_a_failure_are_told_once_each() -> None:
+def test_the_begin_and_the_end_of_a_failure_are_reported_once() -> None:
     disk = Disk()
     disk.attempt(disk.write, disk.fail, disk.fail, disk.hold, disk.fail)
     assert disk.told == ["cannot write rows to /data/rows: No space left on device; trying again"]
@@ -67,7 +67,7 @@ def test_the_begin_and_the_end_of_a_failure_are_told_once_each() -> None:
 
 
 def test_room_for_a_moment_is_not_room() -> None:
-    """Otherwise there would be a line, and another one, each time."""
+    """Otherwise there would be two messages at each attempt."""
     disk = Disk()
     for _ in range(100):
         disk.clock_ns += MINUTE_NS // 2
@@ -78,7 +78,7 @@ def test_room_for_a_moment_is_not_room() -> None:
     assert disk.told[1:] == ["writing rows to /data/rows again"]
 
 
-def test_one_that_writes_some_and_fails_has_failed() -> None:
+def test_a_partial_write_that_fails_is_a_failure() -> None:
     disk = Disk()
     for _ in range(3):
         disk.clock_ns += MINUTE_NS
@@ -86,7 +86,7 @@ def test_one_that_writes_some_and_fails_has_failed() -> None:
     assert disk.told == ["cannot write rows to /data/rows: Input/output error; trying again"]
 
 
-def test_what_is_no_failure_of_the_system_is_not_caught() -> None:
+def test_other_errors_than_oserror_are_not_caught() -> None:
     def wrong() -> None:
         raise ValueError("wrong")
 

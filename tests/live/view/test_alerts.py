@@ -32,7 +32,7 @@ def calm():
 
 
 def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.source):
-    """Return what is seen after some seconds in which packets came that hold these rows."""
+    """Return a snapshot after some seconds with packets that contain these rows."""
     windows = Windows()
     for second in range(seconds + 1):
         state = STATE._replace(packets=packets * second, source=source)
@@ -44,23 +44,23 @@ def after_seconds(seconds: int, *, packets: int, rows=(), source: str = STATE.so
     return windows.snapshot(end_ns)
 
 
-def test_nothing_is_wrong_with_usual_traffic():
+def test_usual_traffic_has_no_alerts():
     assert told(calm()) == []
     assert told(nothing()) == []
     assert told(after_seconds(10, packets=100, rows=[row()])) == []
 
 
-def test_files_that_cannot_be_written_are_told():
+def test_files_that_cannot_be_written_are_an_alert():
     full = usual().capture._replace(problems=("cannot write rows: No space left on device",))
     assert told(calm()._replace(capture=full)) == ["cannot write rows: No space left on device"]
 
 
-def test_what_they_are_called_is_escaped():
+def test_names_of_files_are_escaped():
     full = usual().capture._replace(problems=("cannot write rows to \x1b[31mred",))
     assert told(calm()._replace(capture=full)) == [r"cannot write rows to \u001b[31mred"]
 
 
-def test_a_broker_that_is_down_and_what_is_not_read_are_told():
+def test_refused_connections_and_unread_data_are_alerts():
     doubts = {
         "refused_connections": 7,
         "refused_by": {"10.0.0.2:9092": 7},
@@ -98,7 +98,7 @@ def test_packets_that_were_dropped_in_the_window_come_first():
     first = next(iter(alerts(snapshot)))
     assert first.text.startswith("84/s packets dropped before they were read (0.99 %)")
     assert "red" in first.style
-    # Those of before are no news: how many they are is told beside the source.
+    # Drops before the window are no alert: the first line has their number.
     before = snapshot.capture._replace(dropped_packets=840)
     assert told(calm()._replace(capture=before)) == []
 
@@ -106,14 +106,14 @@ def test_packets_that_were_dropped_in_the_window_come_first():
 @pytest.mark.parametrize(
     ("source", "hint"), [("live:eth0", "another interface"), ("-", "is the pipe flushed")]
 )
-def test_nothing_has_come_at_all(source, hint):
+def test_no_packets_since_the_start_are_an_alert(source, hint):
     assert told(after_seconds(2, packets=0, source=source)) == []
     (text,) = told(after_seconds(7, packets=0, source=source))
     assert text.startswith("no packets yet for 7 s: ")
     assert hint in text
 
 
-def test_nothing_comes_any_more():
+def test_no_more_packets_are_an_alert():
     windows = Windows()
     windows.add_capture(STATE._replace(packets=5), START_NS)
     later_ns = START_NS + 42 * SECOND_NS
@@ -124,7 +124,7 @@ def test_nothing_comes_any_more():
     assert told(windows.snapshot(later_ns + SECOND_NS)) == []
 
 
-def test_nothing_comes_any_more_is_told_while_the_window_still_holds_what_came():
+def test_no_more_packets_are_an_alert_while_the_window_still_has_packets():
     windows = Windows()
     windows.add_capture(STATE._replace(packets=5), START_NS)
     windows.add(RowBlock.of_rows([row(response_start_ns=START_NS)]), START_NS)
@@ -156,7 +156,7 @@ def test_packets_without_kafka_that_have_tls_name_the_option():
     assert more == "1 connection has TLS and no secret in the key log, since the capture began"
 
 
-def test_connections_without_a_secret_are_told_beside_what_is_read():
+def test_connections_without_a_secret_are_an_alert_beside_decrypted_ones():
     assert told(with_tls(calm(), 3, 2, 0)) == []
     assert told(with_tls(calm(), 3, 2, 2)) == [
         "2 connections have TLS and no secret in the key log, since the capture began"
@@ -168,7 +168,7 @@ def test_responses_without_requests():
     assert text.startswith("responses without requests")
 
 
-def test_packets_but_no_requests_any_more():
+def test_packets_without_further_requests_are_an_alert():
     snapshot = after_seconds(5, packets=100)._replace(rows=7)
     assert told(snapshot) == ["packets, but no requests for 5 s"]
 
@@ -180,7 +180,7 @@ def test_requests_that_were_not_answered_yet_are_requests(rows):
     assert told(snapshot._replace(capture=capture)) == []
 
 
-def test_where_rows_are_filtered_nothing_is_said_of_the_others():
+def test_with_a_filter_the_alert_is_about_matching_requests_only():
     snapshot = after_seconds(5, packets=100)._replace(filters="--api Fetch")
     assert told(snapshot) == ["packets, but no requests with --api Fetch"]
 
@@ -203,12 +203,12 @@ def test_a_request_that_nobody_answers():
     assert text.startswith("no response for 12 s: Produce from \\u001b[31m")
     assert text.endswith("to 10.0.0.9:9092 (37 requests wait)")
     assert "(key 999)" in waiting(api_name=None, api_key=999)[0]
-    # In a capture with gaps the response may be in one.
+    # In a capture with gaps, the response may be in a gap.
     (text,) = waiting({AnomalyKind.LOST_BYTES: 1})
     assert text.startswith("no response, unless it was lost, for 12 s: Produce")
     assert waiting({AnomalyKind.TRAILING_BYTES: 1}) == waiting()
     assert waiting(start_ns=snapshot.time_ns - 9_000_000_000) == []
-    # Where nothing at all was answered of late, there is another reason that is more likely.
+    # If no request at all was answered, another reason is more likely.
     silent = tuple(step._replace(response_bytes=0) for step in snapshot.history)
     _, text = waiting(history=silent)
     assert text == "requests without responses: is one direction captured elsewhere?"
@@ -224,17 +224,17 @@ def failing(share: float):
     return after_seconds(5, packets=100, rows=rows)
 
 
-def test_errors_are_told_with_the_most_frequent_one_over_all_topics():
+def test_the_alert_names_the_most_frequent_error_over_all_topics():
     (text,) = told(failing(0.1))
     assert "of requests fail, most with NOT_LEADER_OR_FOLLOWER: Produce" in text
 
 
-def test_a_few_errors_are_told_elsewhere():
+def test_a_few_errors_are_no_alert():
     assert told(failing(0.005)) == []
 
 
 def slow(p99_ns: int, usual_ns: int, *, steps: int = 60):
-    """Return a snapshot whose latency was something else in the steps before the window."""
+    """Return a snapshot with another latency in the steps before the window."""
     snapshot = calm()
     window = -(-snapshot.window_ns // snapshot.step_ns)
     before = (usual_ns,) * (steps - window)
@@ -245,14 +245,14 @@ def slow(p99_ns: int, usual_ns: int, *, steps: int = 60):
     )
 
 
-def test_latency_is_told_when_it_is_high_for_what_is_usual():
+def test_latency_far_above_the_usual_one_is_an_alert():
     assert told(slow(30_000_000, 11_000_000)) == []
     (text,) = told(slow(90_000_000, 11_000_000))
     assert text.startswith("p99 is 90 ms, usually 11 ms")
     assert told(slow(4_000_000, 100_000)) == []
 
 
-def test_what_is_usual_is_not_known_at_once():
+def test_without_enough_history_latency_is_no_alert():
     assert told(slow(90_000_000, 11_000_000, steps=20)) == []
 
 
@@ -289,7 +289,7 @@ def with_findings(*findings: Finding):
     )
 
 
-def test_what_queries_found_is_told_in_their_words():
+def test_findings_are_alerts_with_their_own_texts():
     assert told(with_findings()) == []
     found = list(alerts(with_findings(finding(), finding(severity=80))))
     assert [alert.text for alert in found] == [
@@ -298,7 +298,7 @@ def test_what_queries_found_is_told_in_their_words():
     assert [alert.style for alert in found] == ["bold yellow", "bold red"]
 
 
-def test_a_finding_that_is_over_is_told_elsewhere():
+def test_a_finding_that_is_over_is_no_alert():
     over = calm().time_ns - calm().recent_ns - 1
     assert told(with_findings(finding(last_time_ns=over))) == []
     assert len(told(with_findings(finding(last_time_ns=None)))) == 1

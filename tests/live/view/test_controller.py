@@ -31,7 +31,7 @@ def begun():
     return view, terminal, end_ns
 
 
-def test_it_is_drawn_at_first_and_then_when_it_is_time_to():
+def test_the_view_is_drawn_at_once_and_then_at_each_interval():
     view, terminal, end_ns = begun()
     for clock_ns in range(0, REFRESH_NS, REFRESH_NS // 5):
         assert view.tick(end_ns, clock_ns)
@@ -40,7 +40,7 @@ def test_it_is_drawn_at_first_and_then_when_it_is_time_to():
     assert len(terminal.drawn) == 2
 
 
-def test_a_key_is_heeded_at_once():
+def test_a_key_is_processed_at_once():
     view, terminal, end_ns = begun()
     terminal.pressed = ["2"]
     assert view.tick(end_ns, 1)
@@ -48,7 +48,7 @@ def test_a_key_is_heeded_at_once():
     assert view.state.table == 1
 
 
-def test_another_size_is_heeded_at_once():
+def test_a_new_size_is_drawn_at_once():
     view, terminal, end_ns = begun()
     terminal.size = (60, 15)
     assert view.tick(end_ns, 1)
@@ -65,7 +65,7 @@ def test_keys_that_come_together_count_one_by_one():
     assert view.state.index == last + 1
 
 
-def test_quitting_ends_it_and_keys_behind_are_not_heeded():
+def test_keys_after_quit_are_ignored():
     view, terminal, end_ns = begun()
     terminal.pressed = ["2", "q", "3"]
     assert not view.tick(end_ns, 1)
@@ -138,7 +138,7 @@ def test_a_line_opens_the_requests_that_it_counts():
     assert "request_start_ns" in terminal.drawn[-1]
 
 
-def test_what_is_paused_stays():
+def test_a_paused_view_does_not_change():
     windows, view, terminal, end_ns = looking()
     view.tick(end_ns, 0)
     terminal.pressed = ["2", "down", "enter", "p"]

@@ -26,7 +26,7 @@ BY_NAME = {table.name: table for table in TABLES}
         ("[", "[", True),
     ],
 )
-def test_what_a_filter_matches(pattern, text, does):
+def test_text_matches_parts_and_globs(pattern, text, does):
     assert text_matches(pattern, (text,)) is does
 
 
@@ -87,7 +87,7 @@ def test_the_column_sorted_by_has_an_arrow():
 
 def test_an_entry_has_a_key_of_its_own():
     for make in (usual, hostile):
-        # Those that are slow are the same in every second here.
+        # In this test, the slow requests are the same in every second.
         for name in BY_NAME.keys() - {"slowest"}:
             keys = [BY_NAME[name].key(entry) for entry in BY_NAME[name].entries(make())]
             assert len(set(keys)) == len(keys)
@@ -96,7 +96,7 @@ def test_an_entry_has_a_key_of_its_own():
     assert len({slowest.key(entry) for entry in entries}) == len(entries)
 
 
-def test_what_is_left_of_the_apis_where_there_is_little_room():
+def test_columns_of_apis_that_stay_in_a_narrow_terminal():
     table, snapshot = BY_NAME["APIs"], usual()
     titles = [
         next(iter(table_lines(table, snapshot.apis, snapshot, width))).plain.split()
@@ -107,7 +107,7 @@ def test_what_is_left_of_the_apis_where_there_is_little_room():
     assert sorted(map(len, titles), reverse=True) == [*map(len, titles)]
 
 
-def test_what_groups_of_the_newer_protocols_do_not_tell_is_not_zero():
+def test_counts_that_newer_group_protocols_lack_are_dashes():
     table, snapshot = BY_NAME["groups"], usual()
     entry = snapshot.groups[0]._replace(joins=0, leaves=0, told=0, rebalances=2, members=3)
     for protocol, shown in (("classic", "0"), ("consumer", "-")):

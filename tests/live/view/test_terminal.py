@@ -27,7 +27,7 @@ class Session(PseudoTerminal):
         super().__init__(*argv, stdin=stdin, width=width, height=height)
 
 
-def test_keys_are_heeded_and_the_terminal_is_as_before():
+def test_keys_work_and_the_terminal_is_restored():
     with Session() as made:
         made.see("JoinGroup")
         assert ALTERNATE in made.output
@@ -48,7 +48,7 @@ def test_keys_are_heeded_and_the_terminal_is_as_before():
         assert b"left with 'web-1'" in made.output
 
 
-def test_it_takes_the_size_the_terminal_has():
+def test_the_view_has_the_size_of_the_terminal():
     with Session(width=60, height=15) as made:
         made.see("JoinGroup")
         assert b"6 errors" not in made.output
@@ -64,7 +64,7 @@ def test_nothing_from_the_wire_reaches_the_terminal_as_it_is():
         made.see("bad[bold]")
         made.press(b"q")
         made.end()
-        # Nor is the screen ever cleared while it is drawn on, for that would flicker.
+        # The screen is never cleared while it is drawn, because it would flicker.
         assert b"\x1b[2J" not in made.output
         assert "\u202e".encode() not in made.output
 
@@ -73,7 +73,7 @@ def test_the_terminal_is_restored_after_an_exception():
     with Session("--fail") as made:
         assert made.end() == 1
         assert made.is_as_before()
-        # Behind the screen that was left, where it can be read.
+        # The text comes after the full-screen mode, where it can be read.
         assert b"RuntimeError: the feed broke" in made.output[made.output.rindex(BACK) :]
 
 
@@ -94,7 +94,7 @@ def test_keys_come_from_the_terminal_when_standard_input_is_a_capture():
         assert made.is_as_before()
 
 
-def test_a_terminal_that_is_gone_is_a_hangup(monkeypatch):
+def test_a_closed_terminal_is_a_hangup(monkeypatch):
     master, slave = pty.openpty()
     with ExitStack() as stack:
         stack.callback(os.close, slave)
@@ -105,7 +105,7 @@ def test_a_terminal_that_is_gone_is_a_hangup(monkeypatch):
         assert terminal.keys() == ["a", "up"]
         os.close(master)
         assert terminal.keys() == [HANGUP]
-        # It does not come back.
+        # The terminal does not come back.
         assert terminal.keys() == [HANGUP]
 
 
@@ -125,14 +125,14 @@ def test_keys_come_again_after_a_shell_had_the_terminal(monkeypatch):
 
 
 @pytest.mark.parametrize("says_so", [True, False])
-def test_a_terminal_without_keys_that_is_gone_is_a_hangup_too(says_so, monkeypatch):
+def test_a_closed_terminal_without_keys_is_a_hangup_too(says_so, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     fragile = Fragile()
     with Terminal(Console(file=fragile, force_terminal=True if says_so else None)) as terminal:
         terminal.show("something")
         assert terminal.keys() == []
         assert "something" in fragile.getvalue()
-        # Rich asks the stream whether it is a terminal, if nobody says that it is one.
+        # Rich asks the stream whether it is a terminal, unless an argument says so.
         fragile.problem = OSError(errno.EIO, "Input/output error")
         fragile.is_terminal = False
         terminal.show("something else")
@@ -141,7 +141,7 @@ def test_a_terminal_without_keys_that_is_gone_is_a_hangup_too(says_so, monkeypat
     assert "else" not in fragile.getvalue()
 
 
-def test_what_cannot_be_written_for_another_reason_is_an_error(monkeypatch):
+def test_another_write_error_is_raised(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     fragile = Fragile()
     with Terminal(Console(file=fragile, force_terminal=True)) as terminal:
@@ -153,7 +153,7 @@ def test_what_cannot_be_written_for_another_reason_is_an_error(monkeypatch):
 
 
 class Fragile(io.StringIO):
-    """A stream to a terminal that has a problem at some time."""
+    """A stream to a terminal on which writing can be made to fail."""
 
     problem: OSError | None = None
     is_terminal = True

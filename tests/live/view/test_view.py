@@ -89,12 +89,12 @@ def test_the_first_line_counts_connections_with_tls_where_there_are_any(counts, 
         assert expected is None or expected in first
 
 
-def test_what_is_wrong_stands_above_the_charts():
+def test_alerts_are_above_the_charts():
     lines = text(lossy()._replace(dropped_packets=840), ViewState(), 80, 24).splitlines()
     assert lines[2].startswith("84.0/s packets dropped before they were read")
     assert "most with" in lines[3]
     assert lines[4].startswith("requests")
-    # Where there is little room, the gravest.
+    # With little room, only the most severe alert is shown.
     lines = text(lossy()._replace(dropped_packets=840), ViewState(), 100, 12).splitlines()
     assert lines[2].endswith("figures are too low (+1 more)")
     assert lines[3].startswith(" 1 APIs ")
@@ -130,14 +130,14 @@ def test_a_filter_as_it_is_typed_counts_at_once():
 
 
 def pressed(snapshot, *keys: str, width: int = 80, height: int = 15) -> tuple[str, ViewState]:
-    """Press keys one by one, looking after each."""
+    """Press keys one by one, and lay out the view after each."""
     state = ViewState()
     for key in keys:
         state = view_of(snapshot, after(key, state=state), width, height).state
     return text(snapshot, state, width, height), state
 
 
-def test_what_does_not_fit_can_be_scrolled_to_and_back():
+def test_entries_that_do_not_fit_can_be_scrolled_to():
     first, _ = pressed(hostile(), "2")
     assert "1 to 8 of 21" in first
     last, state = pressed(hostile(), "2", *["pagedown"] * 10)
@@ -180,7 +180,7 @@ def test_the_end_of_a_long_filter_is_where_it_is_typed():
     assert line == "/\u2026" + "x" * 35 + "\u6f22\u2588"
 
 
-def test_nothing_yet():
+def test_an_empty_table_says_why():
     assert "Requests by API: nothing yet" in text(nothing(), ViewState(), 80, 24)
     shown = text(usual(), ViewState(pattern="no such"), 80, 24)
     assert "Requests by API: nothing matches" in shown
@@ -282,7 +282,7 @@ def test_every_line_of_every_table_opens_or_is_that_of_others():
 
 
 def found():
-    """Return a snapshot with a finding whose texts would like to drive a terminal."""
+    """Return a snapshot with a finding whose texts have control sequences."""
     kind = kind_of_finding(built_in("findings")["slow_broker"])
     finding = Finding(
         *("slow_broker", kind.query.title.rstrip("."), kind.severity, HOSTILE, 30.0),
@@ -311,7 +311,7 @@ def test_a_finding_opens_what_it_means_and_what_repairs_it():
         *(pytest.param(*size, marks=pytest.mark.long) for size in ((60, 15), (140, 40))),
     ],
 )
-def test_what_is_opened_fits_whatever_the_size(width, height):
+def test_an_opened_line_fits_any_size(width, height):
     hostile_row = failed(HOSTILE, 3, HOSTILE, client_id=HOSTILE, group_id="\u6f22" * 90)
     many = [partition(HOSTILE, number) for number in range(300)]
     for snapshot in (usual(), hostile(), found()):
@@ -325,11 +325,11 @@ def test_what_is_opened_fits_whatever_the_size(width, height):
                 assert all(line.plain.isprintable() for line in view.lines)
 
 
-def test_what_opened_may_be_gone_when_it_is_looked_at():
-    assert "none any more, or none yet" in text(usual(), opened(usual(), 1, 1), 80, 24)
+def test_an_opened_line_may_have_no_requests():
+    assert "no requests in this time" in text(usual(), opened(usual(), 1, 1), 80, 24)
 
 
-def test_that_nothing_was_found_is_said():
+def test_an_empty_table_of_findings_says_what_was_searched():
     snapshot = usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 83 * 10**9, (), {}))
     shown = text(snapshot, ViewState(table=7), 80, 24)
     assert "Findings: none in the last 1,234 requests, of 83 s" in shown

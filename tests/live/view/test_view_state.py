@@ -47,7 +47,7 @@ KEYS = [
 
 
 def after(*keys: str, state: ViewState | None = None) -> ViewState:
-    """Return the state after some keys, none of which asks for anything."""
+    """Return the state after some keys, none of which has an effect on the controller."""
     state = ViewState() if state is None else state
     for key in keys:
         state, effect = state.key(key)
@@ -137,7 +137,7 @@ def at(names, *keys: str, state: ViewState | None = None, room: int = ROOM) -> V
     return state
 
 
-def test_nothing_is_selected_at_first_and_the_top_is_shown():
+def test_at_first_no_entry_is_selected_and_the_top_is_shown():
     state = at(NAMES)
     assert (state.index, state.selected, state.first, state.page) == (-1, None, 0, ROOM)
     assert at(NAMES, "up", "k", "pageup", "home") == state
@@ -184,7 +184,7 @@ def test_entries_that_look_the_same_are_no_trap():
     assert at(["a", "a", "a", "b"], *["down"] * 4).selected == "b"
 
 
-def test_what_has_the_place_of_an_entry_that_is_gone_is_selected():
+def test_the_entry_at_the_index_of_a_removed_entry_is_selected():
     state = at(NAMES, "down", "down", "down")
     assert state.settled([name for name in NAMES if name != "c02"], ROOM).selected == "c03"
     assert at(NAMES, "end").settled(NAMES[:4], ROOM).selected == "c03"
@@ -199,7 +199,7 @@ def test_a_filter_that_matches_nothing_does_not_lose_the_selected_entry():
 
 
 @given(
-    # What opens is looked at where there are entries: test_view.py.
+    # test_view.py tests opening, with entries of tables.
     st.lists(st.sampled_from([key for key in KEYS if key != "enter"]), max_size=40),
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), min_size=1, max_size=5),
 )

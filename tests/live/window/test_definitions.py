@@ -1,4 +1,4 @@
-"""The figures of a window are those of a report: live adds up, a report asks, of the same rows."""
+"""The figures of a window equal those of a report on the same rows, which SQL computes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRAFFIC = ("requests", "errors", "request_bytes", "response_bytes")
 
 
 def report_and_snapshot(name: str):
-    """Return the report on a capture, and a snapshot of a window in which all of it fits."""
+    """Return the report on a capture, and a snapshot of a window that covers all of it."""
     with Database(max_memory_bytes=MEMORY_BYTES, threads=1) as database:
         analysis = Analysis([str(path(name))])
         fill(database, analysis)
@@ -47,7 +47,7 @@ def assert_near(found: int | None, latency: dict, share: str) -> None:
     if wanted is None:
         assert found is None
     else:
-        # Both may be so far from the latency of that rank.
+        # Both may differ by this much from the latency of that rank.
         assert abs(found - wanted) <= 2 * wanted * RELATIVE_ERROR
 
 
@@ -71,7 +71,7 @@ def test_every_figure_of_a_window_is_that_of_the_report(name):
         line = errors[entry[:4]]
         assert (entry.occurrences, entry.last_time_ns) == (line["count"], line["last_time_ns"])
     slowest = [dict(line) for line in snapshot.slowest[: len(report["slowest"])]]
-    # A report says where the time of each went too.
+    # A report also has the parts of each request's time.
     assert slowest == [
         {name: line[name] for name in mine}
         for mine, line in zip(slowest, report["slowest"], strict=True)
@@ -115,7 +115,7 @@ def check_ends(lines, entries) -> None:
 
 
 def check_clients(report, snapshot) -> None:
-    """A window tells apart where a client connects from; a report does not."""
+    """A window has a line for each address of a client; a report has not."""
     places = Counter(entry.client_id for entry in snapshot.clients)
     lines = {line["client_id"]: line for line in report["clients"]}
     assert set(places) == set(lines)
@@ -131,7 +131,7 @@ def check_clients(report, snapshot) -> None:
 
 
 def check_groups(report, snapshot) -> None:
-    """A window has the groups that rebalanced alone."""
+    """A window has only the groups that rebalanced."""
     lines = {line["group_id"]: line for line in report["groups"]}
     entries = {entry.group_id: entry for entry in snapshot.groups}
     assert set(entries) <= set(lines)

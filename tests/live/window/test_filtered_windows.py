@@ -43,7 +43,7 @@ def begun() -> Windows:
 
 
 def figures(snapshot):
-    """Return what is of requests."""
+    """Return the fields of a snapshot that are about requests."""
     return (
         *(snapshot.traffic, snapshot.p50_ns, snapshot.p99_ns, snapshot.window_ns),
         *(snapshot.history, snapshot.p99_history),
@@ -53,7 +53,7 @@ def figures(snapshot):
 
 
 def chosen_alone(blocks: Windows, end_ns: int):
-    """Return the figures of windows that saw the chosen rows alone."""
+    """Return the figures of windows to which only the selected rows were added."""
     alone = Windows()
     alone.tick(START_NS)
     for each in blocks.recent_rows.after(0):
@@ -76,7 +76,7 @@ def test_the_sums_are_those_of_the_rows_that_match_and_go_on():
         assert figures(made) == chosen_alone(windows, whole.time_ns)
 
 
-def test_what_is_of_the_capture_is_that_of_all():
+def test_counts_of_the_capture_are_those_of_all_rows():
     windows = begun()
     fed(range(2), windows)
     end_ns = START_NS + 2 * SECOND
@@ -87,7 +87,7 @@ def test_what_is_of_the_capture_is_that_of_all():
     assert (made.capture, made.idle_ns, made.unfiltered) == (whole.capture, whole.idle_ns, whole)
 
 
-def test_of_a_step_of_which_rows_are_gone_nothing_counts(monkeypatch):
+def test_a_step_with_dropped_rows_does_not_count(monkeypatch):
     monkeypatch.setattr(recent_rows, "MOST_ROWS", 450)
     windows = begun()
     fed(range(6), windows)
@@ -100,7 +100,7 @@ def test_of_a_step_of_which_rows_are_gone_nothing_counts(monkeypatch):
 
 
 def test_rows_from_before_the_first_look_at_the_time_count():
-    """A pipe gives all of a capture at once; its time is that of its last packet."""
+    """A pipe may deliver a whole capture at once; the time is then that of its last packet."""
     windows = Windows(keeps_rows=True)
     end_ns = START_NS + 5 * SECOND
     made = [item for second in range(5) for item in traffic(second)]
@@ -110,7 +110,7 @@ def test_rows_from_before_the_first_look_at_the_time_count():
     assert figures(every) == figures(whole)
 
 
-def test_when_all_begins_anew_so_does_this():
+def test_clearing_the_windows_clears_the_filtered_sums():
     windows = begun()
     fed(range(3), windows)
     whole = windows.snapshot(START_NS + 3 * SECOND)

@@ -71,13 +71,13 @@ def test_a_change_is_a_value_other_than_the_one_before_in_the_group():
     assert groups.changes(column([5, 5, 5, 6, 5, 7])).tolist() == [1, 1, 0, 1, 0, 1]
 
 
-def test_keys_too_large_to_combine_are_told_apart_all_the_same():
+def test_keys_too_large_to_combine_are_still_distinguished():
     large = column([2**40, 0, 2**40, 1, 2**40])
     groups = GroupedRows(large, large, large, column([7, 7, 7, 7, 8]))
     assert groups.firsts == [0, 1, 3, 4]
 
 
-def test_a_key_is_equal_where_values_are_and_null_is_none_of_them():
+def test_keys_are_equal_where_values_are_and_null_has_its_own_key():
     words = Words(np.array([1, -1, 0, 1], dtype=np.int32), ["a", "b"])
     numbers = Ints(column([-5, 0, 0, -5]), np.array([True, False, True, True]))
     for values, wanted in ((words, ["b", None, "a", "b"]), (numbers, [-5, None, 0, -5])):

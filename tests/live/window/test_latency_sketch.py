@@ -84,7 +84,7 @@ def test_adding_one_by_one_equals_adding_all_at_once(values):
 
 @settings(max_examples=examples(40))
 @given(st.lists(DURATIONS, min_size=EXACT_LIMIT + 1, max_size=EXACT_LIMIT + 50))
-def test_asking_between_changes_no_later_answer(values):
+def test_queries_in_between_change_no_later_result(values):
     asked = LatencySketch()
     for first in range(0, len(values), 100):
         asked.add_many(values[first : first + 100])

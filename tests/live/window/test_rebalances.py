@@ -50,7 +50,7 @@ def refused(api_name: str, error_name: str, **changes: Any):
 
 def test_groups_of_the_newer_protocols_as_a_broker_led_them():
     groups = groups_of(kanalyze.requests(path("next-groups")))
-    # Two members each. The first one got all, then half, then all again when the second one left.
+    # Two members each. The first one got all partitions, then half, then all when the second left.
     told = {name: (group.protocol, group.members) for name, group in groups.items()}
     assert told == {"next-group": ("consumer", 2), "next-share": ("share", 2)}
     assert groups["next-group"].rebalances == 3
@@ -94,7 +94,7 @@ def test_members_wait_for_joins_and_for_syncs():
     assert group.counts.joins == 3
 
 
-def test_members_that_are_told_to_rejoin_have_not_failed():
+def test_rebalance_in_progress_is_no_failure():
     told = refused("Heartbeat", "REBALANCE_IN_PROGRESS")
     group = group_of(told, refused("OffsetCommit", "REBALANCE_IN_PROGRESS"))
     assert (group.counts.rejoins, group.counts.failures, group.last_failure) == (2, 0, None)
@@ -106,7 +106,7 @@ def test_a_code_of_one_partition_tells_to_rejoin_too():
     assert group_of(commit).counts.rejoins == 1
 
 
-def test_what_is_calm_is_not_shown():
+def test_requests_without_a_rebalance_are_not_counted():
     rows = [
         asked("Heartbeat"),
         asked("OffsetCommit"),
@@ -126,7 +126,7 @@ def test_what_is_calm_is_not_shown():
 @pytest.mark.parametrize("version", [0, 1])
 def test_an_answer_that_is_longer_has_an_assignment(api_name, version):
     bare = asked(api_name, response_bytes=BARE_BYTES, api_version=version)
-    # The least there is: an array without items, and no tags.
+    # The shortest assignment: an array without items, and no tags.
     assigned = bare._replace(response_bytes=BARE_BYTES + 2)
     assert groups_of([bare]) == {}
     group = group_of(bare, assigned, assigned)
@@ -169,7 +169,7 @@ def test_assignments_of_streams_groups_are_not_known():
 @pytest.mark.parametrize(
     "name", ["UNKNOWN_MEMBER_ID", "STALE_MEMBER_EPOCH", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"]
 )
-def test_a_commit_of_a_member_that_is_none_any_more(name):
+def test_a_commit_of_a_removed_member_is_a_failure(name):
     group = group_of(refused("OffsetCommit", name))
     assert (group.protocol, group.counts.failures, group.last_failure) == (None, 1, name)
 
@@ -200,7 +200,7 @@ def test_a_group_that_goes_over_to_the_newer_protocol():
 
 
 @given(st.permutations(range(3 * MEMBER_LIMIT)), st.integers(0, 3 * MEMBER_LIMIT))
-def test_of_too_many_members_the_same_are_told_apart(numbers, cut):
+def test_beyond_the_limit_the_same_members_are_counted_in_any_order(numbers, cut):
     rows = [asked("SyncGroup", member_id=f"m{number}") for number in numbers for _ in range(2)]
     group, other = group_of(*rows), RebalanceTotals()
     for part in (rows[:cut], rows[cut:]):

@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 
 
 def block(*numbers: int, **columns) -> RowBlock:
-    """Rows with these numbers of packets, a second apart, the later the faster."""
+    """Return rows with these packet numbers, a second apart; later ones have lower latency."""
     return RowBlock.of_rows(
         [
             row(
@@ -51,7 +51,7 @@ def test_the_latest_or_the_slowest_come_first():
     assert filled().find(EVERY, since_ns=0, most=2, slowest=True)[1] == 5
 
 
-def test_only_those_that_are_chosen_and_late_enough():
+def test_rows_are_selected_by_condition_and_by_time():
     assert found(filled(), RowChoice({"client_id": "c1"})) == [5, 3]
     assert found(filled(), since=START_NS + 3 * SECOND) == [5, 4, 3]
 
@@ -81,7 +81,7 @@ def test_memory_is_bounded(monkeypatch, name, limit):
     assert found(kept)[0] == 49
     assert 1 < len(found(kept)) < 10
     assert kept.first_step > 40
-    # What was added last is there, however large it is.
+    # The latest block is kept, however large it is.
     kept.add(51, block(*range(100), client_id="y" * 50_000))
     assert len(found(kept)) == 100
 

@@ -19,7 +19,7 @@ def chosen(choice: RowChoice, made) -> list[int]:
 
 
 def names_of(item) -> list[str | None]:
-    """All that a row names, one by one."""
+    """Yield each name in a row."""
     broker = str(Endpoint(item.broker_ip, item.broker_port))
     texts = [item.api_name, item.client_id, item.client_ip, item.group_id, item.error_name, broker]
     for part in item.partitions:
@@ -53,7 +53,7 @@ def test_columns_have_the_values_of_a_row(made, number, data):
     assert chosen(RowChoice(columns), made) == wanted
 
 
-def test_what_is_not_known_to_have_waited_has_not():
+def test_unknown_waiting_counts_as_not_waited():
     made = [fetch(waited=True), fetch(waited=False), fetch(waited=None)]
     assert chosen(RowChoice({"waited": 0}), made) == [1, 2]
     assert chosen(RowChoice({"waited": 1}), made) == [0]

@@ -15,7 +15,7 @@ def plain(columns) -> list[list[int]]:
     return [column.tolist() for column in columns]
 
 
-def test_rows_are_told_apart_by_status_and_api():
+def test_rows_are_classified_by_status_and_api():
     some = measures_of(
         row(), fetch(), orphan(), unanswered(), failed(None, 6, "X"), row(api_name="JoinGroup")
     )
@@ -45,7 +45,7 @@ def test_traffic_is_zero_where_it_is_not_known():
     assert plain(some.traffic) == [[1, 0, 1], [0, 0, 1], [200, 0, 200], [50, 50, 0]]
 
 
-def test_what_produces_to_no_partition_brings_no_records():
+def test_a_produce_request_without_partitions_has_no_records():
     empty = row(partitions=[], record_count=None, record_bytes=None)
     unread = empty._replace(status="malformed")
     some = measures_of(empty, empty._replace(status="one_way"), unread)

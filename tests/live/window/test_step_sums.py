@@ -91,7 +91,7 @@ def test_amounts_beyond_64_bits_are_exact():
     assert traffic.amounts.request_bytes == 3 * (2**63 - 1)
 
 
-def test_what_was_captured_adds_up():
+def test_capture_sums_add_up():
     one, other = CaptureSums(), CaptureSums()
     one.packets, one.wire_bytes, one.dropped_packets = 1, 2, 3
     other.packets, other.wire_bytes, other.dropped_packets = 10, 20, 30

@@ -27,7 +27,7 @@ def test_steps_beyond_the_length_are_dropped():
     assert (ring.oldest, ring.newest) == (17, 19)
 
 
-def test_what_is_dropped_is_told_the_oldest_first():
+def test_advance_returns_dropped_items_oldest_first():
     ring = ring_at(10)
     for number in (10, 8, 9):
         ring.of(number)[str(number)] += 1
@@ -36,14 +36,14 @@ def test_what_is_dropped_is_told_the_oldest_first():
     assert list(ring.items()) == [Counter({"10": 1})]
 
 
-def test_a_jump_drops_all_at_once():
+def test_a_jump_drops_all_steps():
     ring = ring_at(10)
     ring.of(10)["a"] += 1
     ring.advance(10**9)
     assert list(ring.items()) == []
 
 
-def test_it_does_not_go_back():
+def test_the_newest_step_does_not_go_back():
     ring = ring_at(10)
     ring.advance(9)
     assert ring.newest == 10

@@ -67,7 +67,7 @@ def time_of(item, now_ns: int) -> int:
 
 
 def in_window(timed, number: int, steps: int):
-    """Return the rows of which the step, as it was when they came, is still kept."""
+    """Return the rows whose step, as of their arrival, is still in the window."""
     return [item for item, step in timed if step > number - steps]
 
 
@@ -94,7 +94,7 @@ def quantile(values, share: float):
 
 
 def check(snapshot: Snapshot, made) -> None:
-    """Compare a snapshot with what the rows of its window come to, counted one by one."""
+    """Compare a snapshot with sums over the rows of its window, counted one by one."""
     assert snapshot.traffic == amounts_of(made)
     apis = grouped(made, lambda r: (r.wire, r.api_key, r.api_name, r.waited is True))
     assert {api[:4]: Amounts(*api[5:9]) for api in snapshot.apis} == {
@@ -189,7 +189,7 @@ def test_how_rows_are_cut_into_batches_makes_no_difference(cut, seed):
 
 
 @pytest.mark.parametrize("size", often([1, 511, 512, 1100], [1, 511]))
-def test_nor_how_large_they_are(size):
+def test_the_size_of_batches_makes_no_difference(size):
     made = plain_traffic(1100)
     whole, parts = Windows(), Windows()
     whole.add(RowBlock.of_rows(made), now(1))
@@ -232,7 +232,7 @@ def test_rates_are_over_the_time_since_the_beginning_at_first():
     assert snapshot.per_second(snapshot.traffic.requests) == 0.75
 
 
-def test_and_over_the_window_later_on():
+def test_rates_are_over_the_window_later_on():
     windows = Windows()
     windows.tick(now(0))
     windows.add(RowBlock.of_rows([at(second) for second in range(100)]), now(99.5))
@@ -298,7 +298,7 @@ def test_a_clock_set_back_a_little_stands_still():
 
 
 @pytest.mark.parametrize("back_s", [10, 3600, 10**9])
-def test_a_clock_set_back_further_begins_anew(back_s):
+def test_a_clock_set_back_further_clears_the_windows(back_s):
     windows = Windows()
     windows.add(RowBlock.of_rows([at(0)]), now(0))
     windows.add(RowBlock.of_rows([at(-back_s), at(-back_s)]), now(-back_s))
@@ -310,7 +310,7 @@ def test_a_clock_set_back_further_begins_anew(back_s):
     assert snapshot.late_rows == 0
 
 
-def test_nothing_is_known_before_anything_came():
+def test_without_rows_all_sums_are_zero():
     snapshot = Windows().snapshot(now(0))
     assert snapshot.traffic == (0, 0, 0, 0)
     assert snapshot.history == (Amounts(0, 0, 0, 0),)
@@ -336,7 +336,7 @@ def test_clear_before_anything_came():
 
 
 @pytest.mark.parametrize(("span_s", "step_s"), [(1, 2), (10, 0), (10, -1), (1, 0.0001)])
-def test_a_window_that_makes_no_sense(span_s, step_s):
+def test_an_invalid_window_is_refused(span_s, step_s):
     with pytest.raises(UsageError, match="cannot be made of steps"):
         Windows(span_s, step_s)
 
@@ -447,7 +447,7 @@ def test_percentiles_are_those_that_numpy_finds(count):
     ):
         wanted = int(np.percentile(latencies, share, method="inverted_cdf"))
         assert found == of_api
-        # Exact for few, and within the width of a bucket for many.
+        # Exact for few latencies, and within the width of a bucket for many.
         assert abs(found - wanted) <= (0 if count <= EXACT_LIMIT else wanted * RELATIVE_ERROR)
 
 
@@ -460,7 +460,7 @@ def test_latency_over_all_apis_and_by_step():
         windows.add(RowBlock.of_rows(some), now(second + 0.9))
         windows.snapshot(now(second + 0.95))
     snapshot = windows.snapshot(now(19.95))
-    # Also of steps that are in the window no more.
+    # Also for steps that have left the window.
     for second, p99_ns in enumerate(snapshot.p99_history):
         some = [r for r in made if r.response_start_ns // SECOND == now(second) // SECOND]
         assert p99_ns == quantile(latencies_of(some), 0.99)
@@ -476,7 +476,7 @@ def _moved_to(item, second: int):
 # -- how the capture stands -----------------------------------------------------------------------
 
 
-def test_what_a_capture_took_in_is_counted_in_the_window():
+def test_packets_of_the_capture_are_counted_in_the_window():
     windows = Windows()
     windows.add_capture(state(packets=100, wire_bytes=5_000), now(0))
     windows.add_capture(state(packets=160, wire_bytes=9_000, dropped_packets=3), now(2))
@@ -487,7 +487,7 @@ def test_what_a_capture_took_in_is_counted_in_the_window():
     assert windows.snapshot(now(12)).dropped_packets == 0
 
 
-def test_a_capture_that_began_anew():
+def test_counts_of_a_restarted_capture_are_added():
     windows = Windows()
     windows.add_capture(state(packets=100, dropped_packets=9), now(0))
     windows.add_capture(state(packets=30, dropped_packets=None), now(1))
@@ -512,7 +512,7 @@ def test_a_clock_that_jumps_makes_no_rate_that_cannot_be(jump_s):
     clock_s = 0.0
     for turn in range(60):
         clock_s += jump_s if turn == 20 else 0.2
-        # And back again: one packet had a time of its own.
+        # And back again: only one packet had a wrong time.
         clock_s -= jump_s if turn == 40 else 0
         windows.add_capture(state(packets=100 * turn, wire_bytes=turn), now(clock_s))
         windows.add(RowBlock.of_rows([at(clock_s)] * 10), now(clock_s))

@@ -1,4 +1,4 @@
-"""The page as text: nothing in it runs that is not ours, and it is small."""
+"""The page as text: only our own scripts run in it, and it is small."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VENDORED = {
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
 }
-"""Of uPlot 1.6.32, as npm has it: SHA-256."""
+"""SHA-256 of the files of uPlot 1.6.32 in npm."""
 
 
 class Elements(HTMLParser):
@@ -119,7 +119,7 @@ def hostile_page() -> str:
     return html_page(report, cube)
 
 
-def test_what_came_over_the_wire_makes_no_element_and_ends_none() -> None:
+def test_text_from_the_wire_makes_no_html_element() -> None:
     page = hostile_page()
     plain = html_page(*report_and_cube([made.row()]))
     tags = {tag for tag, _, _ in Elements(page).found}
@@ -183,7 +183,7 @@ def test_our_scripts_make_no_text_to_markup_or_code() -> None:
 
 
 @pytest.mark.parametrize("name", VENDORED)
-def test_what_others_wrote_is_as_they_published_it(name: str) -> None:
+def test_vendored_files_are_unchanged(name: str) -> None:
     assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() == VENDORED[name]
 
 
@@ -238,7 +238,7 @@ def test_a_page_is_made_of_every_capture(name: str) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_where_everything_is_told_apart_nothing_is_said_of_limits() -> None:
+def test_without_a_limit_reached_there_is_no_note_on_limits() -> None:
     assert "Only the busiest" not in html_page(*report_and_cube_of("basics"))
 
 

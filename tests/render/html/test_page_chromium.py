@@ -1,4 +1,4 @@
-"""The page in a browser: what it shows, what a reader selects, and that it asks for nothing."""
+"""The page in a browser: its figures, selections, and no requests to a network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-"""Of axe-core 4.14.1, as npm has it."""
+"""SHA-256 of axe-core 4.14.1 in npm."""
 IS_READY = "document.documentElement.dataset.ready === 'yes'"
 CAPTURE = "basics"
 TEXTS_OF_TABLES = """
@@ -192,7 +192,7 @@ def assert_traffic(line: dict[str, str], expected: dict[str, Any]) -> None:
 
 
 def near(text: str, latency_ns: int | None) -> bool:
-    """Whether a text says a latency within 5 %, and its three digits."""
+    """Return whether a text is a latency within 5 %, to three digits."""
     if latency_ns is None:
         return text == "-"
     number, unit = text.split()
@@ -209,7 +209,7 @@ def near(text: str, latency_ns: int | None) -> bool:
         ("Group", "group-confluent", "group_id"),
     ],
 )
-def test_what_is_selected_is_what_the_report_says_of_it(
+def test_figures_of_a_selection_are_those_of_a_filtered_report(
     page: Page, title: str, text: str, column: str
 ) -> None:
     choose(page, title, text)
@@ -248,7 +248,7 @@ def check_figures(page: Page, expected: dict[str, Any]) -> None:
 
 
 def check_parts(page: Page, expected: list[dict[str, Any]]) -> None:
-    """Compare where the time went with what the report says of it."""
+    """Compare the table *Where the time went* with the report."""
     parts = {
         (line["API"], line["broker"], line["taken at"]): line
         for line in lines_of(page, "latency_parts")
@@ -346,7 +346,7 @@ def test_without_tls_there_is_no_table_of_it(page: Page) -> None:
     assert page.run("document.getElementById('tls')") is None
 
 
-def test_cleared_it_is_as_before(page: Page) -> None:
+def test_clearing_the_selection_restores_the_page(page: Page) -> None:
     before = page.run(TEXTS_OF_TABLES), page.run(DRAWINGS)
     choose(page, "API", "Fetch")
     assert page.run(DRAWINGS) != before[1]
@@ -431,7 +431,7 @@ def test_a_name_in_a_table_selects_what_it_names(page: Page) -> None:
 # -- for everyone ---------------------------------------------------------------------------------
 
 
-def test_what_came_over_the_wire_runs_nowhere(browser: Page, folder: Path) -> None:
+def test_text_from_the_wire_runs_no_script(browser: Page, folder: Path) -> None:
     path = folder / "hostile.html"
     path.write_text(hostile_page(), encoding="utf-8")
     show(browser, path)
@@ -495,7 +495,7 @@ def test_the_page_is_no_wider_than_the_window(browser: Page, folder: Path, width
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_it_is_printed_on_paper_with_charts_and_without_controls(page: Page) -> None:
+def test_the_page_is_printed_with_charts_and_without_controls(page: Page) -> None:
     printed = page.tell("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
     assert printed["data"].startswith("JVBER")  # %PDF
     page.tell("Emulation.setEmulatedMedia", media="print", features=[])
