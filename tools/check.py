@@ -5,10 +5,10 @@
 Runs the linter, the formatter's check, the import contracts, the type checker and the tests, all of
 them even if one fails, and exits with 1 if one failed.
 
-The type checker, and the tests that run Spark, take one processor each for long: they run in
-parallel to everything else, and what they print comes at the end. The tests of Spark share one
-session in one process. The other tests run in one process more than there are processors, for
-some wait: for a terminal, an interface, a process.
+The tests of each folder run in a process of their own: a process that collects all tests takes 7 to
+18 s for that, and the tests of a folder share cached results, such as the rows of a capture. Two
+commands more than there are processors run at a time, because many tests wait: for a terminal, an
+interface, another process. Commands that take long are started first.
 """
 
 from __future__ import annotations
@@ -17,84 +17,111 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-PYTEST = [str(BIN / "pytest"), "-q", "--durations=5"]
+TESTS = ROOT / "tests"
+
+SLOW_FOLDERS = ("cli", "spark", "live", "queries")
+"""Folders of tests that take longest; they are started before all others, in this order."""
+
+NO_TESTS = 5
+"""Exit status of pytest if it has run no test: all tests of a folder may be long ones."""
 
 
-def beside(*, long: bool) -> dict[str, list[str]]:
-    """Return the commands that run in parallel to all others, by name."""
-    marks = "spark" if long else "not long and spark"
-    # Two runs at a time cannot share the cache of failed tests.
-    spark = [*PYTEST, "-p", "no:cacheprovider", "-m", marks, "tests/spark"]
-    return {"mypy": [str(BIN / "mypy")], "pytest (Spark)": spark}
+class Command(NamedTuple):
+    """A command of the check."""
+
+    name: str
+    arguments: list[str]
+    good: frozenset[int] = frozenset({0})
+    """The exit statuses of success."""
 
 
-def steps(*, long: bool) -> list[list[str]]:
-    """Return the commands that run one after the other."""
-    marks = "not spark" if long else "not long and not spark"
+class Result(NamedTuple):
+    """How a command ended."""
+
+    command: Command
+    passes: bool
+    output: str
+    """Standard output and standard error."""
+    took_s: float
+
+
+def commands(*, long: bool) -> list[Command]:
+    """Return all commands, in the order in which they are started."""
+    folders = sorted({path.relative_to(TESTS).parts[0] for path in TESTS.glob("*/**/test_*.py")})
+    slow = [folder for folder in SLOW_FOLDERS if folder in folders]
+    others = [folder for folder in folders if folder not in slow]
+    marks = "" if long else "not long and "
     return [
-        [str(BIN / "ruff"), "check", "."],
-        [str(BIN / "ruff"), "format", "--check", "."],
-        [str(BIN / "lint-imports"), "--no-logo"],
-        # Tests of a file stay together: they share cached results, such as the rows of a capture.
-        [*PYTEST, "-n", f"{(os.cpu_count() or 1) + 1}", "--dist", "worksteal", "-m", marks],
+        _tests("tests/spark, on Spark", [f"{marks}spark"], ["tests/spark"]),
+        *(_tests(f"tests/{name}", [f"{marks}not spark"], [f"tests/{name}"]) for name in slow),
+        Command("mypy", [str(BIN / "mypy")]),
+        _tests("tests/*.py", [f"{marks}not spark"], sorted(map(str, TESTS.glob("test_*.py")))),
+        *(_tests(f"tests/{name}", [f"{marks}not spark"], [f"tests/{name}"]) for name in others),
+        Command("lint-imports", [str(BIN / "lint-imports"), "--no-logo"]),
+        Command("ruff check", [str(BIN / "ruff"), "check", "."]),
+        Command("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
     ]
 
 
-class Step:
-    """A running command."""
+def _tests(name: str, marks: list[str], paths: list[str]) -> Command:
+    # Several processes cannot share pytest's cache.
+    options = ["-q", "-p", "no:cacheprovider", "-m", *marks]
+    return Command(name, [str(BIN / "pytest"), *options, *paths], frozenset({0, NO_TESTS}))
 
-    def __init__(self, name: str, command: list[str], output: IO[str] | None = None) -> None:
-        """Start it. ``output`` buffers its output until it ends; None prints it at once."""
-        self.name = name
-        self._title = f"== {' '.join([Path(command[0]).name, *command[1:]])}"
-        self._output = output
-        self._began = time.monotonic()
-        if output is None:
-            print(self._title, flush=True)
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
-        self._took_s = 0.0
-        self._waiting = threading.Thread(target=self._wait)
-        self._waiting.start()
 
-    def _wait(self) -> None:
-        self._process.wait()
-        self._took_s = time.monotonic() - self._began
+def run(command: Command) -> Result:
+    """Run a command to its end."""
+    began = time.monotonic()
+    process = subprocess.run(
+        command.arguments,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    passes = process.returncode in command.good
+    return Result(command, passes, process.stdout, time.monotonic() - began)
 
-    def passes(self) -> bool:
-        """Wait for the end, print buffered output, and return whether the command succeeded."""
-        self._waiting.join()
-        if self._output is not None:
-            self._output.seek(0)
-            print(self._title, self._output.read(), sep="\n", end="")
-        print(f"   {self.name}: {self._took_s:.1f} s", flush=True)
-        return self._process.returncode == 0
+
+def show(result: Result) -> None:
+    """Print the last line of a command that succeeded, and all that one printed that failed."""
+    lines = result.output.rstrip().splitlines() or [""]
+    verdict = lines[-1] if result.passes else "FAILED"
+    print(f"{result.took_s:6.1f} s  {result.command.name}: {verdict}", flush=True)
+    if not result.passes:
+        print(*lines, sep="\n", flush=True)
 
 
 def main() -> int:
-    """Run all steps; return the exit status."""
+    """Run all commands; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--long", action="store_true", help="run the long tests too")
-    long = parser.parse_args().long
-    with ExitStack() as stack:
-        parallel = [
-            Step(name, command, stack.enter_context(tempfile.TemporaryFile("w+")))
-            for name, command in beside(long=long).items()
-        ]
-        failed = []
-        for command in steps(long=long):
-            step = Step(Path(command[0]).name, command)
-            if not step.passes():
-                failed.append(step.name)
-        failed += [step.name for step in parallel if not step.passes()]
+    todo = commands(long=parser.parse_args().long)
+    began = time.monotonic()
+    failed = []
+    printing = threading.Lock()
+
+    def run_and_show(command: Command) -> None:
+        result = run(command)
+        with printing:
+            show(result)
+        if not result.passes:
+            failed.append(command.name)
+
+    with ThreadPoolExecutor((os.cpu_count() or 1) + 2) as pool:
+        list(pool.map(run_and_show, todo))
+    print(f"{time.monotonic() - began:.0f} s in all")
     if failed:
         print(f"failed: {', '.join(failed)}")
         return 1
