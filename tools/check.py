@@ -21,14 +21,18 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 
-SLOW_FOLDERS = ("cli", "spark", "live", "queries")
-"""Folders of tests that take longest; they are started before all others, in this order."""
+SLOW_FOLDERS = {"cli": 3, "spark": 2, "live": 2, "queries": 1}
+"""Folders of tests that take longest, and among how many processes their files are dealt. They are
+started before all others, in this order."""
 
 NO_TESTS = 5
 """Exit status of pytest if it has run no test: all tests of a folder may be long ones."""
@@ -56,25 +60,40 @@ class Result(NamedTuple):
 def commands(*, long: bool) -> list[Command]:
     """Return all commands, in the order in which they are started."""
     folders = sorted({path.relative_to(TESTS).parts[0] for path in TESTS.glob("*/**/test_*.py")})
-    slow = [folder for folder in SLOW_FOLDERS if folder in folders]
-    others = [folder for folder in folders if folder not in slow]
+    fast = [folder for folder in folders if folder not in SLOW_FOLDERS]
     marks = "" if long else "not long and "
     return [
-        _tests("tests/spark, on Spark", [f"{marks}spark"], ["tests/spark"]),
-        *(_tests(f"tests/{name}", [f"{marks}not spark"], [f"tests/{name}"]) for name in slow),
+        _tests("tests/spark, on Spark", f"{marks}spark", TESTS / "spark"),
+        *(
+            _tests(f"tests/{name}, {part} of {parts}", f"{marks}not spark", TESTS / name, others)
+            for name, parts in SLOW_FOLDERS.items()
+            for part, others in enumerate(_files_of_other_parts(TESTS / name, parts), 1)
+        ),
         Command("mypy", [str(BIN / "mypy")]),
-        _tests("tests/*.py", [f"{marks}not spark"], sorted(map(str, TESTS.glob("test_*.py")))),
-        *(_tests(f"tests/{name}", [f"{marks}not spark"], [f"tests/{name}"]) for name in others),
+        _tests("tests/*.py", f"{marks}not spark", TESTS, [TESTS / name for name in folders]),
+        *(_tests(f"tests/{name}", f"{marks}not spark", TESTS / name) for name in fast),
         Command("lint-imports", [str(BIN / "lint-imports"), "--no-logo"]),
         Command("ruff check", [str(BIN / "ruff"), "check", "."]),
         Command("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
     ]
 
 
-def _tests(name: str, marks: list[str], paths: list[str]) -> Command:
-    # Several processes cannot share pytest's cache.
-    options = ["-q", "-p", "no:cacheprovider", "-m", *marks]
-    return Command(name, [str(BIN / "pytest"), *options, *paths], frozenset({0, NO_TESTS}))
+def _files_of_other_parts(folder: Path, parts: int) -> list[list[Path]]:
+    """Return for each part of a folder the files with tests that are in the other parts.
+
+    Files are dealt in turn, because those that wait have similar names.
+    """
+    files = sorted(folder.rglob("test_*.py"))
+    return [[file for file in files if file not in files[part::parts]] for part in range(parts)]
+
+
+def _tests(name: str, marks: str, folder: Path, ignored: Sequence[Path] = ()) -> Command:
+    # Several processes cannot share pytest's cache. Files are left out rather than named: pytest
+    # collects a file that is named even if conftest.py ignores it, as where tshark is missing.
+    options = ["-q", "-p", "no:cacheprovider", "-m", marks]
+    leave_out = [f"--ignore={path}" for path in ignored]
+    arguments = [str(BIN / "pytest"), *options, *leave_out, str(folder)]
+    return Command(name, arguments, frozenset({0, NO_TESTS}))
 
 
 def run(command: Command) -> Result:
