@@ -46,7 +46,7 @@ from kanalyze.spark.batch.commit import STAGING
 from kanalyze.spark.batch.engine import StagedFile
 from kanalyze.spark.batch.hadoop_folder import HadoopFolder
 from kanalyze.spark.failures import failures_in_one_line
-from kanalyze.spark.report import MOST_ROWS_HERE, report_on
+from kanalyze.spark.report import report_on
 from kanalyze.spark.reporting import report_on_files
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.shared_folder import SharedFolder, location_of
@@ -75,6 +75,9 @@ _SMALL_BYTES: Final = 4_000_000_000
 """One machine reads this much in the time that Spark takes to start and to plan (docs/spark.md)."""
 _SMALL_LOCAL_BYTES: Final = 100_000_000_000
 """On one machine processes are faster at any size; up to this size users are advised so."""
+_MOST_ROWS_HERE: Final = 10_000_000
+"""Up to this many rows in files, the driver of a cluster makes the report by itself. DuckDB takes
+some 10 s for a million, in bounded memory; Spark takes a second or more to plan each query."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
 _MOST_STATE_FILES: Final = 16
 
@@ -297,7 +300,7 @@ def most_rows_here(master: str) -> int | None:
 
     On one machine DuckDB always takes less time than Spark.
     """
-    return None if master.startswith("local") else MOST_ROWS_HERE
+    return None if master.startswith("local") else _MOST_ROWS_HERE
 
 
 def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
