@@ -53,7 +53,7 @@ class EndpointFilter:
     def __init__(
         self, ports: Collection[int], networks: Collection[IPv4Network | IPv6Network]
     ) -> None:
-        """Select by ``ports`` and ``networks``; if one of them is empty, every value of it matches."""
+        """Select by ``ports`` and ``networks``; an empty collection matches everything."""
         flags = bytearray(_PORTS) if ports else bytearray(b"\1") * _PORTS
         for port in ports:
             flags[port] = 1

@@ -45,7 +45,7 @@ class NetCounters:
         self.bad_ip_headers = 0
         self.bad_tcp_headers = 0
         self.ip_fragments = 0
-        """Fragments of IP packets that hold TCP or may hold it (tunnels, UDP), reassembled or not."""
+        """Fragments of IP packets that may hold TCP (also in a tunnel), reassembled or not."""
         self.reassembled_datagrams = 0
         """IP packets reassembled from such fragments. Each is counted again by its content."""
         self.lost_datagrams = 0

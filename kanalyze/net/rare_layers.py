@@ -32,7 +32,7 @@ _PBB: Final = "802.1ah"
 
 @cache
 def _module() -> Any:
-    """Import the library when the first header needs it, in half a second; None if it is missing."""
+    """Import the library when the first header needs it: half a second. None if it is missing."""
     try:
         with warnings.catch_warnings():
             # scapy imports deprecated ciphers, which are not needed here.
