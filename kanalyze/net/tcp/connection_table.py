@@ -52,7 +52,7 @@ class ConnectionTable:
         self._shard = shard
         self.open: dict[Pair, OpenConnection] = {}
         self.half_open: dict[Pair, HalfOpenConnection] = {}
-        """Connections with nothing but a SYN; those of a batch are in the order of their packets."""
+        """Connections with nothing but a SYN; those of a batch are in order of their packets."""
         self.with_holes: dict[Pair, OpenConnection] = {}
         """Open connections that were not in order after their last segment."""
         self._time_wait = TimeWaitTable(limits)
