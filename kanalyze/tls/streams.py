@@ -284,7 +284,7 @@ class DecryptedStreams:
         return connection.give_up()
 
     def _settled(self, *, is_last: bool) -> Iterator[StreamUpdate]:
-        """Yield the updates of connections that stop waiting: they have secrets, or must not wait on."""
+        """Yield updates of connections that stop waiting: they have secrets, or waited too long."""
         has_grown = self._log.version != self._log_version
         for serial, connection in list(self._waiting.items()):
             is_over = (
