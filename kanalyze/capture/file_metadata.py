@@ -166,5 +166,5 @@ class FileMetadata:
 
 
 def readable(data: bytes | memoryview) -> str:
-    """Decode UTF-8, at most 4096 bytes; invalid bytes become escapes such as ``\\xff``."""
+    r"""Decode UTF-8, at most 4096 bytes; invalid bytes become escapes such as ``\xff``."""
     return bytes(data[:MAX_TEXT_BYTES]).rstrip(b"\0").decode("utf-8", "backslashreplace")
