@@ -79,7 +79,7 @@ def _facts(der: bytes) -> CertificateFacts:
 
 
 def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the values that stand one after the other, with their tags."""
+    """Yield tag and content of each of several DER values; raises ValueError for invalid ones."""
     at = 0
     while at < len(data):
         tag, length = data[at], data[at + 1] if at + 1 < len(data) else 0
@@ -97,7 +97,7 @@ def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _inner(data: bytes, expected: int) -> bytes:
-    """Return what is inside of the first value."""
+    """Return the content of the first value; raises ValueError if its tag is not ``expected``."""
     tag, inner = next(_values(data))
     if tag != expected:
         raise ValueError(f"a value with the tag {tag} in place of {expected}")

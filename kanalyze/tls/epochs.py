@@ -1,10 +1,11 @@
 """Epochs: which keys a direction uses, one after the other.
 
-In: a key log, what the hellos say. Out: the ciphers of an epoch (:class:`Epochs`). Must not know:
+In: a key log, values of the hellos. Out: the ciphers of an epoch (:class:`Epochs`). Must not know:
 records, nor when an epoch begins.
 
-TLS 1.3: 0 is early data, 1 the handshake, 2 application data, 3 after the first KeyUpdate, and so
-on. TLS 1.2: 0 are the keys of the first handshake, 1 those of the first renegotiation, and so on.
+TLS 1.3: epoch 0 is early data, 1 the handshake, 2 application data, 3 begins with the first
+KeyUpdate, and so on. TLS 1.2: epoch 0 begins with the first handshake, 1 with the first
+renegotiation, and so on.
 """
 
 from __future__ import annotations
@@ -122,14 +123,14 @@ class Epochs13:
             return []
         from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
 
-        made = []
+        record_ciphers = []
         suites = suites_13(secret) if self._suite is None else (self._suite,)
         for suite in suites:
             current = secret
             for _ in range(updates):
                 current = next_traffic_secret(suite, current)
-            made.append(record_cipher(suite, keys_13(suite, current)))
-        return made
+            record_ciphers.append(record_cipher(suite, keys_13(suite, current)))
+        return record_ciphers
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
         """Return the epochs that may follow: the log may lack the secrets of the handshake."""
