@@ -1,9 +1,9 @@
 """Metadata of captures: interfaces, names, comments, secrets.
 
 In: texts and bytes that a parser found. Out: bounded collections of them. Must not know: the
-formats they came in.
+file formats.
 
-Nothing of it can be trusted. Texts are kept as they are; whoever shows them escapes them. Secrets
+All of it is untrusted. Texts are kept as they are; the code that shows them escapes them. Secrets
 are never part of a ``repr`` or of a message.
 """
 
@@ -26,13 +26,13 @@ MAX_COMMENTS: Final = 10_000
 MAX_NAMES: Final = 65_536
 MAX_NAMES_OF_ONE: Final = 64
 MAX_TEXT_BYTES: Final = 4096
-"""Length of one comment, name or other text; longer ones are cut."""
+"""Size of one comment, name or other text; longer ones are cut."""
 MAX_TEXTS_BYTES: Final = 8 << 20
-"""Of all texts together."""
+"""Size of all texts together."""
 MAX_SECRETS_BYTES: Final = 16 << 20
-"""Of all decryption secrets together."""
+"""Size of all decryption secrets together."""
 _BYTES_OF_AN_ENTRY: Final = 64
-"""What an entry counts at least: many empty ones take memory too."""
+"""Added to the size of each entry, because empty ones take memory too."""
 
 
 class CaptureInterface(NamedTuple):
@@ -43,14 +43,14 @@ class CaptureInterface(NamedTuple):
     link_type: int
     """LINKTYPE_ value: 1 Ethernet, 113 Linux cooked, ..."""
     snap_bytes: int
-    """The most bytes kept of a packet; 0 for no limit."""
+    """Largest number of bytes captured of a packet; 0 for no limit."""
     name: str | None = None
     description: str | None = None
     hardware: str | None = None
     system: str | None = None
-    """Operating system of the machine it is in."""
+    """Operating system of its machine."""
     filter: str | None = None
-    """The filter that was set while capturing, as text; None if it is there only as a program."""
+    """The capture filter as text; None without one, or if the file has only its BPF program."""
 
     @property
     def text(self) -> str | None:
@@ -79,7 +79,7 @@ class Comment(NamedTuple):
 
 
 class DecryptionSecrets(NamedTuple):
-    """Keys to the encrypted data of a capture; shown nowhere."""
+    """Keys to the encrypted data of a capture; never shown."""
 
     kind: int
     """Secrets type: 0x544c534b for a TLS key log (the NSS format)."""
@@ -94,19 +94,19 @@ class FileMetadata:
 
     def __init__(self) -> None:
         self.interfaces: list[CaptureInterface] = []
-        """In the order in which they are described, over all sections and captures."""
+        """In the order of their descriptions, over all sections and captures."""
         self.names: dict[str, tuple[str, ...]] = {}
-        """The names that a capture gives to IP addresses (canonical text)."""
+        """The names that captures give to IP addresses, by the address as canonical text."""
         self.comments: list[Comment] = []
         self.omitted = 0
-        """Descriptions that were not kept, because they are too many or make no sense."""
+        """Number of entries that were not kept, because they are too many or invalid."""
         self._secrets: dict[DecryptionSecrets, None] = {}
         self._remaining_secrets_bytes = MAX_SECRETS_BYTES
         self._remaining_text_bytes = MAX_TEXTS_BYTES
 
     @property
     def decryption_secrets(self) -> list[DecryptionSecrets]:
-        """The secrets so far, each once, in the order of the captures."""
+        """The secrets so far without repetitions, in the order of the captures."""
         return list(self._secrets)
 
     @property
@@ -131,7 +131,7 @@ class FileMetadata:
             self.omitted += 1
 
     def add_names(self, ip: str, names: tuple[str, ...]) -> None:
-        """Keep the names of an IP address, beside those known before."""
+        """Add names of an IP address to those that it has."""
         listed = self.names.get(ip, ())
         new = tuple(dict.fromkeys(name for name in names if name and name not in listed))
         if not new:
@@ -143,7 +143,7 @@ class FileMetadata:
             self.omitted += 1
 
     def add_secrets(self, kind: int, data: memoryview) -> None:
-        """Keep a copy of secrets; what every file of a rotation repeats is kept once."""
+        """Keep a copy of secrets; the same secrets in several files are kept once."""
         size = len(data) + _BYTES_OF_AN_ENTRY
         if size > MAX_SECRETS_BYTES:
             self.omitted += 1
@@ -166,5 +166,5 @@ class FileMetadata:
 
 
 def readable(data: bytes | memoryview) -> str:
-    """Turn bytes that should be UTF-8 into text of bounded length; wrong bytes become hex."""
+    r"""Decode UTF-8, at most 4096 bytes; invalid bytes become escapes such as ``\xff``."""
     return bytes(data[:MAX_TEXT_BYTES]).rstrip(b"\0").decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""From the arguments of a command to the captures to be read, in the order of their packets.
+"""Turns the arguments of a command into captures, in the order of their first packets.
 
 In: paths, folders, globs, URLs, ``-``. Out: paths and URLs for
 :func:`kanalyze.capture.reader.open_capture`. Must not know: how they are read.
@@ -55,12 +55,12 @@ def find_inputs(
     """Return the captures that the arguments name, each once, by the time of their first packet.
 
     An argument is a file, a folder (all captures directly in it, recognized by content), a glob,
-    a URL of any of these, or ``-`` for standard input, which stands alone; so does anything else
-    that cannot be read twice (a named pipe). Captures without a packet come last. Each is opened
-    once, for its first packet; a single file not at all.
+    a URL of any of these, or ``-`` for standard input. Standard input and anything else that cannot
+    be read twice (a named pipe) has to be the only capture. Captures without a packet come last.
+    Each is opened once, for its first packet; a single file is not opened.
 
-    ``leave_out`` takes an anomaly for each skipped file in a folder that cannot be read, or has the
-    name of a capture; its text names the file.
+    ``leave_out`` is called with an anomaly for each skipped file of a folder that cannot be read,
+    or that has the name of a capture but is none; its text names the file.
 
     Raises :class:`CaptureError` when an argument names nothing that can be read as a capture.
     """
@@ -84,10 +84,10 @@ def find_readable(
 ) -> tuple[list[FoundCapture], list[Anomaly]]:
     """Return the captures that the arguments name, as :func:`find_inputs`, and the skipped files.
 
-    What is missing, cannot be opened or is no capture is an anomaly each, whose text names it.
-    Every capture was opened.
+    For each input that is missing, cannot be opened or is no capture, there is an anomaly whose
+    text names it. Every returned capture was opened.
 
-    Raises :class:`CaptureError` for what cannot be read twice.
+    Raises :class:`CaptureError` for an input that cannot be read twice.
     """
     named: list[FoundCapture] = []
     unreadable: list[Anomaly] = []
@@ -115,9 +115,9 @@ def _left_out(error: CaptureError) -> Anomaly:
 
 
 def look_at(capture: FoundCapture, stores: Stores) -> FoundCapture:
-    """Open a capture for its first packet, unless that has been done.
+    """Return a capture with size and time of its first packet; open it unless that was done.
 
-    Raises :class:`CaptureError` when it is no capture.
+    Raises :class:`CaptureError` if it is no capture.
     """
     if capture.looked_at:
         return capture
@@ -135,12 +135,12 @@ def _first_time(reader: CaptureReader) -> int | None:
 
 
 def reading_order(capture: FoundCapture) -> tuple[bool, int, str]:
-    """Return what captures are sorted by: the first packet; those without one come last."""
+    """Return the sort key of a capture: time of its first packet; those without one come last."""
     return capture.first_time_ns is None, capture.first_time_ns or 0, capture.path
 
 
 def _distinct(captures: Iterable[FoundCapture]) -> Iterator[FoundCapture]:
-    """Leave out files that were named before."""
+    """Yield each file once, also if it is named several times."""
     files = set()
     for capture in captures:
         real = same_file(capture.path)
@@ -158,13 +158,13 @@ def _expand(argument: PathLike, stores: Stores, leave_out: _LeaveOut) -> list[Fo
         return _captures_of(text, named, stores, leave_out)
     if not named.paths:
         raise nothing_named(text, named)
-    return [FoundCapture(each) for each in named.paths]
+    return [FoundCapture(path) for path in named.paths]
 
 
 def _captures_of(
     folder: str, named: NamedFiles, stores: Stores, leave_out: _LeaveOut
 ) -> list[FoundCapture]:
-    """Keep what begins as a capture; report what looks like one and cannot be read."""
+    """Return the captures of a folder; report files that seem to be captures but are unreadable."""
     captures: list[FoundCapture] = []
     reasons: list[str] = []
     for path in named.paths:
@@ -187,11 +187,11 @@ def _why_none(reasons: Sequence[str]) -> str:
 
 
 def look_in_folder(path: str, stores: Stores) -> FoundCapture | CaptureError | None:
-    """Look at a file of a folder.
+    """Open a file of a folder to see what it is.
 
     Returns:
-        The capture; an error if it may be one that cannot be read; None if it is another file, by
-        its first bytes and by its name.
+        The capture; an error if it seems to be a capture but cannot be read; None if it is another
+        file, by its first bytes and by its name.
     """
     try:
         return look_at(FoundCapture(path), stores)

@@ -1,18 +1,18 @@
 """Which files an argument names, with their sizes and times. Nothing is opened here.
 
 In: paths, folders, globs, URLs of any of these. Out: files, with their sizes and times. Must not
-know: what is in a file (:mod:`kanalyze.capture.inputs` looks into them), nor who reads them.
+know: what is in a file (:mod:`kanalyze.capture.inputs` opens them), nor who reads them.
 
-The rules are those of one process, of a batch and of a stream on Spark:
+The rules are the same for one process, for a batch and for a stream on Spark:
 
-- A folder stands for the files and links directly in it; a broken link is listed, so that it is
+- A folder stands for the files and links directly in it. A broken link is listed, so that it is
   reported. Pipes, devices and folders in it are skipped.
 - A name that begins with a dot is hidden: folders and globs skip it, as in a shell. Programs that
-  copy files use such names until the copy is complete. A hidden file that is named is read.
-- A file that is named in several ways, or by links, is one file.
+  copy files use such names until the copy is complete. A hidden file that is named itself is read.
+- A file that is named several times, or by links, is one file.
 - Standard input and pipes can be read once, by one process: they are an error for several tasks.
-- A file that was written to a moment ago may not be complete. A file without a known time, as in
-  some stores, counts as complete.
+- A file that changed recently may not be complete. A file without a known time, as in some stores,
+  counts as complete.
 - A missing file is an error for one process and a batch. A stream waits for it.
 """
 
@@ -58,7 +58,7 @@ _CAPTURE_NAME: Final = re.compile(
 _COMPRESSED_NAME: Final = re.compile(rf"{_COMPRESSED}$", re.IGNORECASE)
 
 _MAGIC: Final = re.compile(r"[*?[]")
-"""What makes a pattern, as for :mod:`glob`."""
+"""Characters that make a name a pattern, as for :mod:`glob`."""
 
 
 class MissingFileError(CaptureError):
@@ -71,13 +71,13 @@ class FoundCapture(NamedTuple):
     path: str
     """For :func:`~kanalyze.capture.reader.open_capture`; a URL may hold credentials."""
     looked_at: bool = False
-    """It was opened, and the fields below are known."""
+    """Whether it was opened, so that the fields below are known."""
     first_time_ns: int | None = None
-    """Unix time in ns of its first packet; None when it has none."""
+    """Unix time in ns of its first packet; None without a packet."""
     total_bytes: int | None = None
-    """Its size; None where it is not known."""
+    """Its size; None if not known."""
     most_packets: int | None = None
-    """How many of its packets are read; None for all. A capture may grow between two passes."""
+    """Most packets to read of it; None for all. A capture may grow between two passes."""
 
 
 class InputFile(NamedTuple):
@@ -86,13 +86,13 @@ class InputFile(NamedTuple):
     path: str
     """As it was named; a URL may hold credentials."""
     total_bytes: int | None
-    """None where it is not known; so is the time."""
+    """None if not known."""
     modified_ns: int | None
-    """Unix time in ns."""
+    """Unix time in ns; None if not known."""
 
     @property
     def capture(self) -> FoundCapture:
-        """What is to be read."""
+        """The file as a capture to be read."""
         return FoundCapture(self.path, total_bytes=self.total_bytes)
 
     @property
@@ -107,15 +107,15 @@ class NamedFiles(NamedTuple):
 
     paths: list[str]
     is_folder: bool
-    """They are the files of a folder, captures or not."""
+    """Whether the argument is a folder, whose files need not be captures."""
 
 
 def named_files(argument: PathLike, stores: Stores) -> NamedFiles:
     """Return the files of an argument: a file, a folder, a glob, a URL of any of these.
 
-    A file that is named need not be there; a folder or a glob may stand for none.
+    A named file need not exist; a folder or a glob may stand for no file.
 
-    Raises :class:`CaptureError` where a folder cannot be listed, or a store not be asked.
+    Raises :class:`CaptureError` if a folder cannot be listed, or a store cannot be reached.
     """
     text = os.fspath(argument)
     if is_url(text):
@@ -135,8 +135,8 @@ def nothing_named(argument: PathLike, named: NamedFiles) -> CaptureError:
 def local_files(argument: PathLike) -> list[str]:
     """Return the files of this machine that an argument names, with any content.
 
-    Folders and globs stand for all files in them; of URLs only ``file://`` stands for any. Raises
-    OSError where a folder cannot be listed.
+    Folders and globs stand for all files in them. For a URL other than ``file://`` the list is
+    empty. Raises OSError if a folder cannot be listed.
     """
     text = os.fspath(argument)
     if is_url(text):
@@ -150,7 +150,7 @@ def local_files(argument: PathLike) -> list[str]:
 
 
 def has_compressed_name(path: str) -> bool:
-    """Return whether a name ends as those of compressed files do; nothing is opened."""
+    """Tell whether a name has the extension of a compressed file; nothing is opened."""
     return _COMPRESSED_NAME.search(path) is not None
 
 
@@ -165,7 +165,7 @@ def file_of(path: str, stores: Stores) -> InputFile:
         try:
             facts = stores.about(path)
         except CaptureError:
-            # It may be readable nevertheless; opening it tells.
+            # It may be readable nevertheless; opening it will show.
             return InputFile(path, None, None)
         if facts is None:
             raise MissingFileError(f"{capture_name(path)}: no such file")
@@ -184,7 +184,7 @@ def file_of(path: str, stores: Stores) -> InputFile:
 
 
 def check_many_may_read(path: str) -> None:
-    """Raise :class:`CaptureError` for what only one process can read, and once."""
+    """Raise :class:`CaptureError` for an input that only one process can read, and only once."""
     if path == STDIN:
         raise CaptureError("standard input: cannot be read by several tasks")
     if not can_be_read_twice(path):
@@ -192,16 +192,16 @@ def check_many_may_read(path: str) -> None:
 
 
 def can_be_read_twice(path: str) -> bool:
-    """Tell whether it is a file, or does not exist: opening that raises."""
+    """Tell whether a path is a file; true if it does not exist, because opening it will raise."""
     if is_url(path):
         return True
     return path != STDIN and (paths.is_file(path) or not paths.exists(path))
 
 
 def same_file(path: str) -> str:
-    """Return what is equal for all paths to one file, and for its ``file://`` URL.
+    """Return a text that is equal for all paths to one file, and for its ``file://`` URL.
 
-    Two other URLs are of one file if they are equal; they may hold credentials.
+    Any other URL is returned as it is; it may hold credentials.
     """
     local = local_path(path)
     return path if path == STDIN or local is None else os.path.realpath(local)
@@ -215,7 +215,7 @@ def is_settled(file: InputFile, *, now_ns: int, settle_ns: int) -> bool:
 
 
 def has_capture_name(path: str) -> bool:
-    """Tell whether a path or a URL ends like a capture's."""
+    """Tell whether a path or a URL has the extension of a capture."""
     name = path.partition("?")[0] if is_url(path) else path
     return _CAPTURE_NAME.search(name) is not None
 

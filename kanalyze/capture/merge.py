@@ -1,15 +1,15 @@
 """Several captures as one stream of packets in time order.
 
 In: captures in the order of their first packets, rotated (one after the other) or overlapping (two
-capture points, a ring of files an interface). Out: :class:`kanalyze.model.PacketBatch`, numbered
-over all of them. Must not know: what is inside a packet, nor who reads.
+capture points, a ring of files for each interface). Out: :class:`kanalyze.model.PacketBatch`,
+numbered over all of them. Must not know: what is inside a packet, nor who reads.
 
-Where one capture alone has the next packets, its own batch is passed on, or a part of it, without a
-copy. Where several have, those packets are merged that are known to come before all that is not
-read yet. One batch of each open capture is in memory.
+If only one capture has the next packets, its own batch, or a part of it, is passed on without a
+copy. If several have, packets are merged up to a time that no unread packet is expected before. One
+batch of each open capture is in memory.
 
-Within one capture packets keep their order, also where their times go back: a packet's key is the
-earliest time from it on, up to the end of the batch.
+Within one capture, packets keep their order, also if their times go back: a packet is sorted by the
+earliest time of it and the later packets of its batch (its key).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ MAX_OPEN: Final = 256
 _LEAST_BUFFER_BYTES: Final = 256 << 10
 
 MergeInput: TypeAlias = FoundCapture | PathLike | BinaryFile
-"""What :func:`kanalyze.capture.inputs.find_inputs` gives, a path or URL, or a binary file, which is
-read from where it is, after all that have names, and stays open."""
+"""A result of :func:`kanalyze.capture.inputs.find_inputs`, a path or URL, or a binary file. The
+last is read from its current position, after all inputs with names, and stays open."""
 
 
 class MergedCaptures:
@@ -65,21 +65,21 @@ class MergedCaptures:
         """Set up; nothing is opened yet.
 
         Args:
-            inputs: the captures, in the order of their first packets. What can be read once only
-                (a pipe, standard input, a binary file) is read after all others, in the order
-                given, and not merged.
-            buffer_bytes: read at once of a capture that is alone; less where several are open.
-            max_open: captures that may be open at once. Where more overlap, the packets of those
-                beyond come late, and an anomaly says so.
-            stores: file systems connected to before.
-            packet_index: records where packets are; None makes one. Packets are numbered after
-                those that are in it already.
-            names: the captures of these packets.
+            inputs: the captures, in the order of their first packets. Inputs that can be read only
+                once (a pipe, standard input, a binary file) are read after all others, in the given
+                order, and are not merged.
+            buffer_bytes: bytes read at once if one capture is open; less if several are.
+            max_open: captures that may be open at once. If more overlap, the packets of the others
+                come late, and an anomaly says so.
+            stores: connected file systems.
+            packet_index: records where packets are; None for a new one. Packets are numbered after
+                those that it already has.
+            names: names of the captures that ``packet_index`` already has.
         """
         self.names: list[str] = list(names)
         """The captures opened so far, in order, as they were given (without credentials)."""
         self.anomalies: list[Anomaly] = []
-        """What is wrong with them, each text after the capture's name; complete at the end."""
+        """What is wrong with them; texts begin with the capture's name. Complete at the end."""
         self._packet_index = PacketIndex() if packet_index is None else packet_index
         self.packets = self._packet_index.packets
         """The number of the last packet delivered."""
@@ -90,10 +90,10 @@ class MergedCaptures:
         self._max_open = max_open
         rereadable, self._single = _split_by_rereading(inputs)
         self._pending = rereadable[::-1]
-        """Captures to be merged that are not open yet, the next one last."""
+        """Captures to be merged that are not open yet; the next one is last."""
         self._is_alone = len(names) + len(rereadable) + len(self._single) == 1
         self.can_be_read_again = not self._single
-        """All inputs are files with names: another object like this one can read them again."""
+        """Whether all inputs are files with names, which another object can read again."""
         self._open: list[OpenCapture] = []
         self._merger = BatchMerger()
         self._bytes_closed = 0
@@ -103,23 +103,23 @@ class MergedCaptures:
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all; None where that is not known (a pipe)."""
-        readers = [each.reader for each in self._open]
-        return self._bytes_closed + sum(each.bytes_read for each in readers), self._total_bytes
+        """Bytes read so far, and total bytes; the latter is None if not known (a pipe)."""
+        readers = [capture.reader for capture in self._open]
+        return self._bytes_closed + sum(reader.bytes_read for reader in readers), self._total_bytes
 
     @property
     def dropped_packets(self) -> int | None:
         """Packets that the capturing machines dropped, so far; None when no capture says it."""
-        known_drops = [each.reader.dropped_packets for each in self._open]
+        known_drops = [capture.reader.dropped_packets for capture in self._open]
         known = [drops for drops in (*known_drops, self._dropped) if drops is not None]
         return sum(known) if known else None
 
     def locate(self, number: int) -> tuple[str, int | None]:
         """Return the name of a packet's capture and the packet's number in it, from 1.
 
-        Only the latest runs of consecutive packets are kept (a million; a rotated capture needs
-        one a file). Of a packet before them the number is None, and the capture too, as
-        ``UNKNOWN_CAPTURE``, unless there is but one.
+        Only the latest million runs of consecutive packets are kept; rotated captures need one per
+        file. For an earlier packet the number is None, and the name is ``UNKNOWN_CAPTURE`` unless
+        there is only one capture.
         """
         return self._packet_index.locate(number, self.names, is_alone=self._is_alone)
 
@@ -135,17 +135,17 @@ class MergedCaptures:
         self.close()
 
     def close(self) -> None:
-        """Close what is open; binary files that were handed in stay open."""
-        for each in self._open:
-            each.reader.close()
+        """Close all captures; binary files that were passed in stay open."""
+        for capture in self._open:
+            capture.reader.close()
 
     def batches(self) -> Iterator[PacketBatch]:
         """Yield the packets, numbered from 1; never an empty batch. To be called once.
 
-        A batch's buffer is valid until the next batch is asked for.
+        A batch's buffer is valid until the next batch is read.
 
         Raises:
-            CaptureError: a capture cannot be opened or read on, or is none.
+            CaptureError: a capture cannot be opened or read, or is no capture.
         """
         try:
             yield from self._merged()
@@ -176,9 +176,10 @@ class MergedCaptures:
             self._read_next(slices)
 
     def _open_due(self) -> tuple[int, int]:
-        """Open what begins before all packets in memory; return the key of the next of the rest.
+        """Open the captures that begin before all packets in memory.
 
-        A capture without packets is opened when no other is, for its metadata.
+        Returns the key of the first packet of the next capture that is not open. A capture without
+        packets is opened when no other is open, for its metadata.
         """
         while self._pending:
             if self._open:
@@ -196,7 +197,7 @@ class MergedCaptures:
         return _NEVER if following.first_time_ns is None else following.first_time_ns
 
     def _may_open(self) -> bool:
-        """Tell whether one more may be open; report it when packets come late for that."""
+        """Tell whether one more capture may be opened; report it if packets come late if not."""
         if len(self._open) < self._max_open:
             return True
         latest = min(each.last_key for each in self._open)[0]
@@ -230,7 +231,7 @@ class MergedCaptures:
             self._end(begun)
 
     def _read_next(self, slices: list[tuple[OpenCapture, int]]) -> None:
-        """Read the next batch where all packets in memory were delivered."""
+        """Read the next batch of captures whose packets in memory were all delivered."""
         for capture, _ in slices:
             if capture.at == len(capture.keys) and not capture.read_on():
                 self._end(capture)
@@ -251,7 +252,7 @@ class MergedCaptures:
     # -- batches ----------------------------------------------------------------------------------
 
     def _rest_of(self, capture: OpenCapture) -> Iterator[PacketBatch]:
-        """Give all batches of a capture; no packets of others come between."""
+        """Yield all remaining batches of a capture, which is the only one with packets."""
         while capture.batch is not None:
             yield self._slice(capture, len(capture.batch) - capture.at)
             capture.at = 0
@@ -259,7 +260,7 @@ class MergedCaptures:
         self._end(capture)
 
     def _slice(self, capture: OpenCapture, count: int) -> PacketBatch:
-        """Give the next packets of one capture, over its own buffer."""
+        """Return the next packets of one capture, over its own buffer."""
         batch = capture.batch
         assert batch is not None
         rows = slice(capture.at, capture.at + count)
@@ -271,12 +272,12 @@ class MergedCaptures:
         return batch
 
     def _merge(self, slices: list[tuple[OpenCapture, int]]) -> PacketBatch:
-        """Give the next packets of several captures, by time."""
+        """Return the next packets of several captures, by time."""
         merged = self._merger.merge(slices)
         count = len(merged.batch)
         self._packet_index.add_runs(merged.starts, merged.captures, merged.within, count)
-        for each, taken in slices:
-            each.advance(taken)
+        for capture, delivered in slices:
+            capture.advance(delivered)
         merged.batch.number = self._numbers(count)
         return merged.batch
 
@@ -293,7 +294,7 @@ _NEVER: Final = 1 << 63
 def _split_by_rereading(
     inputs: Sequence[MergeInput],
 ) -> tuple[list[FoundCapture], list[PathLike | BinaryFile]]:
-    """Divide captures into those that can be merged and those that can be read only once."""
+    """Separate the inputs that can be merged from those that can be read only once."""
     rereadable: list[FoundCapture] = []
     single: list[PathLike | BinaryFile] = []
     for item in inputs:
@@ -312,7 +313,7 @@ def _split_by_rereading(
 
 
 def _total_bytes(captures: Sequence[FoundCapture]) -> int | None:
-    """Return the size of all captures together; None when one of them is not known."""
+    """Return the size of all captures together; None if the size of one is not known."""
     total = 0
     for capture in captures:
         size = capture.total_bytes

@@ -1,6 +1,6 @@
 """Captures that are open while several are merged, and the merging of their next packets.
 
-In: captures with a batch each. Out: one batch of the packets that come next. Must not know: other
+In: captures with one batch each. Out: one batch of their next packets. Must not know: other
 captures, nor when captures are opened.
 """
 
@@ -30,26 +30,26 @@ class OpenCapture:
 
     def __init__(self, index: int, reader: CaptureReader, batches: Iterator[PacketBatch]) -> None:
         self.index = index
-        """In the order of the inputs; decides between equal times."""
+        """Index in the order of the inputs; the smaller one comes first at equal times."""
         self.reader = reader
         self.batches = batches
         self.batch: PacketBatch | None = None
         self.keys = array("q")
-        """For each packet of ``batch``: the earliest time of it and all after it, which never falls
-        within a batch."""
+        """For each packet of ``batch``, the earliest time of it and all later ones. This column
+        never falls."""
         self.at = 0
-        """Packets of ``batch`` that were delivered."""
+        """Number of packets of ``batch`` that were delivered."""
         self.delivered = 0
-        """Packets of the capture that were delivered."""
+        """Number of packets of the capture that were delivered."""
 
     @property
     def next_key(self) -> tuple[int, int]:
-        """Time of the next packet, and the index; captures compare by it."""
+        """Key of the next packet, and the capture's index; captures are compared by it."""
         return self.keys[self.at], self.index
 
     @property
     def last_key(self) -> tuple[int, int]:
-        """The key of the last packet of ``batch``: unread packets mostly have a later one."""
+        """The key of the last packet of ``batch``; unread packets usually have later keys."""
         return self.keys[-1], self.index
 
     def count_up_to(self, limit: tuple[int, int]) -> int:
@@ -68,8 +68,8 @@ class OpenCapture:
         self.batch = next(self.batches, None)
         if self.batch is None:
             return False
-        # The earliest of its own time and of all after it: a packet with a time far in the future
-        # must not hold back all that follows it in its file.
+        # Not the times themselves: a packet with a time far in the future must not hold back all
+        # packets after it in its file.
         self.keys = earliest_from(self.batch.time_ns)
         return True
 
@@ -104,11 +104,11 @@ class MergedBatch(NamedTuple):
     batch: PacketBatch
     """Without packet numbers: these are assigned later."""
     starts: array[int]
-    """Indices at which a run of consecutive packets of one capture begins."""
+    """Indices in the batch at which a run of consecutive packets of one capture begins."""
     captures: array[int]
-    """Of each run: index of the capture."""
+    """Index of each run's capture."""
     within: array[int]
-    """Of each run: number in its capture of the first packet, from 1."""
+    """Number of each run's first packet in its capture, from 1."""
 
 
 class BatchMerger:
@@ -118,10 +118,10 @@ class BatchMerger:
         self.buffer = bytearray()
 
     def merge(self, slices: list[tuple[OpenCapture, int]]) -> MergedBatch:
-        """Merge the next packets of captures, which are in the order of the inputs.
+        """Merge the next packets of captures; ``slices`` has a number of packets for each capture.
 
-        A capture's packets are copied as one span of its buffer, with what lies between them: that
-        costs less than copying them one by one.
+        The captures are in the order of the inputs. A capture's packets are copied as one span of
+        its buffer, with the bytes between them: that is faster than copying them one by one.
         """
         pieces = [_piece(each, count) for each, count in slices]
         spans = [_span(piece) for piece in pieces]
@@ -166,7 +166,7 @@ def _span(piece: PacketBatch) -> tuple[int, memoryview]:
 
 def _concatenated(columns: list[array[int]]) -> array[int]:
     """Return columns, at least one, one after another."""
-    together = array(columns[0].typecode)
+    result = array(columns[0].typecode)
     for column in columns:
-        together += column
-    return together
+        result += column
+    return result

@@ -1,7 +1,7 @@
-"""Where a packet is: its number counts over all captures, Wireshark's in each capture.
+"""Finds the capture of a packet and its number there, which Wireshark shows.
 
-In: runs of packets as they are delivered. Out: the capture of a packet and its number there. Must
-not know: how captures are read.
+Packet numbers count over all captures. In: runs of packets as they are delivered. Out: the capture
+of a packet and its number there. Must not know: how captures are read.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ __all__ = ["UNKNOWN_CAPTURE", "PacketIndex"]
 
 MAX_RUNS: Final = 1_000_000
 UNKNOWN_CAPTURE: Final = "(unknown)"
-"""Stands for the capture of a packet whose run was dropped."""
+"""Name of the capture of a packet whose run was dropped."""
 
 
 class PacketIndex:
     """A table of runs: consecutive packets that are consecutive in one capture.
 
-    A rotated capture needs one a file. Where captures overlap there may be one a packet, and the
-    oldest are dropped.
+    Rotated captures need one run per file. Overlapping captures may need one per packet; then the
+    oldest runs are dropped.
     """
 
     def __init__(self, max_runs: int = MAX_RUNS) -> None:
         self._max_runs = max_runs
         self._first = array("q")
-        """Number over all captures of each run's first packet, rising."""
+        """Number of each run's first packet over all captures, rising."""
         self._capture = array("q")
+        """Index of each run's capture."""
         self._within = array("q")
-        """Number in its capture of each run's first packet."""
+        """Number of each run's first packet in its capture."""
         self._end = 1
-        """The number after the last one."""
+        """The number after that of the last packet."""
 
     def latest(self, most: int) -> tuple[int, list[tuple[int, int, int]]]:
         """Return the number of the next packet, and the latest runs, for :meth:`load_state`."""
@@ -45,7 +46,7 @@ class PacketIndex:
         return self._end, list(zip(*columns, strict=True))
 
     def load_state(self, end: int, runs: Sequence[tuple[int, int, int]]) -> None:
-        """Continue, as a new table, where another one ended."""
+        """Continue where another table ended; this table has to be empty."""
         self._end = end
         for first, capture, within in runs:
             self._first.append(first)
@@ -54,7 +55,7 @@ class PacketIndex:
 
     @property
     def packets(self) -> int:
-        """Number of packets so far, those whose runs were dropped included."""
+        """Number of packets so far, including those of dropped runs."""
         return self._end - 1
 
     @property
@@ -63,7 +64,7 @@ class PacketIndex:
         return len(self._first)
 
     def add(self, capture: int, within: int, count: int) -> None:
-        """Add the next ``count`` packets: those of a capture from ``within`` on."""
+        """Add the next ``count`` packets: of a capture, from its packet number ``within`` on."""
         if not self._continues(capture, within):
             self._first.append(self._end)
             self._capture.append(capture)
@@ -80,7 +81,7 @@ class PacketIndex:
     ) -> None:
         """Add the next ``count`` packets, whose runs begin at the indices ``starts``.
 
-        ``captures`` and ``within`` have an entry a run.
+        ``captures`` and ``within`` have one entry per run.
         """
         skip = int(len(starts) > 0 and self._continues(captures[0], within[0]))
         self._first += shifted(starts[skip:], self._end)
@@ -101,8 +102,8 @@ class PacketIndex:
     ) -> tuple[str, int | None]:
         """Return the name of a packet's capture, and the packet's number in it.
 
-        Of a packet whose run was dropped the number is None, and the capture is
-        :data:`UNKNOWN_CAPTURE`, unless it ``is_alone``.
+        If the packet's run was dropped, the number is None, and the capture is
+        :data:`UNKNOWN_CAPTURE`, unless there is only one (``is_alone``).
         """
         location = self.find(number)
         if location is not None:
@@ -116,7 +117,7 @@ class PacketIndex:
         return within - self._within[-1] == self._end - self._first[-1]
 
     def _drop_oldest(self) -> None:
-        """Drop the oldest runs, many at once: each time costs as much as the whole table."""
+        """Drop the oldest runs, many at once, because each time moves the whole table."""
         surplus = len(self._first) - self._max_runs
         if surplus > self._max_runs // 4:
             for column in (self._first, self._capture, self._within):

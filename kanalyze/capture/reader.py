@@ -3,7 +3,7 @@
 In: a path or a binary file. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
 inside a packet, nor who reads.
 
-The content decides the format: pcap or pcapng, either of them compressed, once.
+The content decides the format: pcap or pcapng, either of them may be compressed (once).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
-"""The least that a buffer is made with: the headers that begin a file fit."""
+"""Least size of a buffer: the headers at the beginning of a file fit."""
 _LOOK_BYTES: Final = 4 << 10
 _MAGIC_BYTES: Final = 4
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
@@ -63,12 +63,12 @@ def open_capture(
 ) -> CaptureReader:
     """Open a capture and read its header.
 
-    ``path`` is a path, ``-`` for standard input, a URL, or a binary file (which stays open at the
-    end). ``name`` is for messages. ``buffer_bytes`` are read at once; a larger buffer is made
-    only where a single packet needs it. ``description`` collects the metadata of several captures;
-    ``stores`` are file systems connected to before.
+    ``path`` is a path, ``-`` for standard input, a URL, or a binary file (which is not closed).
+    ``name`` is for messages. ``buffer_bytes`` are read at once; the buffer only grows if a single
+    packet needs it. ``description`` collects the metadata of several captures; ``stores`` are
+    connected file systems.
 
-    Raises :class:`CaptureError` when it cannot be opened or is no capture.
+    Raises :class:`CaptureError` if it cannot be opened or is no capture.
     """
     source = open_source(path, name, stores)
     try:
@@ -79,7 +79,7 @@ def open_capture(
 
 
 def is_capture(path: PathLike) -> bool:
-    """Tell whether a file begins as a capture does, compressed or not, cut short or not.
+    """Tell whether a file begins like a capture, compressed or not, complete or not.
 
     Raises OSError if it cannot be opened.
     """
@@ -89,12 +89,12 @@ def is_capture(path: PathLike) -> bool:
         except NotACaptureError:
             return False
         except CaptureError:
-            pass  # it begins as one, but is cut short
+            pass  # it begins like a capture, but is cut short
     return True
 
 
 class CaptureReader:
-    """A capture being read; a context manager that closes what was opened for it."""
+    """A capture being read; a context manager that closes its file."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class CaptureReader:
         self._file = source
         self._source: ByteSource = source
         self._buffer_bytes = max(buffer_bytes, MIN_BUFFER_BYTES)
-        # A small file needs no whole buffer, which takes some milliseconds to make.
+        # A smaller buffer for a small file: allocating a whole one takes some milliseconds.
         needed = self._buffer_bytes if source.total_bytes is None else source.total_bytes
         self._buffer = memoryview(bytearray(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES)))
         self._start = 0
@@ -122,7 +122,7 @@ class CaptureReader:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes taken from the file so far; of a compressed file, compressed ones."""
+        """Bytes read from the file so far; of a compressed file, compressed ones."""
         return self._file.bytes_read
 
     @property
@@ -153,9 +153,8 @@ class CaptureReader:
     def batches(self, first_number: int = 1) -> Iterator[PacketBatch]:
         """Yield the packets, the first of them numbered ``first_number``; never an empty batch.
 
-        A batch's buffer is valid until the next batch is asked for. Raises
-        :class:`CaptureError` when the system cannot read on; a file that is cut or corrupt
-        ends the iteration, and adds to ``anomalies``.
+        A batch's buffer is valid until the next batch is read. Raises :class:`CaptureError` if the
+        system cannot read; a file that is cut or corrupt ends the iteration, and adds an anomaly.
         """
         while True:
             before = self._start
@@ -175,7 +174,7 @@ class CaptureReader:
                 return
 
     def _begin(self) -> CaptureParser:
-        """Find out the format and read the header."""
+        """Detect the format and read the header; return the parser."""
         self._fill(_MAGIC_BYTES)
         magic = self._magic()
         if not _is_magic(magic):
@@ -195,7 +194,7 @@ class CaptureReader:
         return bytes(self._buffer[: min(self._end, _MAGIC_BYTES)])
 
     def _decompressed(self, magic: bytes) -> bytes:
-        """Decompress the source, if it is compressed; return its first bytes then."""
+        """Decompress the source from now on, if it is compressed; return its first bytes."""
         from kanalyze.capture.io.decompression import DecompressedSource, compression_name
 
         outer = compression_name(magic)
@@ -236,12 +235,12 @@ class CaptureReader:
         )
 
     def _fill(self, least: int) -> None:
-        """Read until ``least`` bytes are there or the source ends."""
+        """Read until ``least`` bytes are buffered or the source ends."""
         while self._end < least and self._read():
             pass
 
     def _more(self, parsed: Parsed) -> bool:
-        """Make room and read on; false at the end of the source."""
+        """Make room and read more bytes; false at the end of the source."""
         if self._at_end:
             return False
         unread = self._end - self._start
@@ -254,7 +253,7 @@ class CaptureReader:
         return self._read()
 
     def _grow(self) -> None:
-        """Double the buffer: a length in the file allocates nothing before its bytes come."""
+        """Double the buffer: memory is allocated for bytes that came, not for lengths in a file."""
         larger = memoryview(bytearray(2 * len(self._buffer)))
         larger[: self._end] = self._buffer[: self._end]
         self._buffer = larger
@@ -286,7 +285,7 @@ def _is_magic(start: bytes) -> bool:
 
 
 class _Rest:
-    """Bytes that were read ahead, then the source they came from."""
+    """A source of bytes that were read ahead, then of the rest of their source."""
 
     def __init__(self, ahead: bytes, source: ByteSource) -> None:
         self._ahead = ahead

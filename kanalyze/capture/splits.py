@@ -1,20 +1,20 @@
 """Parts of one large capture file, which several tasks read at the same time.
 
-In: a capture that was found. Out: its parts (:class:`Split`), a reader of the packets of each, and
-a check of what was read. Must not know: who reads which split, nor what is inside a packet.
+In: a capture. Out: its parts (:class:`Split`), a reader of the packets of each, and a check of the
+results. Must not know: who reads which split, nor what is inside a packet.
 
 Only plain pcap files have several splits. Compressed data cannot be read from its middle, and a
 pcapng packet depends on blocks anywhere before it.
 
-A split owns the records that begin in its range of bytes. Where the first of these begins is a
-guess (see :mod:`kanalyze.capture.formats.pcap_boundary`), and a packet may be made to mislead it.
-So no split's packets count before :func:`check_splits` has compared the end of each split with the
-beginning of the next::
+A split owns the records that begin in its range of bytes. The beginning of the first one is a guess
+(see :mod:`kanalyze.capture.formats.pcap_boundary`), and a forged packet may mislead it. So the
+packets of a split are not valid before :func:`check_splits` has compared the end of each split with
+the beginning of the next::
 
-    done = [read(split) for split in plan_splits(found, stores, split_bytes)]
+    done = [read(split) for split in plan_splits(capture, stores, split_bytes)]
     while (check := check_splits(done)).again is not None:
         done[check.again.split_index] = read(check.again)
-    # What counts is that of check.kept, in this order; what check.dropped gave does not.
+    # Valid are the packets of check.kept, in this order; those of check.dropped are not.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 MIN_SPLIT_BYTES: Final = CHAIN_BYTES
-"""Of a smaller split most would be read to find its beginning."""
+"""To find the beginning of a smaller split, most of it would be read."""
 _BEYOND_BYTES: Final = 64 << 10
-"""Read at once of what belongs to another split: the file's header, the rest of a last record."""
+"""Bytes read at once outside of the split: the file's header, the end of the last record."""
 _MAGIC_BYTES: Final = 4
 
 
@@ -69,49 +69,49 @@ class Split(NamedTuple):
     start: int
     """Offset in the file at which the range begins; the file's header is skipped."""
     end: int | None
-    """Offset at which it ends, itself not in it; None for the end of the file."""
+    """Offset after the range; None for the end of the file."""
     is_exact: bool
-    """A record is known to begin at ``start``, or the file does."""
+    """Whether a record, or the file, is known to begin at ``start``."""
 
     @property
     def is_whole(self) -> bool:
-        """It is all of the file, which may be a capture of any kind."""
+        """Whether it is the whole file, which may be a capture of any format."""
         return self.split_count == 1
 
 
 class SplitEnds(NamedTuple):
-    """What a reader of a split says at its end, for :func:`check_splits`."""
+    """The results of reading a split that :func:`check_splits` compares."""
 
     split: Split
     first_offset: int | None
     """Offset in the file of the first record read; None when none was."""
     end_offset: int | None
-    """Offset after the last record read, or where one would have begun; None when no beginning of
-    a record was found."""
+    """Offset after the last record read; the offset where one would begin if none was read; None if
+    no beginning of a record was found."""
     packets: int
-    """Read, from ``first_offset`` on."""
+    """Number of packets read."""
     is_broken: bool
-    """The file is cut or makes no sense at ``end_offset``: nothing after it can be read."""
+    """The file is cut or corrupt at ``end_offset``: nothing after it can be read."""
 
 
 class SplitCheck(NamedTuple):
-    """What counts of the splits of one file."""
+    """Which splits of a file are valid."""
 
     kept: list[SplitEnds]
-    """Those whose packets are the file's, in the file's order; as far as it is known, where one
-    is to be read again. The packets before one are those of all before it in this list."""
+    """The valid splits, in the file's order. If a split has to be read again, only those before it.
+    To number a split's packets, count those of all splits before it in this list."""
     dropped: list[Split]
-    """Those that own no packet: whatever was read of them does not count, anomalies neither."""
+    """Splits that own no packet: their packets and anomalies are not valid."""
     again: Split | None
-    """To be read again, from the place that is now known; None when everything is settled."""
+    """The split to read again, from the offset that is known now; None if all are checked."""
 
 
 def plan_splits(capture: FoundCapture, stores: Stores, split_bytes: int) -> list[Split]:
-    """Divide a capture into splits of about ``split_bytes``, and of no less.
+    """Divide a capture into splits of about ``split_bytes``, and not less.
 
-    There is one, the whole, unless it is a plain pcap file of known size, of at least two times
-    ``split_bytes``, where it can be read from any place. No more than its first bytes are read,
-    and that only when its size (as far as ``capture`` tells it) does not decide already.
+    Only a plain pcap file that can be read from any offset, of a known size of at least twice
+    ``split_bytes``, is divided; any other is one split. At most its first bytes are read, and these
+    only if the size in ``capture`` is unknown or large enough.
 
     Raises:
         UsageError: ``split_bytes`` is below ``MIN_SPLIT_BYTES``.
@@ -134,10 +134,10 @@ def plan_splits(capture: FoundCapture, stores: Stores, split_bytes: int) -> list
 def open_split(
     split: Split, *, stores: Stores | None = None, buffer_bytes: int = DEFAULT_BUFFER_BYTES
 ) -> SplitReader:
-    """Open a capture to read a split of it; ``stores`` are file systems connected to before.
+    """Open a capture to read a split of it; ``stores`` are connected file systems.
 
-    Raises :class:`CaptureError` when it cannot be opened, is no capture, or none that can be
-    divided though the split is a part.
+    Raises :class:`CaptureError` if it cannot be opened, is no capture, or cannot be divided and the
+    split is not the whole.
     """
     source = open_source(split.path, stores=stores)
     try:
@@ -148,18 +148,17 @@ def open_split(
 
 
 def check_splits(done: Sequence[SplitEnds]) -> SplitCheck:
-    """Tell what counts of the splits of one file, and which of them has to be read again.
+    """Tell which splits of one file are valid, and which of them has to be read again.
 
-    ``done`` is what was last said of every split of the file, in any order. The first split begins
-    where the file does, so that it is right. Where it ends, the first record of what follows must
-    begin:
+    ``done`` has the latest result of every split of the file, in any order. The first split begins
+    where the file does, so it is valid. The first record of the next one has to begin at its end:
 
-    - A split that begins there is right too, and the next one is judged by its end.
-    - One whose range ends before that place owns nothing: a record spans the rest of it.
-    - Any other split was led astray, or found no beginning. It has to be read again from that
-      place; what follows is judged when that was done. As it is right then, no split is read more
-      than twice.
-    - Where the file is cut or makes no sense, reading it as a whole would stop: later splits own
+    - A split that begins there is valid too, and the next one is compared with its end.
+    - A split whose range ends before that offset owns nothing: one record covers all of it.
+    - Any other split began at a wrong offset, or found no beginning. It has to be read again from
+      the right offset; the splits after it are checked later. It is valid then, so no split is read
+      more than twice.
+    - If the file is cut or corrupt, reading it as a whole would stop there: later splits own
       nothing.
     """
     first, *later = sorted(done, key=lambda ends: ends.split.split_index)
@@ -178,12 +177,12 @@ def check_splits(done: Sequence[SplitEnds]) -> SplitCheck:
 
 
 class SplitReader(CaptureReader):
-    """A split being read; a context manager that closes what was opened for it.
+    """A split being read; a context manager that closes its file.
 
-    It is a :class:`CaptureReader` of the packets that the split owns: the first is number 1, and
-    ``bytes_read`` are those taken from the file for this split. ``description`` is that of the file
-    (of a part: of its header), the same for each of its splits. The anomalies of a split are the
-    file's only if :func:`check_splits` keeps it.
+    It is a :class:`CaptureReader` of the packets that the split owns. The first one is number 1.
+    ``bytes_read`` counts the bytes read for this split. ``description`` is the metadata of the file
+    (for a part, of its header). The packets and anomalies are valid only if :func:`check_splits`
+    keeps the split.
     """
 
     def __init__(
@@ -195,7 +194,7 @@ class SplitReader(CaptureReader):
 
     @property
     def first_offset(self) -> int | None:
-        """Offset in the file of the first record read; None: none yet, or a whole file."""
+        """Offset in the file of the first record read; None without one, or for a whole file."""
         return None if self._split_parser is None else self._split_parser.first_offset
 
     @property
@@ -205,13 +204,13 @@ class SplitReader(CaptureReader):
 
     @property
     def ends(self) -> SplitEnds:
-        """What is to be checked; to be asked for after the last batch."""
+        """The result for :func:`check_splits`; valid after the last batch."""
         return SplitEnds(
             self.split, self.first_offset, self.end_offset, self.packets, bool(self.anomalies)
         )
 
     def _begin(self) -> CaptureParser:
-        """Read the file's header, and go to where the split begins."""
+        """Read the file's header, and seek to the beginning of the split."""
         split = self.split
         if split.is_whole:
             return super()._begin()
@@ -234,7 +233,7 @@ class SplitReader(CaptureReader):
 class _SplitParser:
     """Reads the records of a pcap file that begin in a range of it: a :class:`CaptureParser`.
 
-    It is handed the file from an offset on, and keeps count of where it is.
+    It gets the bytes of the file from an offset on, and tracks that offset.
     """
 
     dropped_packets: int | None = None
@@ -247,11 +246,11 @@ class _SplitParser:
         file_bytes: int | None,
         near_ns: int | None,
     ) -> None:
-        """Set up, for what comes from ``offset`` on; ``near_ns`` as in :func:`find_boundary`."""
+        """Set up for the bytes from ``offset`` on; ``near_ns`` as in :func:`find_boundary`."""
         self.first_offset: int | None = None
         self._parser = parser
         self._offset = offset
-        """In the file, of what is to be parsed next."""
+        """Offset in the file of the next byte to be parsed."""
         self._limit = split.end
         self._is_at_record = split.is_exact
         self._file_bytes = file_bytes
@@ -263,7 +262,7 @@ class _SplitParser:
         return self._offset if self._is_at_record else None
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
-        """Read the file's header, which was not skipped then."""
+        """Read the file's header."""
         return self._parser.start(buffer, end)
 
     def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
@@ -297,7 +296,7 @@ class _SplitParser:
                     columns = columns.first(count)
                     position = columns.offset[-1] + columns.captured_bytes[-1]
         self._offset += position - start
-        # Another split reports what is wrong beyond the range.
+        # An anomaly beyond the range is reported by another split.
         return Parsed(columns, position) if self._is_at_limit() else parsed
 
     def _is_at_limit(self) -> bool:
@@ -305,10 +304,10 @@ class _SplitParser:
 
 
 class _Portions:
-    """Reads the bytes of the range, and what lies behind them in small portions."""
+    """Reads the bytes of the range in large portions, and those after it in small ones."""
 
     def __init__(self, source: ByteSource, range_bytes: int | None) -> None:
-        """``range_bytes`` is None for all there are."""
+        """``range_bytes`` is None for a range up to the end of the file."""
         self._source = source
         self._range_bytes = range_bytes
 
@@ -322,7 +321,7 @@ class _Portions:
 
 
 def _divisible_bytes(path: str, stores: Stores) -> int:
-    """Return the size of a plain pcap file that can be read from any place on; 0 of all else."""
+    """Return the size of a plain pcap file that can be read from any offset; 0 for others."""
     if not can_be_read_twice(path):
         return 0
     source = open_source(path, stores=stores)

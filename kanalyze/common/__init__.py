@@ -1,5 +1,5 @@
-"""What has nothing to do with packets or Kafka: text, times, sizes, paths, numbers in columns.
+"""Helpers that know neither packets nor Kafka: text, times, sizes, paths, columns of numbers.
 
-In: values of Python. Out: values of Python. Begin reading with whatever module you were sent to:
-they know nothing of each other, and nothing of other packages.
+In: Python values. Out: Python values. Begin reading with the module that an import names: each can
+be read alone, and none depends on another package.
 """

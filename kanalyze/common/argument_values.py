@@ -48,21 +48,21 @@ Texts: TypeAlias = "str | Iterable[str] | None"
 Apis: TypeAlias = "int | str | Iterable[int | str] | None"
 """Names, or keys as numbers."""
 Numbers: TypeAlias = "int | str | Iterable[int | str] | None"
-"""Numbers, or texts that say more."""
+"""Numbers, or texts such as ranges."""
 Ports: TypeAlias = "int | str | Iterable[int | str] | None"
 _Address: TypeAlias = "str | IPv4Address | IPv6Address | IPv4Network | IPv6Network"
 Addresses: TypeAlias = "_Address | Iterable[_Address] | None"
 """As texts, or as the values of Python's ``ipaddress``."""
 Moment: TypeAlias = "str | datetime | date | time | float | Decimal | None"
-"""As text; without a zone it is UTC; a number is Unix seconds."""
+"""A text, or a value of Python; without a zone it is UTC; a number is Unix seconds."""
 Duration: TypeAlias = "str | timedelta | None"
 
 _T = TypeVar("_T")
 _NS_PER_US = 1_000
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_SHOWN = 60
-_NO_NUMBER = 1 << 63
-"""What is this large is no number of Kafka's."""
+_NUMBER_LIMIT = 1 << 63
+"""Kafka's numbers are 64-bit signed integers, and so below this."""
 
 
 def parsed(name: str, parse: Callable[..., _T], *values: Any) -> _T:
@@ -74,31 +74,31 @@ def parsed(name: str, parse: Callable[..., _T], *values: Any) -> _T:
 
 
 def texts(name: str, value: object, *, numbers: bool = False) -> tuple[str, ...]:
-    """Return one text or several as texts; none for None. With ``numbers``, integers too."""
+    """Return one text or several as a tuple; empty for None. With ``numbers``, integers too."""
     if value is None:
         return ()
-    return tuple(_text(name, each, numbers=numbers) for each in _several(value))
+    return tuple(_text(name, item, numbers=numbers) for item in _several(value))
 
 
 def number_texts(name: str, value: object) -> tuple[str, ...]:
-    """Return one number or several as texts; texts stay what they are. None for None."""
-    several = () if value is None else _several(value)
-    numbers = ((each, _integer(each)) for each in several)
+    """Return one number or several as texts; texts are returned as they are. Empty for None."""
+    values = () if value is None else _several(value)
+    numbers = ((item, _integer(item)) for item in values)
     return tuple(
-        _text(name, each, numbers=False) if number is None else _digits(name, number)
-        for each, number in numbers
+        _text(name, item, numbers=False) if number is None else _digits(name, number)
+        for item, number in numbers
     )
 
 
 def _digits(name: str, number: int) -> str:
-    # Python writes no number of thousands of digits.
-    if abs(number) >= _NO_NUMBER:
+    # Shown in hexadecimal: str() refuses numbers of thousands of digits.
+    if abs(number) >= _NUMBER_LIMIT:
         raise UsageError(f"{name}: not a number of Kafka's: {hex(number)[:_MOST_SHOWN]}")
     return str(number)
 
 
 def _several(value: object) -> list[object]:
-    """Return what a list, a set and the like hold; anything else is alone."""
+    """Return the items of a list, a set or another iterable; any other value as the only item."""
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__") or isinstance(value, type):
         return [value]
     return list(value)
@@ -110,13 +110,13 @@ def _text(name: str, value: object, *, numbers: bool) -> str:
     number = _integer(value) if numbers else None
     if number is None:
         raise UsageError(f"{name}: not a text: {shown(value)}")
-    if not 0 <= number < _NO_NUMBER:
+    if not 0 <= number < _NUMBER_LIMIT:
         raise UsageError(f"{name}: not the key of an API: {shown(value)}")
     return str(number)
 
 
 def _integer(value: object) -> int | None:
-    """Return an integer of Python or of NumPy; None for what is none, as is a bool."""
+    """Return an integer of Python or NumPy as an int; None for any other value, bool included."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     return index(value)
@@ -125,17 +125,17 @@ def _integer(value: object) -> int | None:
 def address_texts(name: str, value: object) -> tuple[str, ...]:
     """Return addresses or networks, given as texts or as values of ``ipaddress``, as texts."""
     if type(value).__module__ == "ipaddress":
-        return (str(value),)  # a network gives all its addresses to who iterates
-    several = () if value is None else _several(value)
+        return (str(value),)  # iterating over a network would return all its addresses
+    values = () if value is None else _several(value)
     return tuple(
-        str(each) if type(each).__module__ == "ipaddress" else _text(name, each, numbers=False)
-        for each in several
+        str(item) if type(item).__module__ == "ipaddress" else _text(name, item, numbers=False)
+        for item in values
     )
 
 
 def ports(name: str, value: object) -> tuple[int, ...]:
-    """Return TCP ports, 1 to 65535, given as numbers or as texts; none for None."""
-    return () if value is None else tuple(_port(name, each) for each in _several(value))
+    """Return TCP ports, 1 to 65535, given as numbers or as texts; empty for None."""
+    return () if value is None else tuple(_port(name, item) for item in _several(value))
 
 
 def _port(name: str, value: object) -> int:
@@ -156,7 +156,7 @@ def count(name: str, value: object, most: int) -> int:
 
 
 def time_text(name: str, value: object) -> str | None:
-    """Return a time as the text that says it; None for None.
+    """Return a time as a text that a filter reads; None for None.
 
     A datetime without a zone is UTC; a date is its first moment; a number is Unix seconds.
     """
@@ -175,14 +175,14 @@ def time_text(name: str, value: object) -> str | None:
 
 
 def _seconds_text(value: object) -> str | None:
-    """Return a number of seconds in digits; None for what is none."""
-    from decimal import Decimal  # slow to import, and most filters tell no time
+    """Return Unix seconds in digits; None for what is no finite number of 0 or more."""
+    from decimal import Decimal  # slow to import, and most filters have no time
 
     number = _integer(value)
     if number is not None:
         seconds = Decimal(number)
     elif isinstance(value, float):
-        seconds = Decimal(repr(float(value)))  # NumPy's have another repr
+        seconds = Decimal(repr(float(value)))  # a float of NumPy has another repr
     elif isinstance(value, Decimal):
         seconds = value
     else:
@@ -191,24 +191,24 @@ def _seconds_text(value: object) -> str | None:
 
 
 def _datetime_text(value: datetime) -> str | None:
-    """Return a time in UTC; None for pandas' NaT, and for what is before the year 1 there."""
+    """Return a time in UTC; None for pandas' NaT, and for a year that UTC cannot express."""
     if value != value:
         return None
     try:
         at = value if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
         return None
-    # Those of pandas have nanoseconds besides.
+    # A Timestamp of pandas has nanoseconds, too.
     ns = at.microsecond * _NS_PER_US + getattr(at, "nanosecond", 0)
     return f"{at.replace(tzinfo=None).isoformat(timespec='seconds')}.{ns:09d}Z"
 
 
 def duration_text(name: str, value: object) -> str | None:
-    """Return a duration as the text that says it; None for None."""
+    """Return a duration as a text that a filter reads; None for None."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, timedelta) and value >= timedelta(0):
-        # Those of pandas have nanoseconds besides.
+        # A Timedelta of pandas has nanoseconds, too.
         return f"{value // _MICROSECOND * _NS_PER_US + getattr(value, 'nanoseconds', 0)}ns"
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise UsageError(f"{name}: {value} has no unit (give '{value}ms', or a timedelta)")
@@ -216,7 +216,7 @@ def duration_text(name: str, value: object) -> str | None:
 
 
 def truth(name: str, value: object) -> bool:
-    """Return what is True or False, and nothing that only counts as such."""
+    """Return a bool; a value that is only truthy or falsy raises UsageError."""
     if isinstance(value, bool):
         return value
     raise UsageError(f"{name}: not True or False: {shown(value)}")
@@ -244,12 +244,12 @@ def path_text(name: str, value: object) -> str | None:
 
 
 def path_texts(name: str, value: object) -> tuple[str, ...]:
-    """Return one path or several as texts; none for None."""
-    several = () if value is None else _several(value)
-    return tuple(text for each in several if (text := path_text(name, each)) is not None)
+    """Return one path or several as texts; empty for None."""
+    values = () if value is None else _several(value)
+    return tuple(text for item in values if (text := path_text(name, item)) is not None)
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message may show it: one line, and no long one."""
+    """Return a value as one short line for a message."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

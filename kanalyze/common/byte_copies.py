@@ -1,8 +1,8 @@
 """Copies of bytes out of buffers that are used again.
 
-In: buffers, places in them. Out: bytes. This module must not know what they mean.
+In: buffers, positions in them. Out: bytes. This module must not know what they mean.
 
-Compiled by Cython, with the types in ``byte_copies.pxd``: no view is made of what is copied.
+Compiled by Cython, with the types in ``byte_copies.pxd``: it copies without making a memoryview.
 Uncompiled it does the same, slowly.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["append", "copy_bytes", "copy_from_array"]
 
 
 def copy_bytes(data: memoryview, begin: int, end: int) -> bytes:
-    """Return a copy of bytes; raises IndexError where they are not all there."""
+    """Return a copy of ``data[begin:end]``; raises IndexError if the buffer lacks some of it."""
     if begin < 0 or end > len(data):
         raise IndexError("bytes that are not in the buffer")
     if begin >= end:
@@ -32,7 +32,7 @@ def copy_bytes(data: memoryview, begin: int, end: int) -> bytes:
 
 
 def copy_from_array(array: bytearray, begin: int, end: int) -> bytes:
-    """Return a copy of bytes of an array, likewise."""
+    """Return a copy of ``array[begin:end]``; raises IndexError if the array lacks some of it."""
     if begin < 0 or end > len(array):
         raise IndexError("bytes that are not in the array")
     if begin >= end:
@@ -45,5 +45,5 @@ def copy_from_array(array: bytearray, begin: int, end: int) -> bytes:
 
 
 def append(array: bytearray, data: memoryview, begin: int, end: int) -> None:
-    """Add bytes of a buffer to an array; raises IndexError where they are not all there."""
+    """Add ``data[begin:end]`` to an array; raises IndexError if the buffer lacks some of it."""
     array += copy_bytes(data, begin, end)

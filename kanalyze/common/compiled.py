@@ -1,12 +1,12 @@
-"""Whether the modules that Cython compiles run compiled, and what they need where they do not.
+"""Whether the compiled modules run, and the stand-in for ``cython`` where they do not.
 
 In: the environment variable ``KANALYZE_PURE``. Out: :func:`is_compiled`, and :class:`cython`, a
 stand-in for the package of that name. This module must not know which modules are compiled: those
 are the ones with a ``.pxd`` beside them.
 
-A compiled module is plain Python in a ``.py`` file, with its C types in a ``.pxd``. What runs is
-the compiled one where it was built, unless ``KANALYZE_PURE=1`` asks for the other: the same
-results, some fifty times as slowly.
+A compiled module is plain Python in a ``.py`` file, with its C types in a ``.pxd``. Where it was
+built, the compiled one runs, unless ``KANALYZE_PURE=1`` asks for the Python source. The source
+gives the same results, some fifty times as slowly.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class cython:  # noqa: N801 - it stands for the package of that name
 
     @staticmethod
     def address(value: Any) -> Any:
-        """Return the value: only what is compiled asks where it is."""
+        """Return the value: only compiled code needs its address."""
         return value
 
 
 class _Sources:
-    """Finds the source of a module that has a compiled one beside it."""
+    """An import finder: finds the ``.py`` of a module that was also compiled."""
 
     @staticmethod
     def find_spec(

@@ -1,9 +1,9 @@
-"""What columns of packets are made of, compared with and counted by: arrays of 64-bit integers.
+"""Operations on columns of packets, which are arrays of 64-bit integers.
 
 In: arrays, numbers. Out: arrays, numbers. This module must not know what the numbers mean.
 
-Compiled by Cython, with the types in ``int_columns.pxd``: in C nothing here costs more than some
-nanoseconds a packet, and no Python object is made for one. Uncompiled it is the same, slowly.
+Compiled by Cython, with the types in ``int_columns.pxd``: compiled, each takes a few nanoseconds a
+packet and makes no Python object for a number. Uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
 ]
 
 Turns: TypeAlias = tuple["array[int]", "array[int]", "array[int]"]
-"""What :func:`take_turns` gives."""
+"""What :func:`take_turns` returns."""
 
 
 def rising(first: int, count: int) -> array[int]:
     """Return ``count`` numbers that rise by one."""
-    made = array("q", bytes(8 * count))
-    numbers = made
+    column = array("q", bytes(8 * count))
+    numbers = column
     for index in range(count):
         numbers[index] = first + index
-    return made
+    return column
 
 
 def repeated(value: int, count: int) -> array[int]:
@@ -46,40 +46,40 @@ def repeated(value: int, count: int) -> array[int]:
 
 
 def picked(column: array[int], rows: Sequence[int]) -> array[int]:
-    """Return the numbers at some indices, which lie in an array of 64-bit integers."""
+    """Return the numbers at the indices ``rows``, an array of 64-bit integers."""
     numbers, indices = column, rows
     count = len(indices)
-    made = array("q", bytes(8 * count))
-    target = made
+    result = array("q", bytes(8 * count))
+    target = result
     for index in range(count):
         target[index] = numbers[indices[index]]
-    return made
+    return result
 
 
 def picked_types(column: array[int], rows: Sequence[int]) -> array[int]:
-    """Return the 32-bit numbers at some indices, which lie in an array of 64-bit integers."""
+    """Return the 32-bit numbers at the indices ``rows``, an array of 64-bit integers."""
     numbers, indices = column, rows
     count = len(indices)
-    made = array("i", bytes(4 * count))
-    target = made
+    result = array("i", bytes(4 * count))
+    target = result
     for index in range(count):
         target[index] = numbers[indices[index]]
-    return made
+    return result
 
 
 def shifted(column: array[int], by: int) -> array[int]:
-    """Return the numbers, each so much larger."""
+    """Return the numbers, each larger by ``by``."""
     numbers = column
     count = len(numbers)
-    made = array("q", bytes(8 * count))
-    target = made
+    result = array("q", bytes(8 * count))
+    target = result
     for index in range(count):
         target[index] = numbers[index] + by
-    return made
+    return result
 
 
 def total(column: array[int]) -> int:
-    """Return the sum, which has to fit in 64 bits."""
+    """Return the sum, which must fit in 64 bits."""
     numbers = column
     result = 0
     for index in range(len(numbers)):
@@ -88,7 +88,7 @@ def total(column: array[int]) -> int:
 
 
 def bounds(column: array[int]) -> tuple[int, int]:
-    """Return the least and the largest number of at least one."""
+    """Return the least and the largest number of a column that is not empty."""
     numbers = column
     least = most = numbers[0]
     for index in range(1, len(numbers)):
@@ -101,11 +101,11 @@ def bounds(column: array[int]) -> tuple[int, int]:
 
 
 def earliest_from(times: array[int]) -> array[int]:
-    """Return for each time the earliest of it and of all after it: these never fall."""
+    """Return for each time the least of it and all later entries: a column that never falls."""
     numbers = times
     count = len(numbers)
-    made = array("q", bytes(8 * count))
-    target = made
+    result = array("q", bytes(8 * count))
+    target = result
     earliest = 0
     for back in range(count):
         index = count - 1 - back
@@ -113,15 +113,16 @@ def earliest_from(times: array[int]) -> array[int]:
         if back and earliest < value:
             value = earliest
         target[index] = earliest = value
-    return made
+    return result
 
 
 def take_turns(keys: array[int], begins: Sequence[int]) -> Turns:
-    """Put sequences of keys together that each never fall; the sequence before goes first.
+    """Merge sorted sequences of keys; of equal keys, that of the earlier sequence comes first.
 
-    ``keys`` are those of one sequence after another; ``begins`` are where each begins, and at last
-    where the last one ends. Three columns: the index of each key, in their order; where in that
-    order a run of keys of one sequence begins; of which sequence it is.
+    ``keys`` holds the sequences one after another. ``begins`` holds the index at which each begins,
+    and as its last item the index after the last key. Three columns are returned: the indices of
+    the keys in merged order; the positions in that order where a run of keys of one sequence
+    begins; the number of the sequence of each run.
     """
     values = keys
     ends = array("q", begins[1:])

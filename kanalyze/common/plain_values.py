@@ -1,11 +1,11 @@
-"""Plain values as bytes, and what a state that is made of them is checked with.
+"""Plain values as bytes, and checks of a state that is made of them.
 
-In: None, booleans, integers of 64 bits, bytes, texts, and tuples of these. Out: bytes; and of bytes
-such values again, or ValueError. This module must not know what the values are for.
+In: None, booleans, integers of 64 bits, bytes, texts, and tuples of these; or bytes. Out: bytes; or
+the values that bytes hold, or ValueError. This module must not know what the values are for.
 
 A value begins with a byte that says what it is (see the constants). Sizes and numbers are varints:
-seven bits a byte, the lowest first. Nothing is made before its bytes are there, and nothing nests
-deeper than :data:`MOST_DEEP`.
+seven bits a byte, the lowest first. No memory is taken for a value before its bytes are checked to
+be there, and nothing nests deeper than :data:`MOST_DEEP`.
 
 Compiled by Cython, with the types in ``plain_values.pxd``; uncompiled it does the same, slowly.
 """
@@ -20,37 +20,38 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    # Below: the number itself. From SHORT_TUPLE on: a tuple of so many items.
+    # A first byte below NONE is the number itself. From SHORT_TUPLE on, it is a tuple, and what it
+    # has beyond SHORT_TUPLE is the number of items.
     NONE = 0x80
     FALSE, TRUE = 0x81, 0x82
-    NUMBER, NEGATIVE = 0x83, 0x84  # a varint; of a negative number -1 less the number
-    BYTES, TEXT = 0x85, 0x86  # a size, and so many bytes
-    TUPLE = 0x87  # how many items, and these
+    NUMBER, NEGATIVE = 0x83, 0x84  # a varint: the number n; for a negative one -1 - n
+    BYTES, TEXT = 0x85, 0x86  # the size, then the bytes
+    TUPLE = 0x87  # the number of items, then the items
     SHORT_TUPLE = 0xC0
     MOST_DEEP = 32  # a state has some twelve levels
-    MOST_SHIFT = 56  # of the ninth byte of a varint: 63 bits in all
+    MOST_SHIFT = 56  # bits before the ninth and last byte of a varint: 63 bits in all
 
 __all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "wide"]
 
 State: TypeAlias = tuple[Any, ...]
-"""What a class says of itself in plain values. Its method ``state`` writes it, its ``from_state``
-reads it: raises ValueError, TypeError or OverflowError for what the first did not write. What a
-class leaves out, it names in ``_NOT_SAVED``: what others share, what follows from the rest, and
-what is empty between two batches."""
+"""The state of an object as plain values. Its method ``state`` returns it, and its ``from_state``
+reads it: that raises ValueError, TypeError or OverflowError for a value that ``state`` did not
+return. A class names in ``_NOT_SAVED`` the attributes that it leaves out: those that it shares with
+others, those that follow from saved ones, and those that are empty between two batches."""
 
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
 _LONGEST_WIDE_BYTES = 32
 _MOST_COUNT = 1 << 62
-"""No sum of two takes more than 64 bits without a sign, whatever it is of."""
+"""The sum of any two such counts fits in 64 bits without a sign."""
 
 
 def to_bytes(value: Any) -> bytes:
     """Return a plain value as bytes.
 
     Raises:
-        TypeError: there is something in it that is none.
+        TypeError: the value, or an item of it, is no plain value.
         OverflowError: an integer takes more than 64 bits.
-        ValueError: it nests too deeply.
+        ValueError: tuples nest too deeply.
     """
     writer = StateWriter()
     writer.write(value, 0)
@@ -58,7 +59,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Return the value of bytes; raises ValueError for any other value of :func:`to_bytes`."""
+    """Return the value that :func:`to_bytes` wrote; raises ValueError for any other bytes."""
     reader = StateReader(data)
     value = reader.read(0)
     if reader.at != len(data):
@@ -67,7 +68,7 @@ def from_bytes(data: bytes) -> Any:
 
 
 class StateWriter:
-    """Writes."""
+    """Writes plain values into ``data``."""
 
     __slots__ = ("data",)
 
@@ -75,7 +76,7 @@ class StateWriter:
         self.data = bytearray()
 
     def write(self, value: Any, depth: int) -> None:
-        """Add a value that so many others are around."""
+        """Append a value; ``depth`` is the number of tuples around it."""
         data = self.data
         kind = type(value)
         if value is None:
@@ -126,7 +127,7 @@ class StateWriter:
 
 
 class StateReader:
-    """Reads; ``at`` is the index of the next byte."""
+    """Reads plain values from bytes; ``at`` is the index of the next byte."""
 
     __slots__ = ("at", "data", "end", "source")
 
@@ -137,7 +138,7 @@ class StateReader:
         self.end = len(data)
 
     def read(self, depth: int) -> Any:
-        """Return the next value, which so many others are around."""
+        """Return the next value; ``depth`` is the number of tuples around it."""
         head = self._byte()
         if head < NONE:
             return head
@@ -203,15 +204,16 @@ class StateReader:
 
 
 def fields(state: object, kinds: str) -> tuple[Any, ...]:
-    """Return a state that is a tuple of certain kinds of values.
+    """Return ``state`` if it is a tuple of values of certain kinds.
 
     Args:
-        state: what is to be one.
-        kinds: a letter for each: ``i`` an integer, ``n`` one from 0 to 2^62, ``b`` true or false,
-            ``s`` a text, ``y`` bytes, ``t`` a tuple. Capitals: that, or None; ``*``: anything.
+        state: the value to check.
+        kinds: a letter for each value: ``i`` an integer, ``n`` an integer from 0 to 2^62, ``b``
+            true or false, ``s`` a text, ``y`` bytes, ``t`` a tuple. A capital letter allows None,
+            too; ``*`` allows anything.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the state is not such a tuple.
     """
     if not isinstance(state, tuple) or len(state) != len(kinds):
         raise ValueError(f"no {len(kinds)} values")
@@ -222,9 +224,12 @@ def fields(state: object, kinds: str) -> tuple[Any, ...]:
 
 
 def items(state: object, kinds: str) -> tuple[Any, ...]:
-    """Return a state that is a tuple of any number of values, all of one of the kinds."""
+    """Return ``state`` if it is a tuple of any length whose values are all of one kind.
+
+    ``kinds`` is one letter, as for :func:`fields`. Raises ValueError for anything else.
+    """
     if not isinstance(state, tuple):
-        raise ValueError("no tuple")  # noqa: TRY004 - as of all that is no state
+        raise ValueError("no tuple")  # noqa: TRY004 - as for every other state that is refused
     for index in range(len(state)):
         if not is_of_kind(state[index], kinds):
             raise ValueError(f"value {index} is not of kind {kinds}")
@@ -232,7 +237,7 @@ def items(state: object, kinds: str) -> tuple[Any, ...]:
 
 
 def is_of_kind(value: Any, letter: str) -> bool:
-    """Tell whether a value is of the kind with a letter."""
+    """Tell whether a value is of the kind that a letter names (see :func:`fields`)."""
     if letter.isupper():
         if value is None:
             return True
@@ -262,7 +267,7 @@ def wide(number: int) -> int | bytes:
 
 
 def from_wide(value: object) -> int:
-    """Return the integer that :func:`wide` was given."""
+    """Return the integer that :func:`wide` turned into a plain value; raises ValueError."""
     if type(value) is bytes and len(value) <= _LONGEST_WIDE_BYTES:
         return int.from_bytes(value)
     if type(value) is not int or value < 0:

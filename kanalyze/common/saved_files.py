@@ -1,7 +1,7 @@
 """Tells saved files from captures by their first bytes, without anything that is slow to import.
 
-In: what is given as captures. Out: the saved files among it. This module must not know what is in
-such a file.
+In: the inputs of a command or a call. Out: the saved files among them. This module must not know
+what is in such a file.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _MAGIC_AT, _MAGIC = 8, b"DUCK"
 
 
 def is_database(beginning: bytes) -> bool:
-    """Tell whether a file that begins so is a database of DuckDB, as saved files are."""
+    """Tell whether a file with this beginning is a DuckDB database, which a saved file is."""
     return beginning[_MAGIC_AT:MAGIC_BYTES] == _MAGIC
 
 
 def saved_files(inputs: Sequence[object]) -> list[str]:
-    """Return the saved files among captures, each once; none where there is no other.
+    """Return the saved files among the inputs, each once; empty if all are captures.
 
     Raises:
-        UsageError: there are captures too.
+        UsageError: there are saved files and captures.
     """
     files = [file for file in inputs if isinstance(file, str | os.PathLike) and _is_saved(file)]
     if not files:
@@ -54,4 +54,4 @@ def _is_saved(path: str | os.PathLike[str]) -> bool:
         with paths.opened(path) as file:
             return is_database(file.read(MAGIC_BYTES))
     except OSError:
-        return False  # whoever opens it as a capture says why
+        return False  # the reader of captures opens it again and reports why it cannot

@@ -1,7 +1,7 @@
-"""What may be meant by a name that there is not.
+"""Suggestions for a name that is not known.
 
-In: a name, and those that there are. Out: the end of a message. This module must not know what the
-names are of.
+In: an unknown name, the known names. Out: the end of an error message. This module must not know
+what the names stand for.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _MOST = 3
 
 
 def similar(name: str, names: Iterable[str]) -> str:
-    """Return ``; did you mean A, B?`` with the names that are similar; empty if none is."""
+    """Return ``; did you mean A, B?`` with at most three similar names; empty if none is."""
     import difflib  # imported late: only needed for an unknown name
 
-    by_lower = {each.lower(): each for each in names}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=_MOST)
-    return f"; did you mean {', '.join(by_lower[match] for match in near)}?" if near else ""
+    by_lower = {known.lower(): known for known in names}
+    matches = difflib.get_close_matches(name.lower(), by_lower, n=_MOST)
+    return f"; did you mean {', '.join(by_lower[match] for match in matches)}?" if matches else ""
 
 
 def known_or_similar(name: str, valid_names: Iterable[str]) -> str:
-    """Return what :func:`similar` does, or else ``; there are A, B, C`` with all names."""
+    """Return what :func:`similar` returns; if no name is similar, ``; there are A, B, C``."""
     names = list(valid_names)
     return similar(name, names) or f"; there are {', '.join(names)}"

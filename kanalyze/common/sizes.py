@@ -1,6 +1,6 @@
 """Sizes in bytes as text.
 
-In: text a person gave. Out: integers. This module must not know what is measured.
+In: text from a user. Out: integers. This module must not know what is measured.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _UNITS = "KMGT"
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that a number with an optional unit (K, M, G, T, of 1024) says.
+    """Return a size in bytes: a number with an optional unit K, M, G or T (powers of 1024).
 
-    ``256M``, ``256MB`` and ``256MiB`` are the same, in any case. Raises UsageError for anything
-    else.
+    ``256M``, ``256MB`` and ``256MiB`` are the same, in upper or lower case. Raises UsageError for
+    anything else.
     """
     number, unit = text.strip().upper().removesuffix("B").removesuffix("I"), 1
     for power, letter in enumerate(_UNITS, 1):

@@ -1,7 +1,7 @@
 """Times and durations as text, exact to the nanosecond.
 
-In: text a person gave, or integers. Out: integers, or text. This module must not know the clock
-or the local time zone.
+In: text from a user, or integers. Out: integers, or text. This module must not know the clock or
+the local time zone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def format_time(time_ns: int) -> str:
 
 
 def parse_time_ns(text: str) -> int:
-    """Return the Unix time in ns that ``text`` says.
+    """Return the Unix time in ns that ``text`` gives.
 
     Digits alone, with up to nine decimals, are Unix seconds. Anything else is ISO 8601, with up
     to nine decimals; without a zone it is UTC; a date alone is its first moment. Raises
@@ -55,7 +55,7 @@ def parse_time_ns(text: str) -> int:
     """
     text = text.strip()
     if _UNIX_SECONDS.fullmatch(text):
-        from decimal import Decimal  # slow to import, and most filters tell no time
+        from decimal import Decimal  # slow to import, and most filters have no time
 
         return int(Decimal(text) * _NS_PER_S)
     match = _ISO_FRACTION.fullmatch(text)
@@ -76,9 +76,9 @@ def parse_time_ns(text: str) -> int:
 
 
 def parse_time_of_day_ns(text: str) -> int | None:
-    """Return the nanoseconds since midnight that ``09:30`` or ``09:30:00.5`` says, in UTC.
+    """Return a time of day in UTC, ``09:30`` or ``09:30:00.5``, as nanoseconds since midnight.
 
-    None for anything else, such as a time with its date.
+    None for anything else, such as a time with a date.
     """
     match = _TIME_OF_DAY.fullmatch(text.strip())
     if match is None:
@@ -89,15 +89,15 @@ def parse_time_of_day_ns(text: str) -> int | None:
 
 
 def parse_duration_ns(text: str) -> int:
-    """Return the duration that ``text`` says in ns, rounded down.
+    """Return the duration that ``text`` gives, in ns, rounded down.
 
     A number and one of the units ns, us, ms, s, m (or min) and h: ``10ms``, ``1.5s``. Raises
-    UsageError for anything else; a number without a unit is refused, for it could mean several.
+    UsageError for anything else; a number without a unit is refused, because it is ambiguous.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"not a duration: {text!r} (a number and a unit, such as 10ms or 1.5s)")
     number, unit = match.groups()
-    from decimal import Decimal  # as above
+    from decimal import Decimal  # slow to import
 
     return int(Decimal(number) * _UNIT_NS[unit])

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class AnomalyKind(enum.StrEnum):
-    """Every kind of thing that can be wrong with a capture, one word each.
+    """Every kind of thing that can be wrong with a capture.
 
     The value is what reports, rows and tests show; once released it does not change.
     """
@@ -31,7 +31,7 @@ class AnomalyKind(enum.StrEnum):
     """For people, in a few words."""
 
     def __new__(cls, value: str, meaning: str) -> AnomalyKind:
-        """Make a member of its value and its meaning."""
+        """Make a member from its value and its meaning."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
@@ -127,7 +127,7 @@ NET_ANOMALIES = frozenset(
         AnomalyKind.CONNECTION_LIMIT,
     }
 )
-"""Those that the packet layer finds, and keeps count of itself."""
+"""The kinds that the packet layer finds and counts itself."""
 
 
 class Anomaly(NamedTuple):

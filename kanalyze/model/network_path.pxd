@@ -18,7 +18,7 @@ cdef class RoundTripHistory:
     cdef long long _last_packet
     cdef long long _last_fall
 
-    @cython.locals(before_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
+    @cython.locals(current_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
     cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef long long least_at(self, long long packet) except? -2

@@ -1,10 +1,11 @@
-"""What TCP tells of the way of a connection, as of each packet: round trips, what was sent again.
+"""What TCP shows of the network path of a connection, as of each packet.
 
-In: what ``net`` sees of segments, in the order of the capture. Out: answers about the time up to a
-packet, or between two. This module must not know how anything is seen, nor what a request is.
+Round trips, retransmissions and zero windows. In: events that ``net`` finds, in the order of the
+capture. Out: answers about the time up to a packet, or between two packets. This module must not
+know how events are found, nor what a request is.
 
-Rows ask about packets, not about "now": the same packet is answered the same, however many packets
-came with it in one batch.
+Rows ask about packets, not about "now": the answer for a packet does not depend on how many packets
+were in its batch.
 
 Compiled by Cython, with the types in ``network_path.pxd``; uncompiled it does the same, slowly.
 """
@@ -24,7 +25,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     NOT_KNOWN = -1
-    MOST_FALLS = 64  # of a least round trip that are kept one by one
+    MOST_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
     MOST_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["KEPT_NS", "NetworkPath", "RoundTripHistory"]
 
 KEPT_NS: Final = 300_000_000_000
-"""How long a packet that was sent again is remembered; a request that took longer is not told."""
+"""How long an event is remembered; for a request that took longer, events are not known."""
 MOST_EVENTS: Final = 4096
-"""Of a connection; the older half is forgotten then."""
+"""Events that are remembered of a connection; when there are more, the older half is forgotten."""
 _KEPT_NS = KEPT_NS
 _NEVER = (1 << 63) - 1
 
@@ -44,9 +45,9 @@ class RoundTripHistory:
     """The least round trip from the capture point to one end of a connection, packet by packet.
 
     Attributes:
-        least_ns: of all round trips, those that the receiver may have delayed too; ``NOT_KNOWN``
-            without one.
-        prompt_ns: of those that it did not delay.
+        least_ns: least of all round trips, including those that the receiver may have delayed;
+            ``NOT_KNOWN`` without one.
+        prompt_ns: least of the round trips that the receiver did not delay, or ``NOT_KNOWN``.
     """
 
     __slots__ = ("_last_fall", "_last_packet", "falls", "least_ns", "packets", "prompt_ns")
@@ -56,9 +57,9 @@ class RoundTripHistory:
         self.least_ns = NOT_KNOWN
         self.prompt_ns = NOT_KNOWN
         self.packets = array("q")
-        """Where the least round trip fell."""
+        """Numbers of the packets at which the least round trip fell."""
         self.falls = array("q")
-        """To how many ns."""
+        """The least round trip in ns from each of these packets on."""
         self._last_packet = _NEVER
         self._last_fall = NOT_KNOWN
 
@@ -79,8 +80,8 @@ class RoundTripHistory:
     def add(self, elapsed_ns: int, is_prompt: bool, packet: int) -> None:
         """Take a round trip, which ended with a packet.
 
-        One that the receiver may have delayed is no measure of the network. But the network takes
-        no longer, so it counts once there is a measure.
+        A round trip that the receiver may have delayed is only an upper bound for the network. It
+        counts as soon as there is one that was not delayed.
         """
         if self.least_ns < 0 or elapsed_ns < self.least_ns:
             self.least_ns = elapsed_ns
@@ -88,16 +89,16 @@ class RoundTripHistory:
             self.prompt_ns = elapsed_ns
         if self.prompt_ns < 0:
             return
-        before_ns = min(self.prompt_ns, self.least_ns)
+        current_ns = min(self.prompt_ns, self.least_ns)
         count = len(self.falls)
         if count:
             last_ns = self._last_fall
-            # Bounded: beyond so many falls only those to a half and less are kept.
-            if before_ns >= last_ns or (count >= MOST_FALLS and 2 * before_ns > last_ns):
+            # To bound memory, after MOST_FALLS only a fall to half or less is kept.
+            if current_ns >= last_ns or (count >= MOST_FALLS and 2 * current_ns > last_ns):
                 return
         self.packets.append(packet)
-        self.falls.append(before_ns)
-        self._last_packet, self._last_fall = packet, before_ns
+        self.falls.append(current_ns)
+        self._last_packet, self._last_fall = packet, current_ns
 
     def least_at(self, packet: int) -> int:
         """Return the least round trip in ns up to a packet; ``NOT_KNOWN`` where there is none."""
@@ -112,7 +113,7 @@ class RoundTripHistory:
 
 
 class NetworkPath:
-    """What one connection's packets tell of the network between its ends.
+    """What one connection's packets show of the network between its ends.
 
     Attributes:
         round_trips: by the sender of what was acknowledged: index 0 is from the capture point to
@@ -129,13 +130,14 @@ class NetworkPath:
     def __init__(self) -> None:
         self.round_trips = (RoundTripHistory(), RoundTripHistory())
         self.has_events = False
-        # One entry an event; those of a window of 0 have no bytes.
+        # Columns with one entry per event; a zero window has an empty range of bytes.
         self._packets = self._times = self._senders = _NOTHING
         self._begins = self._ends = self._are_tails = _NOTHING
         self._first = self._last = self._forgotten = NOT_KNOWN
-        """Packets of the first event, of the last, and of the last one that is forgotten."""
+        """Packets of the first event, of the last, and of the last forgotten one."""
         self._quiet_after = self._quiet_before = NOT_KNOWN
-        """Packets that had none between them when it was last asked: most rows ask the same."""
+        """Two packets without an event between them, from the last query: most queries are about
+        such a range."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -153,40 +155,40 @@ class NetworkPath:
         trips, other_trips, has_events, first, last, forgotten, *events = fields(
             state, "ttbiiitttttt"
         )
-        made = cls()
-        made.round_trips[0].load_state(trips)
-        made.round_trips[1].load_state(other_trips)
-        made.has_events = has_events
-        made._first, made._last, made._forgotten = first, last, forgotten
+        path = cls()
+        path.round_trips[0].load_state(trips)
+        path.round_trips[1].load_state(other_trips)
+        path.has_events = has_events
+        path._first, path._last, path._forgotten = first, last, forgotten
         columns = [array("q", items(column, "i")) for column in events]
         if len({len(column) for column in columns}) != 1 or len(columns[0]) > MOST_EVENTS:
             raise ValueError("columns of events that are not of one length")
-        made._packets, made._times, made._senders = columns[:3]
-        made._begins, made._ends, made._are_tails = columns[3:]
-        return made
+        path._packets, path._times, path._senders = columns[:3]
+        path._begins, path._ends, path._are_tails = columns[3:]
+        return path
 
     @property
     def events(self) -> int:
-        """How many are remembered."""
+        """Number of events that are remembered."""
         return len(self._packets)
 
     def add_retransmission(
         self, sender: int, begin: int, end: int, is_tail: bool, time_ns: int, packet: int
     ) -> None:
-        """Take a packet of which bytes were sent before.
+        """Take a packet with bytes that were sent before.
 
         Args:
             sender: index of the end in the connection.
             begin: stream offset of its first byte.
             end: stream offset after its last byte.
-            is_tail: nothing was sent behind it, and it was seen before: it may be a probe.
+            is_tail: it repeats the last bytes sent so far: it may be a probe.
             time_ns: of the packet.
             packet: its number.
         """
         self._add(sender, begin, end, is_tail, time_ns, packet)
 
     def add_zero_window(self, sender: int, time_ns: int, packet: int) -> None:
-        """Take a packet that says: send no more for now."""
+        """Take a packet that announces a receive window of 0."""
         self._add(sender, 0, 0, False, time_ns, packet)
 
     def _add(
@@ -210,7 +212,7 @@ class NetworkPath:
         self._are_tails.append(is_tail)
 
     def forget_before(self, time_ns: int) -> None:
-        """Forget the events up to the first that is not older than a time."""
+        """Forget the oldest events, up to the first that is not before ``time_ns``."""
         count = 0
         while count < len(self._times) and self._times[count] < time_ns:
             count += 1
@@ -218,14 +220,14 @@ class NetworkPath:
             self._forget(count)
 
     def forget_all(self) -> None:
-        """Forget every event: all connections together have too many."""
+        """Forget every event, because all connections together have too many."""
         if len(self._packets):
             self._forget(len(self._packets))
 
     def forget_ranges(self) -> None:
-        """Forget which bytes the packets so far sent again: streams are counted otherwise here.
+        """Forget which bytes were sent again, because stream offsets change their meaning.
 
-        As where a stream is decrypted: messages have offsets in the plaintext.
+        This is so when a stream is decrypted: messages have offsets in the plaintext.
         """
         for index in range(len(self._packets)):
             if self._ends[index] > self._begins[index]:
@@ -241,21 +243,21 @@ class NetworkPath:
         del self._begins[:count], self._ends[:count], self._are_tails[:count]
 
     def retransmissions(self, first: int, last: int, span_ns: int) -> int:
-        """Return how many packets were sent again, from a packet to another, these two among them.
+        """Return how many packets from ``first`` to ``last``, both included, were sent again.
 
-        ``NOT_KNOWN`` where that is forgotten: by the time between the two alone, as far as that
-        goes, so that it does not depend on how long anybody remembers.
+        ``NOT_KNOWN`` if ``span_ns``, the time between the two, is above :data:`KEPT_NS`, even where
+        the events happen to be remembered; or if events of the range are forgotten.
         """
         return self._count(first, last, span_ns, True)
 
     def zero_windows(self, first: int, last: int, span_ns: int) -> int:
-        """Return how many packets announced a window of 0; as :meth:`retransmissions`."""
+        """Return how many packets announced a window of 0, as :meth:`retransmissions` does."""
         return self._count(first, last, span_ns, False)
 
     def _count(self, first: int, last: int, span_ns: int, has_bytes: bool) -> int:
         if not self.has_events or self._first > last:
             return 0
-        # First of all: whether this is told must not depend on what else is remembered.
+        # Checked first: whether the answer is known must not depend on what else is remembered.
         if span_ns > _KEPT_NS:
             return NOT_KNOWN
         if self._last < first or (self._quiet_after < first and last < self._quiet_before):
@@ -285,21 +287,21 @@ class NetworkPath:
         """Return when bytes of a range were last sent again because they were lost.
 
         A receiver may delay its acknowledgment, and senders do not wait for it before they probe
-        whether the last packet arrived (RFC 8985, section 7): one that comes again sooner than
-        receivers acknowledge says nothing.
+        whether the last packet arrived (RFC 8985, section 7). So a tail that was sent again within
+        :data:`MOST_DELAY_NS` does not count as lost.
 
         Args:
             sender: index of the end in the connection.
             begin: stream offset of the first byte of the range.
             end: stream offset after its last byte.
-            first: packet that is asked from.
-            last: packet that is asked up to.
-            sent_ns: when the range was sent at first.
-            until_ns: later is of no effect.
+            first: number of the first packet to look at.
+            last: number of the last packet to look at.
+            sent_ns: when the range was first sent.
+            until_ns: later retransmissions do not count.
 
         Returns:
-            The time in ns; ``sent_ns`` where they were not; ``NOT_KNOWN`` where packets of this
-            sender were sent again and nobody remembers which bytes they had.
+            The time in ns; ``sent_ns`` if they were not sent again; ``NOT_KNOWN`` if packets of
+            this sender were sent again and their ranges are forgotten.
         """
         least = bisect_left(self._packets, first)
         index = bisect_right(self._packets, last) - 1
@@ -322,4 +324,4 @@ class NetworkPath:
 
 _NO_RANGE = (-2, -1)
 _NOTHING = array("q")
-"""Shared by all without events: never written to."""
+"""Shared by all paths without events: never written to."""

@@ -1,8 +1,7 @@
-"""Packets for NumPy: their columns, and the same kind of thing at many places of a buffer.
+"""Packets for NumPy: their columns, and structs of one type at many positions of a buffer.
 
-In: a batch, or a buffer and places in it. Out: NumPy arrays. This module must not know what is
-read; it lies below the stages because two of them, which may not know each other, read headers this
-way.
+In: a batch, or a buffer and positions in it. Out: NumPy arrays. This module must not know what is
+read; it is in ``model`` because two stages that may not import each other read headers with it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["PacketArrays", "gather", "overlapping", "to_column"]
 
 
 class PacketArrays:
-    """A :class:`~kanalyze.model.PacketBatch` of which the columns are NumPy arrays."""
+    """A :class:`~kanalyze.model.PacketBatch` whose columns are NumPy arrays."""
 
     __slots__ = PacketBatch.__slots__
 
@@ -45,7 +44,7 @@ class PacketArrays:
 
     @classmethod
     def of(cls, batch: PacketBatch) -> PacketArrays:
-        """Look at a batch this way; nothing is copied."""
+        """Return a view of a batch; nothing is copied."""
         return cls(
             batch.buffer,
             np.frombuffer(batch.number, np.int64),
@@ -85,7 +84,7 @@ class PacketArrays:
 
 
 def to_column(numbers: NDArray[np.int64] | NDArray[np.int32]) -> array[int]:
-    """Copy an array of NumPy into one of Python's."""
+    """Copy a NumPy array into a Python ``array``."""
     return array("q" if numbers.itemsize == 8 else "i", numbers.tobytes())
 
 
@@ -107,7 +106,7 @@ def gather(
 ) -> NDArray[np.void]:
     """Copy out the structs of ``layout`` at ``positions``, which must lie within ``buffer``.
 
-    Through an opaque type: NumPy copies that as bytes, but a struct field by field.
+    It copies through an opaque type, which NumPy copies as bytes; a struct it copies by field.
     """
     if not len(positions):
         return np.empty(0, layout)

@@ -1,4 +1,4 @@
-"""Packets: what ``capture`` gives and ``net`` reads.
+"""Packets: what ``capture`` returns and ``net`` reads.
 
 In: columns and a buffer. Out: :class:`PacketBatch`. This module must not know how packets are read.
 """
@@ -22,12 +22,12 @@ class PacketBatch:
     """A run of captured packets, as columns over one buffer.
 
     All columns have the same length, one entry a packet, in the order of the capture. They are
-    arrays of 64-bit integers, ``link_type`` of 32-bit ones; whoever works with NumPy looks at them
-    through :class:`kanalyze.model.packet_arrays.PacketArrays`.
+    arrays of 64-bit integers, ``link_type`` of 32-bit ones;
+    :class:`kanalyze.model.packet_arrays.PacketArrays` shows them as NumPy arrays.
 
     ``buffer`` holds the packets' bytes (and whatever lies between them in the file). **It is valid
-    until the next batch is asked for**: readers use it again, because reading into a warm buffer
-    is ten times as fast as touching new pages. Whoever keeps bytes for longer copies them.
+    until the next batch is read**: readers use it again, because reading into a warm buffer is ten
+    times as fast as touching new pages. Code that needs the bytes for longer must copy them.
     """
 
     __slots__ = (

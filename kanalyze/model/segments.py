@@ -1,10 +1,10 @@
-"""TCP payloads as parallel columns over one buffer; what chunks of streams point into.
+"""TCP payloads as parallel columns over one buffer; chunks of streams point into them.
 
-In: a buffer, and five numbers a payload. Out: :class:`Segments`. This module must not know where
-payloads come from, nor what becomes of them.
+In: a buffer, and five numbers for each payload. Out: :class:`Segments`. This module must not know
+where payloads come from, nor what becomes of them.
 
-Compiled by Cython, with the types in ``segments.pxd``: modules that are compiled themselves read
-the columns as C arrays. Uncompiled it is the same, slowly.
+Compiled by Cython, with the types in ``segments.pxd``: other compiled modules read the columns as C
+arrays. Uncompiled it does the same, slowly.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["Segments"]
 
 
 class Segments:
-    """TCP payloads, in an order that whoever made them knows.
+    """TCP payloads, in the order in which they were passed.
 
     Each column is there twice: as an array of 64-bit integers for all, and as a view of it
     (``starts``, ``lengths``, ``captureds``, ``times``, ``packets``; ``data`` of the buffer) for
-    modules that are compiled, which get at its numbers without making an object.
+    compiled modules, which read its numbers without making an object.
 
     Attributes:
         buffer: bytes; valid as long as the batch the segments came from (see
             :class:`~kanalyze.model.PacketBatch`).
         start: index in ``buffer`` of the first payload byte.
         length: payload bytes on the wire, by the IP header; above 0.
-        captured: payload bytes in the buffer, from the first on; less than ``length`` under a snap
-            length.
+        captured: payload bytes in the buffer, from the first on; less than ``length`` where a snap
+            length cut the packet.
         time_ns: Unix time of the packet.
         packet: its number.
     """
@@ -69,11 +69,11 @@ class Segments:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Segments):
             return NotImplemented
-        return self._compared() == other._compared()
+        return self._values() == other._values()
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _compared(self) -> tuple[object, ...]:
+    def _values(self) -> tuple[object, ...]:
         return (self.buffer, self.start, self.length, self.captured, self.time_ns, self.packet)
 
 

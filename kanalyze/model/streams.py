@@ -1,8 +1,8 @@
-"""Streams: what ``net`` gives of each connection, and ``kafka`` reads.
+"""Streams: what ``net`` returns of each connection, and ``kafka`` reads.
 
 In: segments in order. Out: :class:`StreamUpdate` of :class:`Chunk` and :class:`Gap`, and
-:class:`TokenBytes` for whoever keeps packets. This module must not know how streams are put
-together.
+:class:`TokenBytes` for code that stores packets. This module must not know how streams are
+reassembled.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Chunk(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Bytes of a stream that the capture does not hold and will not."""
+    """Bytes of a stream that are not in the capture."""
 
     stream_offset: int
     length: int
@@ -56,8 +56,8 @@ StreamItem: TypeAlias = Chunk | Gap
 class StreamUpdate:
     """What a batch of packets added to one connection.
 
-    A connection whose ports are used again within one batch gives two updates, the closed one
-    first. An update may have no items (a FIN alone).
+    If the ports of a connection are used again within one batch, there are two updates, the closed
+    one first. An update may have no items (a FIN alone).
     """
 
     __slots__ = ("closed", "closed_packet", "connection", "items")
@@ -72,25 +72,25 @@ class StreamUpdate:
         self.items = items
         """By direction: ``items[0]`` is what ``connection.endpoints[0]`` sent."""
         self.closed = closed
-        """No later update names this connection."""
+        """True if no later update names this connection."""
         self.closed_packet: int | None = None
-        """The packet that closed it; None where none did."""
+        """Number of the packet that closed it; None if no packet did."""
 
 
 class TokenBytes(NamedTuple):
-    """Where a stream holds what somebody logs in with, or may hold it: for whoever keeps packets.
+    """Where a stream holds, or may hold, a SASL token: code that stores packets blanks it out.
 
-    What is told later of the same connection, direction and ``stream_offset`` holds in its place.
+    A later value with the same connection, direction and ``stream_offset`` replaces this one.
     """
 
     connection: TcpConnection
     direction: int
     """0 or 1, as in :class:`StreamUpdate`."""
     stream_offset: int
-    """Of the message, or of the bytes that could not be read."""
+    """Where the message begins, or the bytes that could not be read."""
     begin: int
     """Position in the stream of the first byte of the token."""
     end: int | None
-    """Position after its last byte; None for all that follows, for the present."""
+    """Position after its last byte; None for everything that follows, until it is replaced."""
     time_ns: int
     """When it was found: the time of the connection's latest packet."""

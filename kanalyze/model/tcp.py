@@ -1,7 +1,7 @@
-"""TCP connections: their ends, and what is measured of them.
+"""TCP connections: their ends, counters and measures.
 
-In: numbers that ``net`` counts. Out: :class:`TcpConnection` and what it is made of. This module
-must not know Kafka: there is no client and no broker here.
+In: numbers that ``net`` counts. Out: :class:`TcpConnection` and the values it has. This module must
+not know Kafka: there is no client and no broker here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Endpoint(NamedTuple):
 
 
 class RoundTrips:
-    """Times from data to its acknowledgment, both seen at the capture point; summed up."""
+    """Sums over the times from data to its acknowledgment, both seen at the capture point."""
 
     __slots__ = ("least_ns", "most_ns", "samples", "total_ns")
 
@@ -67,16 +67,15 @@ class RoundTrips:
     @classmethod
     def from_state(cls, state: object) -> RoundTrips:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls(*fields(state, "nnNN"))
-        if (made.least_ns is None) != (not made.samples) or (made.most_ns is None) != (
-            not made.samples
-        ):
+        trips = cls(*fields(state, "nnNN"))
+        has_no_samples = not trips.samples
+        if (trips.least_ns is None) != has_no_samples or (trips.most_ns is None) != has_no_samples:
             raise ValueError("a least and a most of no samples")
-        return made
+        return trips
 
 
 class TcpMeasures:
-    """What is measured of a connection for those who ask. Pairs by sender, as in the connection.
+    """What is measured of a connection on request. Pairs are by sender, as in the connection.
 
     A *duplicate* is a packet that the capture holds more than once (an ``any`` capture of a
     bridged packet, two mirror ports): the sender sent it once. Counts other than
@@ -102,9 +101,9 @@ class TcpMeasures:
     def __init__(self) -> None:
         self.duplicate_packets = [0, 0]
         self.retransmitted_packets = [0, 0]
-        """Packets with payload of which some had been seen before, keep-alive probes left out."""
+        """Packets with payload, some of it seen before; keep-alive probes are left out."""
         self.keep_alive_packets = [0, 0]
-        """Probes of no or one byte just before what comes next (RFC 9293, section 3.8.4)."""
+        """Probes of no byte or one, just before the next sequence number (RFC 9293, 3.8.4)."""
         self.zero_window_packets = [0, 0]
         """Packets (no SYN, FIN, RST) that announce a receive window of 0."""
         self.reset_packets = [0, 0]
@@ -116,19 +115,19 @@ class TcpMeasures:
         self.syn_time_ns: int | None = None
         """Of the first SYN of the end that opened; None when it was not seen."""
         self.syn_ack_time_ns: int | None = None
-        """Of the first SYN that answers it."""
+        """Of the first SYN-ACK that answers it."""
         self.handshake_ack_time_ns: int | None = None
-        """Of the first packet that acknowledges the answer's SYN and nothing more; None when not
-        seen, or when the opener's first packet after the answer was another."""
+        """Of the first packet that acknowledges the SYN-ACK and nothing more; None when not seen,
+        or when the opener's first packet after the SYN-ACK was another."""
         self.opened_by: int | None = None
-        """Index of the end whose SYN ``syn_time_ns`` is, or that was answered."""
+        """Index of the end that sent the SYN; None when neither the SYN nor its answer was seen."""
         self.round_trips = (RoundTrips(), RoundTrips())
         """By sender of the data: index 0 is from the capture point to ``endpoints[1]`` and back.
 
         A sample is the time from a segment with payload, captured for the first time, to the first
         acknowledgment that covers it, if that ends exactly where the segment does. The receiver's
-        delay of its acknowledgment is part of it. Segments that were sent again give none, for
-        there is no telling which one was acknowledged (Karn's rule; RFC 6298, section 3).
+        delay of its acknowledgment is part of it. Segments that were sent again give no sample,
+        because it is not known which copy was acknowledged (Karn's rule; RFC 6298, section 3).
         """
 
     def state(self) -> State:
@@ -153,37 +152,39 @@ class TcpMeasures:
 
     @classmethod
     def from_state(cls, state: object) -> TcpMeasures:
-        """Make them from a state; raises ValueError for any other value."""
+        """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "n" * 14 + "NIIIItt")
-        made = cls()
-        made.duplicate_packets = list(values[0:2])
-        made.retransmitted_packets = list(values[2:4])
-        made.keep_alive_packets = list(values[4:6])
-        made.zero_window_packets = list(values[6:8])
-        made.reset_packets = list(values[8:10])
-        made.fin_packets = list(values[10:12])
-        made.syn_retransmissions = list(values[12:14])
-        made.opened_by = end_of_two(values[14])
-        made.syn_time_ns, made.syn_ack_time_ns, made.handshake_ack_time_ns = values[15:18]
-        made.closed_time_ns = values[18]
-        made.round_trips = RoundTrips.from_state(values[19]), RoundTrips.from_state(values[20])
-        return made
+        measures = cls()
+        measures.duplicate_packets = list(values[0:2])
+        measures.retransmitted_packets = list(values[2:4])
+        measures.keep_alive_packets = list(values[4:6])
+        measures.zero_window_packets = list(values[6:8])
+        measures.reset_packets = list(values[8:10])
+        measures.fin_packets = list(values[10:12])
+        measures.syn_retransmissions = list(values[12:14])
+        measures.opened_by = end_of_two(values[14])
+        measures.syn_time_ns, measures.syn_ack_time_ns, measures.handshake_ack_time_ns = values[
+            15:18
+        ]
+        measures.closed_time_ns = values[18]
+        measures.round_trips = RoundTrips.from_state(values[19]), RoundTrips.from_state(values[20])
+        return measures
 
     @property
     def handshake_rtt_ns(self) -> int | None:
-        """From SYN to the acknowledgment of its answer: the whole way and back.
+        """From SYN to the acknowledgment of the SYN-ACK: the whole round trip.
 
-        None when one of the three was not seen, came in another order, or a SYN of either end was
-        repeated: there is no telling then which one was answered (RFC 6298, section 3).
+        None when one of the three was not seen, they came in another order, or a SYN of either end
+        was repeated: it is not known then which one was answered (RFC 6298, section 3).
         """
         first_ns, second_ns = self.answer_rtt_ns, self.opener_rtt_ns
         return None if first_ns is None or second_ns is None else first_ns + second_ns
 
     @property
     def answer_rtt_ns(self) -> int | None:
-        """From SYN to its answer: capture point to the end that was opened, and back.
+        """From SYN to SYN-ACK: the round trip from the capture point to the passive end.
 
-        None when one was not seen or the SYN was repeated.
+        None when one of them was not seen or the SYN was repeated.
         """
         if self.opened_by is None or self.syn_retransmissions[self.opened_by]:
             return None
@@ -191,9 +192,9 @@ class TcpMeasures:
 
     @property
     def opener_rtt_ns(self) -> int | None:
-        """From the answer to its acknowledgment: capture point to the opener, and back.
+        """From SYN-ACK to its acknowledgment: the round trip from the capture point to the opener.
 
-        None when one was not seen or the answer was repeated.
+        None when one of them was not seen or the SYN-ACK was repeated.
         """
         if self.opened_by is None or self.syn_retransmissions[1 - self.opened_by]:
             return None
@@ -201,7 +202,7 @@ class TcpMeasures:
 
 
 def end_of_two(index: int | None) -> int | None:
-    """Return the index of an end of a connection, or None; raises ValueError for any other."""
+    """Return ``index`` if it is 0, 1 or None; raises ValueError for any other."""
     if index is not None and index not in (0, 1):
         raise ValueError(f"end {index} of a connection")
     return index
@@ -214,9 +215,9 @@ def _elapsed_ns(begin_ns: int | None, end_ns: int | None) -> int | None:
 
 
 ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
-"""Why nothing more is told of a connection: both ends sent a FIN; one sent a RST; the capture was
-over first; a new connection took the ports without a close of this one; too many were open; it was
-silent for so long that it counts as forgotten."""
+"""Why a connection has no more updates: both ends sent a FIN; one sent a RST; the capture ended
+first; a new connection used the ports before this one was closed; too many were open; it was silent
+for too long."""
 
 
 _ENDS = (None, *get_args(ConnectionEnd))
@@ -278,7 +279,7 @@ class TcpConnection:
         self.connection_number = connection_number
         """1 for the first connection on this pair of endpoints, 2 when the ports are used again."""
         self.opened_by = opened_by
-        """Index of the end that sent the first SYN; None when the capture began later."""
+        """Index of the end that sent the first SYN; None when no SYN was seen."""
         self.first_time_ns = first_time_ns
         self.last_time_ns = last_time_ns
         self.first_packet = first_packet
@@ -286,8 +287,8 @@ class TcpConnection:
         self.first_sequence = [0, 0]
         """Sequence number of position 0 of the stream, once there is one."""
         self.start_seen = [False, False] if start_seen is None else start_seen
-        """Whether position 0 of the stream is known to be its first byte: its SYN was seen, or the
-        answer to it."""
+        """By direction, whether position 0 of the stream is known to be its first byte: the SYN or
+        the answer to it was seen."""
         self.packets = [0, 0]
         """Packets captured, every copy counted."""
         self.payload_bytes = [0, 0]
@@ -295,16 +296,16 @@ class TcpConnection:
         self.retransmitted_bytes = [0, 0]
         """Payload bytes sent again that had been seen before."""
         self.duplicate_bytes = [0, 0]
-        """Payload bytes of packets that the capture holds more than once, without the first."""
+        """Payload bytes of further copies of packets that the capture holds more than once."""
         self.keep_alive_bytes = [0, 0]
-        """Payload bytes of keep-alive probes: old, or of no meaning."""
+        """Payload bytes of keep-alive probes: sent before, or without a meaning."""
         self.out_of_order_packets = [0, 0]
         """Packets with payload, none of it seen before, that came after a later part of the stream:
         captured in another order, or sent again because the first was lost before the capture."""
         self.lost_bytes = [0, 0]
-        """Bytes never seen: gaps. The one count of them: all others are sums of this."""
+        """Bytes never seen: gaps. Counted only here; every total is a sum of these."""
         self.snapped_bytes = [0, 0]
-        """Bytes that a snap length cut off; the one count of them too."""
+        """Bytes that a snap length cut off; counted only here, too."""
         self.reset = False
         """A RST was seen."""
         self.closed_by: int | None = None
@@ -312,11 +313,11 @@ class TcpConnection:
         self.end: ConnectionEnd | None = None
         """Why it ended; None as long as updates may come."""
         self.measures = measures
-        """None unless the reassembler was told to measure."""
+        """None unless the reassembler measures connections."""
         self.path = NetworkPath()
-        """What its packets tell of the network; the reassembler writes it."""
+        """What its packets show of the network; the reassembler writes it."""
         self.tls: TlsConnection | None = None
-        """What is known of its TLS; None without TLS, or where nobody looks for it."""
+        """What is known of its TLS; None without TLS, or if TLS is not looked for."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -349,7 +350,7 @@ class TcpConnection:
         path, tls, *measures_state = values[14:]
         if max(first_port, second_port) > _MOST_PORT or end not in _ENDS:
             raise ValueError("no port, or no end of a connection")
-        made = cls(
+        connection = cls(
             serial,
             (Endpoint(first_ip, first_port), Endpoint(second_ip, second_port)),
             number,
@@ -360,24 +361,24 @@ class TcpConnection:
             measures_state[:2],
             None if measures is None else TcpMeasures.from_state(measures),
         )
-        made.reset, made.closed_by, made.end = reset, end_of_two(closed_by), end
-        made.path = NetworkPath.from_state(path)
-        made.tls = None if tls is None else TlsConnection.from_state(tls)
-        pairs = iter(measures_state[2:])
-        made.first_sequence = [next(pairs), next(pairs)]
-        made.packets = [next(pairs), next(pairs)]
-        made.payload_bytes = [next(pairs), next(pairs)]
-        made.retransmitted_bytes = [next(pairs), next(pairs)]
-        made.duplicate_bytes = [next(pairs), next(pairs)]
-        made.keep_alive_bytes = [next(pairs), next(pairs)]
-        made.out_of_order_packets = [next(pairs), next(pairs)]
-        made.lost_bytes = [next(pairs), next(pairs)]
-        made.snapped_bytes = [next(pairs), next(pairs)]
-        return made
+        connection.reset, connection.closed_by, connection.end = reset, end_of_two(closed_by), end
+        connection.path = NetworkPath.from_state(path)
+        connection.tls = None if tls is None else TlsConnection.from_state(tls)
+        counts = iter(measures_state[2:])
+        connection.first_sequence = [next(counts), next(counts)]
+        connection.packets = [next(counts), next(counts)]
+        connection.payload_bytes = [next(counts), next(counts)]
+        connection.retransmitted_bytes = [next(counts), next(counts)]
+        connection.duplicate_bytes = [next(counts), next(counts)]
+        connection.keep_alive_bytes = [next(counts), next(counts)]
+        connection.out_of_order_packets = [next(counts), next(counts)]
+        connection.lost_bytes = [next(counts), next(counts)]
+        connection.snapped_bytes = [next(counts), next(counts)]
+        return connection
 
     @property
     def unique_bytes(self) -> list[int]:
-        """Payload by direction, no byte of a stream counted twice."""
+        """Payload bytes by direction; no byte of a stream is counted twice."""
         return [
             self.payload_bytes[index]
             - self.retransmitted_bytes[index]

@@ -1,11 +1,11 @@
-"""What is known of the TLS of a connection, by who listens.
+"""What a passive observer knows of the TLS of a connection.
 
 In: what ``tls`` finds. Out: :class:`TlsConnection`, which a
 :class:`~kanalyze.model.tcp.TcpConnection` carries to the rows. Must not know: how any of it is
 found.
 
-Null is what is not known: it is encrypted, or not in the capture. Texts are from the wire,
-untrusted and bounded by who read them.
+None means not known: it is encrypted, or not in the capture. Texts are from the wire and untrusted;
+the code that reads them bounds their length.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SentAlert(NamedTuple):
     level: str | None
     """``warning`` or ``fatal``; None where it is encrypted."""
     name: str
-    """Of the registry, or :data:`ENCRYPTED`."""
+    """The registry's name, or :data:`ENCRYPTED`."""
 
 
 class TlsConnection:
@@ -64,15 +64,16 @@ class TlsConnection:
         offered_versions, offered_alpn, server_name: of the ClientHello.
         resumed: whether a session was resumed.
         certificate_requested: whether the server asked for a certificate of the client.
-        mutual: whether the client showed one.
+        mutual: whether the client presented one.
         handshake_ns: from the ClientHello to the last Finished.
         is_complete: whether both ends were seen to send encrypted data after the hellos.
         alerts: the first ones.
         records, bytes: of TLS, with their headers.
-        is_decrypted: whether some records were opened.
+        is_decrypted: whether some records were decrypted.
         is_clear_client: the client does not speak TLS, and the server answers with an alert.
         estimated_requests: how often data of the client was followed by data of the server.
-        estimated_median_ns, estimated_p99_ns: from the end of the former to the latter.
+        estimated_median_ns, estimated_p99_ns: time from the end of the client's data to the first
+            data of the server.
     """
 
     __slots__ = (
@@ -124,19 +125,25 @@ class TlsConnection:
     def from_state(cls, state: object) -> TlsConnection:
         """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "NSSSSTTBBBTTIbtnnnnbbNII")
-        made = cls()
-        made.client_index = None if values[0] is None else _end(values[0])
-        made.version, made.suite, made.alpn, made.server_name = values[1:5]
-        made.offered_versions = None if values[5] is None else items(values[5], "s")
-        made.offered_alpn = None if values[6] is None else items(values[6], "s")
-        made.resumed, made.certificate_requested, made.mutual = values[7:10]
-        made.server_certificate, made.client_certificate = map(_certificate, values[10:12])
-        made.handshake_ns, made.is_complete = values[12:14]
-        made.alerts = tuple([_alert(each) for each in items(values[14], "t")])
-        made.records, made.bytes = list(values[15:17]), list(values[17:19])
-        made.is_decrypted, made.is_clear_client = values[19:21]
-        made.estimated_requests, made.estimated_median_ns, made.estimated_p99_ns = values[21:]
-        return made
+        connection = cls()
+        connection.client_index = None if values[0] is None else _end(values[0])
+        connection.version, connection.suite, connection.alpn, connection.server_name = values[1:5]
+        connection.offered_versions = None if values[5] is None else items(values[5], "s")
+        connection.offered_alpn = None if values[6] is None else items(values[6], "s")
+        connection.resumed, connection.certificate_requested, connection.mutual = values[7:10]
+        connection.server_certificate, connection.client_certificate = map(
+            _certificate, values[10:12]
+        )
+        connection.handshake_ns, connection.is_complete = values[12:14]
+        connection.alerts = tuple([_alert(alert) for alert in items(values[14], "t")])
+        connection.records, connection.bytes = list(values[15:17]), list(values[17:19])
+        connection.is_decrypted, connection.is_clear_client = values[19:21]
+        (
+            connection.estimated_requests,
+            connection.estimated_median_ns,
+            connection.estimated_p99_ns,
+        ) = values[21:]
+        return connection
 
 
 def _certificate(state: object) -> CertificateFacts | None:

@@ -1,11 +1,11 @@
-"""The header of a TLS record: what it looks like, and how long it says its record is.
+"""The header of a TLS record: how to recognize it, and the record's size.
 
 In: bytes. Out: whether a record may begin there, its size. This module must not know what is in a
 record.
 
 A header is the content type (20 to 23), the legacy version 3.0 to 3.4 and the length of the body
-(RFC 8446 section 5.1, RFC 5246 section 6.2.1). Random bytes look so once in 2^23. Taken as a Kafka
-size, the first four would be 335 MB and more, which no broker accepts.
+(RFC 8446 section 5.1, RFC 5246 section 6.2.1). Random bytes look like one once in 2^23. Its first
+four bytes, read as a Kafka frame size, are 335 MB and more, which no broker accepts.
 
 Compiled by Cython, with the types in ``tls_record.pxd``; uncompiled it does the same, slowly.
 """
@@ -32,24 +32,25 @@ CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
 
 HEADER_BYTES: Final = 5
 _CHAIN: Final = 3
-"""Headers in a row that prove TLS wherever they begin. By chance a header fits one byte in
-2^23; three of them, each where the one before says, one in 2^69."""
+"""Headers in a row that prove TLS at any position. Random bytes look like a header at one position
+in 2^23, and like three headers, each where the one before it says, at one in 2^69."""
 _MOST_CANDIDATES: Final = 4096
 _HEADER: Final = re.compile(rb"[\x14-\x17](?=\x03[\x00-\x04][\x00-\x48].)", re.DOTALL)
-"""Each byte that may be the first of a header; the length is checked to 256 bytes."""
+"""Matches each byte that may be the first of a header. Of the length it checks only the high byte,
+so that it may be up to 255 too large."""
 
 
 def record_bytes(data: bytes | bytearray | memoryview, at: int = 0) -> int | None:
-    """Return the size of a record by its header, which it includes; None where it is none.
+    """Return the size of the record at ``at``, with its header; None if no header is there.
 
-    The header's five bytes have to be there.
+    The header's five bytes have to be in ``data``.
     """
     size = size_by_header(data[at], data[at + 1], data[at + 2], data[at + 3] << 8 | data[at + 4])
     return None if size < 0 else size
 
 
 def size_by_header(kind: int, major: int, minor: int, body_bytes: int) -> int:
-    """Return the size of a record by the fields of its header; -1 where it is none."""
+    """Return the size of a record, with its header, from the header's fields; -1 for no header."""
     if not 20 <= kind <= 23 or major != 3 or minor > 4 or body_bytes > MOST_BODY_BYTES:
         return -1
     return 5 + body_bytes
@@ -61,14 +62,14 @@ def looks_like_record(head: bytes | bytearray | memoryview) -> bool:
 
 
 def record_at(data: bytes | bytearray | memoryview, at: int) -> int | None:
-    """Return the size of the record at a place; None if the bytes there do not look like one."""
+    """Return the size of the record at ``at``; None if the bytes there do not look like one."""
     return record_bytes(data, at) if looks_like_record(data[at : at + HEADER_BYTES]) else None
 
 
 def find_record(data: bytearray | memoryview, begin: int = 0) -> int | None:
-    """Return the first place from ``begin`` on that looks like a record; None if there is none.
+    """Return the first index from ``begin`` on that looks like a record; None if there is none.
 
-    The whole header has to be there.
+    The whole header has to be in ``data``.
     """
     match = _HEADER.search(data, begin)
     while match is not None:
@@ -80,7 +81,7 @@ def find_record(data: bytearray | memoryview, begin: int = 0) -> int | None:
 
 
 def find_records(data: bytearray | memoryview) -> int | None:
-    """Return where records begin in bytes that begin anywhere; None if there are none.
+    """Return the index of the first record in bytes that may begin within one; None without one.
 
     A record counts if two more follow it, each where the length before it says. Time: one
     pass, and three headers for each of at most 4096 candidates.

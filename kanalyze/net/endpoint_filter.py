@@ -42,7 +42,7 @@ _LOW_64_BITS = (1 << 64) - 1
 
 
 class EndpointFilter:
-    """Selects TCP packets that have one of some ports and one of some addresses.
+    """Selects TCP packets by the port and by the address of either end.
 
     Packets whose ports are not known are selected too: fragments, and packets that the capture cut
     within the TCP header.
@@ -53,7 +53,7 @@ class EndpointFilter:
     def __init__(
         self, ports: Collection[int], networks: Collection[IPv4Network | IPv6Network]
     ) -> None:
-        """Select by ``ports`` and ``networks``; without any, everything matches."""
+        """Select by ``ports`` and ``networks``; an empty collection matches everything."""
         flags = bytearray(_PORTS) if ports else bytearray(b"\1") * _PORTS
         for port in ports:
             flags[port] = 1
@@ -89,7 +89,7 @@ class EndpointFilter:
         return used
 
     def _leave_fragment(self, _cursor: HeaderCursor) -> int:
-        """Note that the packet is a fragment, and read no further."""
+        """Note that the packet is a fragment, and stop reading it."""
         self._is_fragment = True
         return DROPPED
 

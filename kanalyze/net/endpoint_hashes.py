@@ -1,7 +1,7 @@
 """Hashes of the two ends of a connection, to find its packets among many.
 
-In: segments as columns, or two endpoints. Out: numbers of 64 bits. This module must not know why
-packets are searched.
+In: segments as columns, or two endpoints. Out: numbers of 64 bits. This module must not know what
+the search is for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _U64: Final = (1 << 64) - 1
 class EndpointHashes(NamedTuple):
     """Hashes of the addresses and ports of a connection.
 
-    Two connections with the same hashes, which is unlikely, are found together.
+    A search cannot tell two connections with the same hashes apart, which is unlikely.
     """
 
     first: np.uint64
@@ -40,8 +40,8 @@ class EndpointHashes(NamedTuple):
 
     @classmethod
     def of(cls, first: Endpoint, second: Endpoint) -> EndpointHashes:
-        """Hash two endpoints; raises ValueError for a wrong address."""
-        # As arrays: a NumPy scalar would warn of the overflow that is meant here.
+        """Hash two endpoints; raises ValueError for an invalid address."""
+        # As arrays: NumPy would warn of the intended overflow of a scalar.
         one, other = (_mixed(*_columns(end)) for end in (first, second))
         return cls(one[0], other[0], (one + other)[0])
 

@@ -1,4 +1,5 @@
-# The C types of header_cursor.py, and the numbers of kinds.py: tests/net/test_header_kinds.py.
+# The C types of header_cursor.py, and the numbers of header_kinds.py, which
+# tests/net/test_header_kinds.py compares.
 cimport cython
 
 cdef enum:
@@ -21,7 +22,7 @@ cdef enum:
     FRAGMENT = 458757
 
 
-# Cython writes the number behind "except" wrongly in a final class, and a name rightly.
+# After "except" stands a name, because Cython writes wrong code for a number in a final class.
 @cython.final
 cdef class HeaderCursor:
     cdef readonly object batch

@@ -4,8 +4,8 @@ In: a packet batch. Out: :class:`HeaderCursor`, with numbers out of its bytes. M
 header.
 
 Compiled by Cython, with the types in ``header_cursor.pxd``; uncompiled it does the same, slowly.
-Whoever moves the cursor checks that enough bytes are there before a number is read; each index is
-checked besides.
+The code that moves the cursor checks that enough bytes are there before it reads a number; besides,
+Python or Cython checks each index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["HeaderCursor", "as_numbers"]
 
 
 def as_numbers(column: Any) -> memoryview:
-    """Return a column of a batch whose items are plain numbers."""
+    """Return a column of a batch as a view whose items are Python integers."""
     return memoryview(column)
 
 
@@ -38,19 +38,24 @@ class HeaderCursor:
     """Stands at a header of a packet, and goes from packet to packet of a batch.
 
     Attributes:
-        row: index of the packet in the batch. at: index in the data of the header's first byte.
-        limit: index of the end of the packet, as far as it was captured. end: index of its end on
-        the wire, as far as outer headers tell. kind, kind_at, kind_limit: the last header that was
-        begun (see :mod:`kanalyze.net.header_kinds`),
-            and its place; -1 before the first.
-        tunnels: those that the packet came through, as a set of bits.
-        is_ipv6: of the last IP header, as all that follows. IPv4 has ``high`` 0.
+        row: index of the packet in the batch.
+        at: index in the data of the header's first byte.
+        limit: index of the end of the captured bytes of the packet.
+        end: index of the packet's end on the wire, according to outer headers.
+        kind, kind_at, kind_limit: kind (see :mod:`kanalyze.net.header_kinds`), ``at`` and ``limit``
+            of the last header that was begun; -1 before the first.
+        tunnels: bits of the tunnels that the packet came through.
+        is_ipv6: version of the last IP header. The attributes below are of that header, too;
+            addresses of IPv4 have ``high`` 0.
         identification: that of IPv4; -1 for IPv6.
-        ip_at: index of the IP header. ``ip_end``: of the end of the IP packet, captured or not.
+        ip_at: index of the IP header.
+        ip_end: index of the end of the IP packet, captured or not.
         datagram_protocol: protocol of a fragment's datagram.
-        fragment_offset: in the datagram, in bytes. ``has_more``: it is not the last fragment.
-        datagram_key: the same for all fragments of a datagram, and for no other one at the time.
-        base: what is to be added to an index to make one of :attr:`buffer`.
+        fragment_offset: offset in the datagram, in bytes.
+        has_more: it is not the last fragment.
+        datagram_key: the same for all fragments of a datagram, and for no other datagram at the
+            time.
+        base: what to add to an index to get an index in :attr:`buffer`.
     """
 
     __slots__ = (
@@ -63,7 +68,7 @@ class HeaderCursor:
     )
 
     def __init__(self, batch: PacketBatch, stats: LayerStats) -> None:
-        """``stats`` counts the packets that are not read to their end."""
+        """``stats`` counts the packets that cannot be read up to TCP."""
         self.batch = batch
         self.stats = stats
         self.data = batch.buffer
@@ -120,26 +125,26 @@ class HeaderCursor:
         return high << 32 | self.u32(at + 4)
 
     def peek8(self, skip: int) -> int:
-        """Read a byte so far from here; -1 where the packet ends before."""
+        """Read the byte ``skip`` bytes from here; -1 if the packet ends before."""
         at = self.at + skip
         return self.u8(at) if at + 1 <= self.limit else -1
 
     def peek16(self, skip: int) -> int:
-        """Read two bytes so far from here; -1 where the packet ends before."""
+        """Read two bytes, ``skip`` bytes from here; -1 if the packet ends before."""
         at = self.at + skip
         return self.u16(at) if at + 2 <= self.limit else -1
 
     def peek32(self, skip: int) -> int:
-        """Read four bytes so far from here; -1 where the packet ends before."""
+        """Read four bytes, ``skip`` bytes from here; -1 if the packet ends before."""
         at = self.at + skip
         return self.u32(at) if at + 4 <= self.limit else -1
 
     def rest(self, most: int) -> bytes:
-        """Return the bytes from here on: no more than ``most``, and none from another packet."""
+        """Return the packet's bytes from here on, at most ``most``."""
         end = min(self.limit, self.at + most)
         return bytes(self.data[self.at : end]) if self.at < end else b""
 
-    # -- what becomes of the packet ---------------------------------------------------------------
+    # -- bounds, tunnels and anomalies of the packet ----------------------------------------------
 
     def fits(self, size: int) -> bool:
         """Tell whether the next ``size`` bytes were captured."""
@@ -171,7 +176,7 @@ class HeaderCursor:
     # -- datagrams of fragments -------------------------------------------------------------------
 
     def enter_joined(self, data: bytes, wire_bytes: int) -> None:
-        """Move to the begin of a reassembled datagram, which had so many bytes on the wire.
+        """Move to the beginning of a reassembled datagram, of ``wire_bytes`` on the wire.
 
         In :attr:`buffer` it follows the packets of the batch.
         """
@@ -187,7 +192,7 @@ class HeaderCursor:
 
     @property
     def buffer(self) -> memoryview:
-        """The batch's, or a copy with the reassembled datagrams behind."""
+        """The batch's buffer, or a copy of it followed by the reassembled datagrams."""
         batch_buffer = self.batch.buffer
         if not self._joined:
             return batch_buffer

@@ -2,9 +2,9 @@
 
 In: nothing. Out: the numbers. Must not know: how any header is read.
 
-A kind is a number of a registry with the registry's own number above bit 16: an ethertype is
-itself, a protocol of IP is :data:`IP_PROTOCOL` ``| protocol``, and so on. What is left over when
-headers have been read is named by it (see :mod:`kanalyze.net.header_names`).
+A kind is a number of a registry, with the registry itself numbered from bit 16 on: an ethertype is
+its own kind, a protocol of IP is :data:`IP_PROTOCOL` ``| protocol``, and so on. A protocol that is
+not read is named by its kind (see :mod:`kanalyze.net.header_names`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ IPV4: Final = 0x0800
 IPV6: Final = 0x86DD
 ARP: Final = 0x0806
 TAGS: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
-"""802.1Q, 802.1ad, and what came before 802.1ad."""
+"""802.1Q, 802.1ad, and two values that were in use before 802.1ad."""
 MPLS: Final = 0x8847
 MPLS_MULTICAST: Final = 0x8848
 PPPOE: Final = 0x8864
@@ -62,22 +62,22 @@ FAMILY: Final = 3 << 16
 """Address families of BSD loopback."""
 IP_VERSION: Final = 4 << 16
 TRANSPORT: Final = 5 << 16
-"""This and what is above stands in an IP packet."""
+"""Kinds from here on are inside an IP packet."""
 IP_PROTOCOL: Final = 5 << 16
 TCP: Final = IP_PROTOCOL | 6
 GRE: Final = 6 << 16
 """Protocol types of GRE that are not read."""
 
-# Headers that no registry numbers.
+# Headers without a number in a registry.
 LLC_FRAME: Final = (7 << 16) | 1
 ANY_IP: Final = (7 << 16) | 2
-"""IP of the version that it says."""
+"""IPv4 or IPv6, according to its version field."""
 UNREADABLE_MPLS: Final = (7 << 16) | 3
 TOO_DEEP: Final = (7 << 16) | 4
-"""More headers in one another than are read."""
+"""More nested headers than are read."""
 
-# What is no header.
+# Results that are not headers.
 DROPPED: Final = -1
-"""Counted, and read no further."""
+"""The packet was counted and is not read any further."""
 FRAGMENT: Final = (7 << 16) | 5
-"""A part of an IP packet, which is put together with the others."""
+"""A fragment of an IP packet, to be reassembled."""

@@ -2,8 +2,8 @@
 
 In: a packet batch. Out: :class:`SegmentColumns`. Must not know: connections.
 
-No packet raises an exception: what is no whole TCP segment in a known encapsulation is counted by
-its reason, with a few anomalies as examples.
+No packet raises an exception: a packet that is not a complete TCP segment in a known encapsulation
+is counted by its reason, with a few anomalies as examples.
 
 Compiled by Cython, with the types in ``headers.pxd``; uncompiled it does the same, slowly.
 """
@@ -63,8 +63,8 @@ class HeaderReader:
         Args:
             stats: where to count.
             limits: bounds for fragments; None for the defaults.
-            return_incomplete: return the datagrams of which fragments are missing, in place of
-                counting them as lost.
+            return_incomplete: return the datagrams whose fragments are missing, instead of counting
+                them as lost.
         """
         self._stats = stats
         self._limits = limits
@@ -86,8 +86,8 @@ class HeaderReader:
         """Read the link, IP and TCP headers of a batch, and those of tunnels.
 
         The columns hold the segments of a shard's connections; all packets are counted. Their
-        buffer is the batch's, or, after fragments were reassembled, a copy with the datagrams
-        behind.
+        buffer is the batch's, or, after fragments were reassembled, a copy of it followed by the
+        datagrams.
         """
         self._stats.counters.packets += len(batch)
         cursor = HeaderCursor(batch, self._stats)
@@ -138,7 +138,7 @@ def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:
 
 
 class SegmentColumnsBuilder:
-    """Fills segment columns that have room for so many segments."""
+    """Fills segment columns, which have room for ``room`` segments."""
 
     __slots__ = (
         *("_arrays", "_segments", "_used"),
@@ -257,7 +257,7 @@ def drop_cut(cursor: HeaderCursor) -> bool:
 
 
 def drop_bad(cursor: HeaderCursor) -> bool:
-    """Count a packet whose TCP header has a length that cannot be."""
+    """Count a packet whose TCP header has an impossible length."""
     cursor.stats.counters.bad_tcp_headers += 1
     cursor.note(AnomalyKind.BAD_TCP_HEADER, "wrong header length")
     return False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LayerStats", "NetCounters"]
 
 MAX_ANOMALIES_PER_KIND: Final = 32
-"""Anomalies of one kind that are kept of a batch; all are counted."""
+"""At most so many anomalies of one kind are kept per batch; all are counted."""
 
 MAX_OTHER_NAMES: Final = 256
 """How many names of unread protocols are counted; the wire can make up many more."""
@@ -28,8 +28,8 @@ OTHER: Final = "other"
 class NetCounters:
     """Counts over everything fed so far. Those of two captures are added by :meth:`merge`.
 
-    What belongs to one connection, as lost bytes, is counted there alone
-    (:class:`kanalyze.model.TcpConnection`).
+    Counts of one connection, such as lost bytes, are only in its
+    :class:`kanalyze.model.TcpConnection`.
     """
 
     def __init__(self) -> None:
@@ -45,39 +45,38 @@ class NetCounters:
         self.bad_ip_headers = 0
         self.bad_tcp_headers = 0
         self.ip_fragments = 0
-        """Fragments of IP packets that hold TCP, or may: a tunnel, UDP; put together or not."""
+        """Fragments of IP packets that may hold TCP (also in a tunnel), reassembled or not."""
         self.reassembled_datagrams = 0
-        """IP packets put together of such fragments. Each counts further as what it holds."""
+        """IP packets reassembled from such fragments. Each is counted again by its content."""
         self.lost_datagrams = 0
-        """IP packets that hold TCP, or may, of which not all fragments came, or that contradict
-        themselves."""
+        """IP packets that hold TCP or may hold it, whose fragments did not all come or contradict
+        each other."""
         self.other_packets: dict[str, int] = {}
-        """Packets that are read no further, by what they are: ``ARP``, ``UDP``, ``IP protocol 99``,
+        """Packets whose protocol is not read, by its name: ``ARP``, ``UDP``, ``IP protocol 99``,
         ``802.11 (link type 105)``. Beyond :data:`MAX_OTHER_NAMES` names: ``other``."""
         self.tunnels: dict[str, int] = {}
-        """TCP segments that were inside of ``VXLAN``, ``GRE``, ...; in tunnels within tunnels they
-        count for each."""
+        """TCP segments inside ``VXLAN``, ``GRE``, ...; with nested tunnels, each of them counts."""
         self.unknown_link_type: dict[int, int] = {}
         """Packets by LINKTYPE_ value."""
         self.connections = 0
-        """TCP connections begun."""
+        """TCP connections that began."""
         self.before_start_bytes = 0
-        """Payload from before the first byte seen of a stream whose SYN was not; not delivered."""
+        """Payload before the first byte of a stream whose SYN was not seen; not delivered."""
         self.late_packets = 0
-        """Packets of connections that were closed already; not delivered."""
+        """Packets of connections that had closed before; not delivered."""
         self.late_bytes = 0
         """Payload of these packets."""
         self.out_of_window_packets = 0
-        """Packets whose sequence number cannot be of their connection; not delivered."""
+        """Packets whose sequence number is impossible in their connection; not delivered."""
         self.out_of_window_bytes = 0
         """Payload of these packets."""
         self.anomalies: dict[AnomalyKind, int] = {}
-        """Occurrences by kind, those included that no :class:`Anomaly` was kept of."""
+        """Anomalies by kind, including those that are not kept as an :class:`Anomaly`."""
         self.anomaly_bytes: dict[AnomalyKind, int] = {}
-        """Bytes of the anomalies, by kind, if they have a length."""
+        """Sums of the anomalies' ``length``, by kind."""
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes: each counter, in the order of their names."""
+        """Return what :meth:`from_state` takes: all counters, ordered by name."""
         values: list[int | State] = []
         for _, count in sorted(vars(self).items()):
             values.append(_counts_state(count) if isinstance(count, dict) else count)
@@ -85,14 +84,14 @@ class NetCounters:
 
     @classmethod
     def from_state(cls, state: object) -> NetCounters:
-        """Make them from a state; raises ValueError for any other value."""
-        made = cls()
-        counters = sorted(vars(made).items())
-        kinds = "".join(["t" if isinstance(count, dict) else "n" for _, count in counters])
-        for (counter, _), count in zip(counters, fields(state, kinds), strict=True):
-            known = _counts_from_state(counter, count) if isinstance(count, tuple) else count
-            setattr(made, counter, known)
-        return made
+        """Make one from a state; raises ValueError for any other value."""
+        counters = cls()
+        defaults = sorted(vars(counters).items())
+        kinds = "".join(["t" if isinstance(count, dict) else "n" for _, count in defaults])
+        for (counter, _), count in zip(defaults, fields(state, kinds), strict=True):
+            value = _counts_from_state(counter, count) if isinstance(count, tuple) else count
+            setattr(counters, counter, value)
+        return counters
 
     def merge(self, other: NetCounters) -> None:
         """Add the counts of ``other``."""
@@ -108,7 +107,7 @@ class NetCounters:
                 setattr(self, counter, mine + theirs)
 
     def count_other(self, name: str, packets: int) -> None:
-        """Count packets that are read no further, by protocol."""
+        """Count packets whose protocol ``name`` is not read."""
         counts = self.other_packets
         if name not in counts and len(counts) >= MAX_OTHER_NAMES:
             name = OTHER
@@ -125,13 +124,13 @@ def _counts_state(counts: dict[object, int]) -> State:
 
 
 def _counts_from_state(counter: str, state: State) -> dict[object, int]:
-    """Return how many there are of each, which is a name, a number or a kind of anomaly."""
-    is_of_numbers, is_of_kinds = counter == "unknown_link_type", counter.startswith("anomal")
-    made: dict[object, int] = {}
-    for each in items(state, "t"):
-        key, count = fields(each, "in" if is_of_numbers else "sn")
-        made[kind_of(key) if is_of_kinds else key] = count
-    return made
+    """Return the counts by key, which is a name, a number or a kind of anomaly."""
+    has_numbers, has_kinds = counter == "unknown_link_type", counter.startswith("anomal")
+    counts: dict[object, int] = {}
+    for entry in items(state, "t"):
+        key, count = fields(entry, "in" if has_numbers else "sn")
+        counts[kind_of(key) if has_kinds else key] = count
+    return counts
 
 
 class LayerStats:
@@ -140,7 +139,7 @@ class LayerStats:
     _NOT_SAVED = ("_anomalies", "_count_by_kind", "_most")
 
     def __init__(self, *, every_anomaly: bool = False) -> None:
-        """With ``every_anomaly`` it keeps all of them, not only the first of each kind."""
+        """With ``every_anomaly`` it keeps all anomalies, not only the first of each kind."""
         self.counters = NetCounters()
         self._most = sys.maxsize if every_anomaly else MAX_ANOMALIES_PER_KIND
         self._anomalies: list[Anomaly] = []
@@ -151,7 +150,7 @@ class LayerStats:
         self.counters = NetCounters()
 
     def state(self) -> State:
-        """Return what :meth:`load_state` takes, once the anomalies were drained."""
+        """Return what :meth:`load_state` takes; called when the anomalies are drained."""
         return self.counters.state()
 
     def load_state(self, state: object) -> None:
@@ -160,23 +159,23 @@ class LayerStats:
 
     @property
     def settings(self) -> State:
-        """What has to be the same in those that take up its state."""
+        """What has to be the same in an object that loads its state."""
         return (self._most,)
 
     def drain_anomalies(self) -> list[Anomaly]:
-        """Return the anomalies since the last call: whoever feeds a batch returns them with it."""
+        """Return the anomalies since the last call."""
         anomalies, self._anomalies = self._anomalies, []
         self._count_by_kind.clear()
         return anomalies
 
     def count_and_reserve(self, kind: AnomalyKind, count: int = 1) -> int:
-        """Count ``count`` anomalies of ``kind``; return for how many more there is room."""
+        """Count ``count`` anomalies of ``kind``; return how many more of the kind can be kept."""
         counts = self.counters.anomalies
         counts[kind] = counts.get(kind, 0) + count
         return max(self._most - self._count_by_kind.get(kind, 0), 0)
 
     def add_reserved(self, anomaly: Anomaly) -> None:
-        """Keep an anomaly that was counted with :meth:`wants`."""
+        """Keep an anomaly that :meth:`count_and_reserve` counted."""
         self._anomalies.append(anomaly)
         self._count_by_kind[anomaly.kind] = self._count_by_kind.get(anomaly.kind, 0) + 1
 

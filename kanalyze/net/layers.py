@@ -1,10 +1,10 @@
-"""Header after header, from the link layer to TCP.
+"""Reads header after header, from the link layer to TCP.
 
 In: a cursor at the beginning of a packet. Out: the cursor at the TCP header, where there is one.
 Must not know: TCP.
 
-Compiled by Cython, with the types in ``layers.pxd``; uncompiled it does the same, slowly. What is
-in most packets (Ethernet, IP) is read in C; what is rarer in Python, called from here.
+Compiled by Cython, with the types in ``layers.pxd``; uncompiled it does the same, slowly. Headers
+of most packets (Ethernet, IP) are read by compiled code; rarer ones by Python, called from here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if not cython.compiled:
     from kanalyze.net.link.ethernet import read_ethernet, read_llc
     from kanalyze.net.link.linktypes import read_link, read_version
 
-    MAX_ROUNDS = 24  # eight tunnels of IP, UDP or GRE, and Ethernet in one another
+    MAX_ROUNDS = 24  # headers: eight nested tunnels, each of IP, UDP or GRE, and Ethernet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,8 +61,8 @@ _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
 def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor], int]) -> bool:
     """Move to the TCP header of a packet; return false if there is none.
 
-    A packet without one is counted by its reason. ``reassemble`` takes a fragment; if that
-    completes a datagram, it moves the cursor there and returns the kind of its header, otherwise
+    A packet without a TCP header is counted by its reason. ``reassemble`` takes a fragment; if that
+    completes a datagram, it moves the cursor to it and returns the kind of its header, otherwise
     :data:`~kanalyze.net.header_kinds.DROPPED`.
     """
     kind = read_link(cursor, link)
@@ -88,7 +88,7 @@ def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor
 
 
 def inside_ip(cursor: HeaderCursor, kind: int) -> int:
-    """Step into a tunnel inside IP; count a packet without one."""
+    """Step into a tunnel inside IP; count a packet that has no tunnel."""
     if kind < 0:
         return kind
     kind = read_in_ip(cursor, kind)
@@ -103,7 +103,7 @@ def is_read(kind: int) -> bool:
 
 
 def read_other(cursor: HeaderCursor, kind: int) -> int:
-    """Step over a header other than IP; count what cannot be read."""
+    """Step over a header other than IP; count a packet whose header cannot be read."""
     if kind == ETHERNET:
         return read_ethernet(cursor)
     if kind == LLC_FRAME:

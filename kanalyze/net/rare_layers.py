@@ -1,10 +1,10 @@
-"""Rare headers, which libraries read.
+"""Rare headers, which an optional library (scapy) reads.
 
 In: a cursor at such a header. Out: the kind of what it carries, the cursor there. Must not know:
 how they are read.
 
-What is not read is counted by its name. Without the libraries all is counted so, and an anomaly
-says how to install them.
+A packet that is not read is counted by the name of its protocol. Without the library that is every
+packet with such a header, and an anomaly says how to install it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["can_read", "find_inside", "note_missing", "read_pbb", "read_wireless"]
 
 _MOST_HEADER_BYTES: Final = 1024
-"""Of a packet, shown to a library: more than any header here has."""
+"""Bytes of a packet that the library gets: more than any header here has."""
 _MODULE: Final = "kanalyze.net.scapy_layers"
 _HINT: Final = "pip install 'kanalyze[layers]' to have it read"
 _PBB: Final = "802.1ah"
@@ -32,10 +32,10 @@ _PBB: Final = "802.1ah"
 
 @cache
 def _module() -> Any:
-    """Import the libraries once a header needs them: it takes half a second; None without them."""
+    """Import the library when the first header needs it: half a second. None if it is missing."""
     try:
         with warnings.catch_warnings():
-            # It imports ciphers that are not needed here and are deprecated.
+            # scapy imports deprecated ciphers, which are not needed here.
             warnings.simplefilter("ignore")
             return importlib.import_module(_MODULE)
     except ImportError as error:
@@ -45,26 +45,26 @@ def _module() -> Any:
 
 
 def can_read() -> bool:
-    """Tell whether the libraries are there."""
+    """Tell whether the library is installed."""
     return _module() is not None
 
 
 def find_inside(cursor: HeaderCursor, reader: str) -> tuple[int, int] | str:
-    """Let a function of the libraries' module read the header here.
+    """Let the function ``reader`` of :mod:`kanalyze.net.scapy_layers` read the header here.
 
     Returns the size of the header and the kind of its content, or the name of an unread protocol.
     """
-    found: tuple[int, int] | str = getattr(_module(), reader)(cursor.rest(_MOST_HEADER_BYTES))
-    return found
+    inside: tuple[int, int] | str = getattr(_module(), reader)(cursor.rest(_MOST_HEADER_BYTES))
+    return inside
 
 
 def note_missing(cursor: HeaderCursor, name: str) -> None:
-    """Say of a packet what would read it."""
+    """Note as an anomaly of the packet what to install so that it is read."""
     cursor.note(AnomalyKind.UNKNOWN_LINK_TYPE, f"{name}: {_HINT}")
 
 
 def read_wireless(cursor: HeaderCursor, reader: str) -> int:
-    """Step over headers of 802.11, by the name of the function for what stands before them."""
+    """Step over 802.11 headers; ``reader`` is the function for the header in front of them."""
     return _after(cursor, find_inside(cursor, reader))
 
 
@@ -80,7 +80,7 @@ def read_pbb(cursor: HeaderCursor) -> int:
 
 
 def _after(cursor: HeaderCursor, inner: tuple[int, int] | str) -> int:
-    """Move to the content if it is known; else count it."""
+    """Move to the content and return its kind; count a packet whose content is not read."""
     if isinstance(inner, str):
         return _count(cursor, inner)
     size, kind = inner

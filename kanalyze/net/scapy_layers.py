@@ -1,11 +1,11 @@
 """Rare headers, read by scapy one at a time.
 
-In: the bytes of a packet from a header on. Out: what it carries and where, or why that is not
-known. Must not know: where the bytes come from.
+In: the bytes of a packet from a header on. Out: the kind and the place of its content, or the name
+of an unread protocol. Must not know: where the bytes come from.
 
-scapy would dissect a packet to its end, whatever the wire put there. Here it gets one header, and
-its errors mean that the bytes are none. What it has no class for (chains
-of GTP-U's extension headers, the HT control field) is stepped over by its length.
+scapy would dissect a packet to its end, with whatever is on the wire. Here it gets one header, and
+an error of scapy means that the bytes are no such header. Headers without a class in scapy (chains
+of GTP-U's extension headers, the HT control field) are stepped over by their length.
 
 802.11: IEEE 802.11-2020, 9.2; radiotap: https://www.radiotap.org. 802.1ah: IEEE 802.1Q, 9.7.
 EtherIP: RFC 3378. GRE version 1: RFC 2637. GTP-U: 3GPP TS 29.281.
@@ -40,13 +40,13 @@ _ERRORS: Final = (
     TypeError,
     ValueError,
 )
-"""What scapy's fields raise where bytes are cut or make no sense."""
+"""What scapy's fields raise where bytes are cut or invalid."""
 
 _MANAGEMENT, _CONTROL, _DATA = 0, 1, 2
 _NO_DATA: Final = 4
-"""Bit of a data frame's subtype."""
+"""Bit of a data frame's subtype: it carries no data."""
 _QOS: Final = 8
-"""The same."""
+"""Bit of a data frame's subtype: it has a QoS control field."""
 _HT_CONTROL_BYTES: Final = 4
 _RADIOTAP_LEAST_BYTES: Final = 8
 _DATA_PAD: Final = 0x20
@@ -78,8 +78,8 @@ def read_radiotap(data: bytes) -> _Carried:
         is_padded = flags is not None and bool(int(flags) & _DATA_PAD)
     except _ERRORS:
         return "802.11 cut short"
-    found = _dot11(data[size:], is_padded=is_padded)
-    return found if isinstance(found, str) else Inside(size + found.header_bytes, found.kind)
+    inside = _dot11(data[size:], is_padded=is_padded)
+    return inside if isinstance(inside, str) else Inside(size + inside.header_bytes, inside.kind)
 
 
 def read_dot11(data: bytes) -> _Carried:
@@ -114,7 +114,7 @@ def _dot11(data: bytes, *, is_padded: bool) -> _Carried:
 
 
 def read_pbb(data: bytes) -> _Carried:
-    """Step over the tag of 802.1ah: the customer's Ethernet frame stands behind it."""
+    """Step over the tag of 802.1ah: the customer's Ethernet frame follows it."""
     head = _header(Dot1AH, data)
     return "802.1ah" if head is None else Inside(head[1], ETHERNET)
 
@@ -163,5 +163,5 @@ def _header(layer: type[Packet], data: bytes) -> tuple[Any, int] | None:
         rest = header.do_dissect(data)
     except _ERRORS:
         return None
-    # Fields behind the end are left at their defaults, without a word.
+    # For data that is too short, scapy leaves fields at their defaults and raises no error.
     return (header, len(data) - len(rest)) if rest else None

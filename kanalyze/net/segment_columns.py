@@ -1,4 +1,4 @@
-"""TCP segments as columns: what header readers give and reassembly takes.
+"""TCP segments as columns: what header readers return and reassembly takes.
 
 In: columns over one buffer. Out: :class:`SegmentColumns`. Must not know: how headers are read.
 """
@@ -15,14 +15,14 @@ RST: Final = 0x04
 ACK: Final = 0x10
 
 Column: TypeAlias = Any
-"""What has a buffer of 64-bit integers: ``array("q")``, or ``array("Q")`` for addresses. Who has
-arrays of NumPy may put these there, and get them back."""
+"""Anything with a buffer of 64-bit integers: ``array("q")``, ``array("Q")`` for addresses, or NumPy
+arrays of the same types."""
 
 
 class SegmentColumns:
     """TCP segments as columns over one buffer, in the order of the capture.
 
-    The buffer is that of the batch, or a copy of it with datagrams that came in fragments behind.
+    The buffer is that of the batch, or a copy of it followed by datagrams that came in fragments.
 
     Attributes:
         number: packet number.
@@ -33,11 +33,11 @@ class SegmentColumns:
         sequence: 0 to 2^32 - 1.
         acknowledgment: 0 to 2^32 - 1; means something where :data:`ACK` is set.
         window: as written in the header, not scaled.
-        checksum: as written in the header; not verified, for network cards fill it in after the
-            capture.
+        checksum: as written in the header; not verified, because network cards fill it in after the
+            packet is captured.
         identification: of the IPv4 header, 0 to 65,535; -1 for IPv6.
-        payload_start: index in the buffer; past the packet's end where even the header was cut.
-        payload_bytes: on the wire, by the IP header; 0 and above.
+        payload_start: index in the buffer; past the packet's end if the header itself was cut.
+        payload_bytes: on the wire, by the IP header; 0 or more.
         captured_bytes: payload in the buffer; at most ``payload_bytes``.
     """
 

@@ -14,7 +14,7 @@ cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
     destination_port="const long long[::1]",
     row=cython.Py_ssize_t,
 )
-cdef fill_shards(found, segments, long long count)
+cdef fill_shards(shards, segments, long long count)
 @cython.locals(ends=cython.ulonglong)
 cpdef long long shard_of(
     unsigned long long source_high,

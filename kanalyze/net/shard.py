@@ -1,4 +1,4 @@
-"""Shards of connections, where several workers read the same packets.
+"""Shards: parts of all connections, one for each of several workers that read the same packets.
 
 In: segments. Out: the shard of each segment's connection. Must not know: the workers.
 
@@ -48,7 +48,7 @@ def shards_of(segments: SegmentColumns, count: int) -> array[int]:
 
 
 def fill_shards(shards: array[int], segments: SegmentColumns, count: int) -> None:
-    """Write the shards of segments into an array of as many."""
+    """Write the shard of each segment into an array of the same length."""
     target = memoryview(shards)
     source_high, source_low = memoryview(segments.source_high), memoryview(segments.source_low)
     source_port = memoryview(segments.source_port)
@@ -78,9 +78,9 @@ def shard_of(
 ) -> int:
     """Return the index, below ``count``, of the shard of a connection.
 
-    It depends on nothing else: all workers agree.
+    It depends on the two ends and ``count`` alone, so all workers agree.
     """
-    # A sum, so that both directions have the same.
+    # A sum, so that both directions get the same shard.
     ends = mixed(source_high, source_low, source_port)
     ends = ends + mixed(destination_high, destination_low, destination_port) & LOW_64_BITS
     ends ^= ends >> 32
@@ -89,7 +89,7 @@ def shard_of(
 
 
 def mixed(high: int, low: int, port: int) -> int:
-    """Return one number of 64 bits for an end."""
+    """Return the 64-bit hash of one end."""
     both = (high * MIX_ADDRESS ^ low) & LOW_64_BITS
     both = (both * MIX_PORT ^ port) & LOW_64_BITS
     both = both * MIX_ADDRESS & LOW_64_BITS

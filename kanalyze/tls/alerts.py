@@ -14,7 +14,8 @@ from kanalyze.common.named_tuples import NamedTuple
 __all__ = ["SEALED_ALERT_BYTES", "TlsAlert", "read_alert"]
 
 SEALED_ALERT_BYTES: Final = (19, 35)
-"""Of the body of a record of TLS 1.3 with an alert: 2, its type, the tag; Java pads it by 16."""
+"""Sizes of the body of a TLS 1.3 record with an alert: 2 bytes, the type, the tag; Java adds 16
+bytes of padding."""
 
 _LEVELS: Final = {1: "warning", 2: "fatal"}
 _DESCRIPTIONS: Final = {
@@ -71,14 +72,14 @@ class TlsAlert(NamedTuple):
 
     @property
     def is_close(self) -> bool:
-        """Whether it only says that nothing follows."""
+        """Whether it is a close_notify, which is no error."""
         return self.description == "close_notify"
 
 
 def read_alert(
     content: bytes | memoryview, direction: int, time_ns: int, packet: int
 ) -> TlsAlert | None:
-    """Read an alert; None if it is none."""
+    """Read the content of an alert record; None if it is no alert."""
     if len(content) != 2:
         return None
     level, description = content[0], content[1]

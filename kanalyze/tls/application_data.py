@@ -1,10 +1,10 @@
 """The application data of one direction: its plaintext stream, and the gaps in it.
 
-In: contents of records, what is missing between them. Out: the plaintext stream. Must not know:
-how records are opened.
+In: contents of records, and how many bytes are missing between them. Out: the plaintext stream.
+Must not know: how records are decrypted.
 
-Early data (0-RTT) is held until the server has said whether it takes it: what it rejects, the
-client sends again.
+Early data (0-RTT) is buffered until the server says whether it accepts them: the client sends
+rejected ones again.
 
 Compiled by Cython, with the types in ``application_data.pxd``; uncompiled it does the same, slowly.
 """
@@ -34,8 +34,8 @@ class ApplicationData:
     """Writes the plaintext stream of a direction.
 
     Attributes:
-        plaintext_bytes: written so far, without gaps.
-        early_bytes: of early data that is held.
+        plaintext_bytes: bytes written so far, without gaps.
+        early_bytes: bytes of buffered early data.
     """
 
     __slots__ = (
@@ -50,9 +50,9 @@ class ApplicationData:
         self._writer = PlaintextWriter()
         self._early: list[tuple[bytes, TlsRecord]] = []
         self._missing_bytes = 0
-        """Of records since the last one that was opened, or clear."""
+        """Bytes of the records since the last one that was read."""
         self._has_data = False
-        """Whether application data came in this epoch."""
+        """Whether this epoch had application data yet."""
         self.early_bytes = 0
         self.plaintext_bytes = 0
 
@@ -69,8 +69,8 @@ class ApplicationData:
         self._from_start, writer, self._missing_bytes, *others = fields(state, "btnbnt")
         self._has_data, self.plaintext_bytes, early = others
         self._writer.load_state(writer)
-        for each in items(early, "t"):
-            content, record = fields(each, "yt")
+        for entry in items(early, "t"):
+            content, record = fields(entry, "yt")
             self._early.append((content, TlsRecord.from_state(record)))
             self.early_bytes += len(content)
 
@@ -79,7 +79,7 @@ class ApplicationData:
         self._writer.add_gap(None, record.time_ns, record.packet)
 
     def begin_epoch(self, opener: RecordOpener, epoch: int) -> None:
-        """Begin an epoch, of which no application data came yet."""
+        """Begin an epoch."""
         opener.begin(epoch)
         self._has_data = False
 
@@ -96,7 +96,7 @@ class ApplicationData:
         self._write(content, record)
 
     def settle_early(self) -> None:
-        """Take early data if the server did."""
+        """Write the early data if the server accepted them; a gap if that is not known."""
         if not self._early:
             return
         early, self._early, self.early_bytes = self._early, [], 0
@@ -109,11 +109,11 @@ class ApplicationData:
                 self._write(content, record)
 
     def miss(self, size: int) -> None:
-        """Note bytes of records that are lost, or that could not be opened."""
+        """Note bytes of records that are lost, or that could not be decrypted."""
         self._missing_bytes += size
 
     def note_missing(self, opener: RecordOpener, record: TlsRecord) -> None:
-        """Put a gap before a record for those that are missing, if any had application data."""
+        """Put a gap before a record if missing records before it may have had application data."""
         missing_bytes, self._missing_bytes = self._missing_bytes, 0
         if not missing_bytes and not opener.missing:
             return
@@ -134,7 +134,7 @@ class ApplicationData:
         self._writer.add_gap(length, record.time_ns, record.packet)
 
     def end(self, time_ns: int, packet: int, *, has_lost: bool) -> None:
-        """End the stream: what is missing at its end is a gap."""
+        """End the stream, with a gap if bytes are missing at its end."""
         if has_lost or self._missing_bytes:
             self._writer.add_gap(None, time_ns, packet)
 
@@ -147,7 +147,7 @@ class ApplicationData:
         self._writer.add(content, record)
 
     def _missing_data(self, opener: RecordOpener) -> int | None:
-        """Return how many missing records may have had application data; None: not known."""
+        """Return how many missing records may have had application data; None if not known."""
         negotiation = self._negotiation
         if negotiation.is_13:
             if opener.left_epoch == EARLY and negotiation.facts.accepted_early_data is not False:

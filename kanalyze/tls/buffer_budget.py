@@ -3,8 +3,8 @@
 In: how many bytes a connection buffers, each time it has sent something. Out: the connections whose
 bytes have to be dropped. Must not know: what these bytes are.
 
-The connections that were silent for longest come first: a peer that opens connections without end,
-or sends records without end, loses its own bytes.
+The connections that are silent for longest come first. A peer that opens very many connections, or
+sends very many records, loses its own bytes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class BufferBudget:
     """Counts the bytes of connections, by serial.
 
     Attributes:
-        total: of all together.
+        total: bytes of all connections.
     """
 
     _NOT_SAVED = ("_by_serial", "_most", "total")
 
     def __init__(self, most: int) -> None:
-        """Begin with nothing, and so many bytes at most."""
+        """``most`` is the limit in bytes."""
         self._most = most
         self._by_serial: dict[int, int] = {}
-        """Those that were silent for longest come first."""
+        """Bytes by serial; the connections that are silent for longest come first."""
         self.total = 0
 
     def note(self, serial: int, size: int) -> None:
@@ -42,7 +42,8 @@ class BufferBudget:
     def excess(self) -> Iterator[int]:
         """Yield the connections whose bytes have to be dropped, until a quarter is free.
 
-        Nothing if no more is buffered than may be. A quarter at once keeps the time in proportion.
+        It yields nothing while the total is within the limit. A quarter is freed at once, so that
+        this is not called for each packet.
         """
         if self.total <= self._most:
             return

@@ -1,10 +1,10 @@
-"""What a certificate says: whose it is, who signed it, how long it holds.
+"""Reads subject, issuer and validity of a certificate.
 
 In: a certificate in DER. Out: :class:`~kanalyze.model.tls.CertificateFacts`. Must not know: who
 sent it; nothing is verified.
 
 Only these fields are read (RFC 5280 section 4.1; DER is X.690), and names are written as RFC 4514
-says, so that nothing has to be installed.
+says. This needs no package to be installed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION: Final = 0xA0
 _OBJECT_ID: Final = 6
 _UTC_TIME, _GENERALIZED_TIME = 23, 24
 _LAST_CENTURY_FROM: Final = 50
-"""A UTCTime with such a year or a later one is of the last century."""
+"""A UTCTime whose two digits of the year are this or more is of the 20th century."""
 _LONG_LENGTH: Final = 0x80
 _MOST_LENGTH_BYTES: Final = 3
 _TEXTS: Final = {
@@ -39,7 +39,7 @@ _TEXTS: Final = {
     28: "utf-32-be",
     30: "utf-16-be",
 }
-"""The encodings of types of text."""
+"""Python's encodings by the tag of a string type."""
 _SHORT_NAMES: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -52,12 +52,12 @@ _SHORT_NAMES: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 _ESCAPED: Final = str.maketrans(
-    {**{each: f"\\{each}" for each in '\\"+,;<>'}, "\0": "\\00"},
+    {**{char: f"\\{char}" for char in '\\"+,;<>'}, "\0": "\\00"},
 )
 
 
 def certificate_facts(der: bytes) -> CertificateFacts | None:
-    """Read a certificate; None if it is none."""
+    """Read a certificate in DER; None if it cannot be read."""
     if len(der) > _MOST_CERTIFICATE_BYTES:
         return None
     try:
@@ -79,7 +79,7 @@ def _facts(der: bytes) -> CertificateFacts:
 
 
 def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the values that stand one after the other, with their tags."""
+    """Yield tag and content of each of several DER values; raises ValueError for invalid ones."""
     at = 0
     while at < len(data):
         tag, length = data[at], data[at + 1] if at + 1 < len(data) else 0
@@ -97,7 +97,7 @@ def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _inner(data: bytes, expected: int) -> bytes:
-    """Return what is inside of the first value."""
+    """Return the content of the first value; raises ValueError if its tag is not ``expected``."""
     tag, inner = next(_values(data))
     if tag != expected:
         raise ValueError(f"a value with the tag {tag} in place of {expected}")
@@ -105,11 +105,11 @@ def _inner(data: bytes, expected: int) -> bytes:
 
 
 def _name(data: bytes) -> str:
-    """Return a distinguished name; its parts stand in the other order than in the certificate."""
+    """Return a distinguished name; the order of its parts is reversed, as RFC 4514 says."""
     parts = []
-    for _, several in _values(data):
-        pairs = (_values(pair) for _, pair in _values(several))
-        parts.append("+".join([_part(*next(each), *next(each)) for each in pairs]))
+    for _, attributes in _values(data):
+        pairs = (_values(pair) for _, pair in _values(attributes))
+        parts.append("+".join([_part(*next(pair), *next(pair)) for pair in pairs]))
     return ",".join(reversed(parts))[:_MOST_NAME_CHARACTERS]
 
 
@@ -143,7 +143,7 @@ def _object_id(data: bytes) -> str:
 
 
 def _unix_ns(tag: int, data: bytes) -> int | None:
-    """Return a time; None where 64 bits do not hold it, as "never" in the year 9999."""
+    """Return a time; None if it does not fit in 64 bits, such as the year 9999 for "never"."""
     text = data.decode("ascii")
     if tag == _UTC_TIME:
         century = "19" if int(text[:2]) >= _LAST_CENTURY_FROM else "20"

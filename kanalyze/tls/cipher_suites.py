@@ -1,4 +1,4 @@
-"""Cipher suites: their names, and what decryption needs to know of each.
+"""Cipher suites: their names and parameters.
 
 In: the number that a ServerHello names. Out: :class:`CipherSuite`. Must not know: keys.
 

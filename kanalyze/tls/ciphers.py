@@ -1,17 +1,18 @@
-"""Record protection: opens the records of one direction, each by its number.
+"""Record protection: decrypts the records of one direction, each by its sequence number.
 
-In: the keys of a direction, records. Out: what was in them, if it is what the sender protected.
-Must not know: where a record comes from, nor what its content means.
+In: the keys of a direction, records. Out: their content, if tag or MAC are right. Must not know:
+where a record comes from, nor what its content means.
 
-A record is opened with its sequence number. Where records are missing, :meth:`RecordCipher.number`
-finds it: the tag of AES-GCM and the key together say it; the explicit nonce of TLS 1.2 says how far
-it is from the one before; for all others numbers are tried in turn.
+To open (decrypt and verify) a record takes its sequence number. Where records are missing,
+:meth:`RecordCipher.number` finds it. For AES-GCM of TLS 1.3, it follows from the tag and the key.
+For GCM and CCM of TLS 1.2, the explicit nonce gives the distance to the last record. For all other
+suites, numbers are tried in turn.
 
 TLS 1.3: RFC 8446 section 5.2 and 5.3. TLS 1.2: RFC 5246 section 6.2.3, GCM RFC 5288, CCM RFC 6655,
 ChaCha20-Poly1305 RFC 7905, encrypt-then-MAC RFC 7366.
 
-Compiled by Cython, with the types in ``ciphers.pxd``; uncompiled it does the same, slowly. What is
-left of the time is ``cryptography``'s: each record is one call, with as little around it as can be.
+Compiled by Cython, with the types in ``ciphers.pxd``; uncompiled it does the same, slowly. Most of
+the time is spent in ``cryptography``, which is called once per record.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if not cython.compiled:
     from kanalyze.common.byte_copies import copy_from_array
 
     APPLICATION = 23  # APPLICATION_DATA
-    FEW_BYTES = 1024  # up to here copying is faster than making a view
+    FEW_BYTES = 1024  # up to this size, a copy is faster than a memoryview
 
 if TYPE_CHECKING:
     from kanalyze.tls.cipher_suites import CipherSuite
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Opened", "RecordCipher", "record_cipher"]
 
 NUMBERS = (1 << 64) - 1
-"""The bits of a record's number."""
+"""Mask of the 64 bits of a sequence number."""
 _TAG_BYTES = 16
 _SHORT_TAG_BYTES = 8
 _BLOCK_BYTES = 16
@@ -55,11 +56,11 @@ _Aead: TypeAlias = "AESGCM | AESCCM | ChaCha20Poly1305"
 
 
 class Opened:
-    """What was in a record.
+    """The content of a record.
 
     Attributes:
-        kind: content type, of TLS 1.3 the inner one.
-        content: behind it nothing is left, neither padding nor a tag.
+        kind: content type; in TLS 1.3 the inner one.
+        content: the plaintext without padding and tag.
     """
 
     __slots__ = ("content", "kind")
@@ -69,7 +70,7 @@ class Opened:
 
 
 def _opened(kind: int, content: bytes | memoryview) -> Opened:
-    """Make one, in a third of the time."""
+    """Make an :class:`Opened` in a third of the time that calling the class takes."""
     made = Opened.__new__(Opened)
     made.kind, made.content = kind, content
     return made
@@ -79,10 +80,9 @@ class RecordCipher:
     """Opens the records of one direction.
 
     Attributes:
-        overhead_bytes: what a record has beside its content, without the header; None where that
-            varies.
-        least_bytes: of the body of a record.
-        tries_numbers: whether :meth:`number` tries them in turn.
+        overhead_bytes: bytes of a record's body beside the content; None where that varies.
+        least_bytes: least size of a record's body.
+        tries_numbers: whether :meth:`number` tries numbers in turn.
     """
 
     __slots__ = ("least_bytes", "overhead_bytes", "tries_numbers")
@@ -92,11 +92,11 @@ class RecordCipher:
         self.tries_numbers = True
 
     def open(self, record: TlsRecord, number: int) -> Opened | None:
-        """Return what is in a record; None if it is not what the sender protected."""
+        """Return the content of a record; None if its tag or MAC is wrong."""
         raise NotImplementedError
 
     def number(self, record: TlsRecord, within: TrialRange) -> int | None:
-        """Return the number with which a record can be opened; None if there is none."""
+        """Return the sequence number that opens a record; None if none ``within`` does."""
         highest = min(within.highest, within.lowest + within.most_trials - 1)
         for number in range(within.lowest, highest + 1):
             if self.open(record, number) is not None:
@@ -107,7 +107,7 @@ class RecordCipher:
 def record_cipher(
     suite: CipherSuite, keys: DirectionKeys, *, encrypt_then_mac: bool = False
 ) -> RecordCipher:
-    """Return what opens the records of a suite."""
+    """Return the cipher of a suite with the keys of a direction."""
     if suite.mode == "cbc":
         return _CbcCipher(keys, suite.mac, mac_last=encrypt_then_mac)
     aead = _aead(suite.mode, keys.key)
@@ -163,9 +163,9 @@ class _Aead13Cipher(RecordCipher):
 class _Gcm13Cipher(_Aead13Cipher):
     """AES-GCM of TLS 1.3: the number is computed.
 
-    The tag is GHASH of header and ciphertext, xor the encrypted first counter block. GHASH does not
-    depend on the nonce, so it follows from a tag made with any nonce; what is left of the record's
-    own tag is decrypted, and gives the nonce.
+    A tag is the GHASH of header and ciphertext, xor the encrypted first counter block. GHASH does
+    not depend on the nonce, so it is computed from a tag made with another nonce. The record's tag
+    xor GHASH is the encrypted counter block; decrypted, it contains the nonce.
     """
 
     __slots__ = ("_encrypt", "_key")
@@ -178,7 +178,7 @@ class _Gcm13Cipher(_Aead13Cipher):
         self._key = keys.key
 
     def number(self, record: TlsRecord, within: TrialRange) -> int | None:
-        """Return the number that the tag says."""
+        """Return the number that follows from the tag."""
         if record.kind != APPLICATION_DATA or len(record.body) < self.least_bytes:
             return None
         sealed, tag = record.body[:-_TAG_BYTES], record.body[-_TAG_BYTES:]
@@ -198,7 +198,7 @@ class _Gcm13Cipher(_Aead13Cipher):
 
 
 class _Aead12Cipher(RecordCipher):
-    """What the AEAD suites of TLS 1.2 have in common: the number is protected, not only used."""
+    """Base of the AEAD suites of TLS 1.2: the number is part of the additional data."""
 
     __slots__ = ("_decrypt", "_explicit_bytes", "_iv", "_protected")
 
@@ -245,9 +245,10 @@ class _ImplicitNonceCipher(_Aead12Cipher):
 
 
 class _ExplicitNonceCipher(_Aead12Cipher):
-    """AES-GCM and AES-CCM of TLS 1.2: half of the nonce is in the record.
+    """AES-GCM and AES-CCM of TLS 1.2: 8 bytes of the nonce are in the record.
 
-    Everyone counts it up by one a record, from 0 (Java, Go) or from anywhere (OpenSSL).
+    All implementations count them up by one per record, from 0 (Java, Go) or from a random number
+    (OpenSSL).
     """
 
     __slots__ = ("_last_explicit", "_last_number")
@@ -256,7 +257,7 @@ class _ExplicitNonceCipher(_Aead12Cipher):
         super().__init__(aead, keys, tag_bytes, _EXPLICIT_NONCE_BYTES)
         self._last_explicit = bytes(_EXPLICIT_NONCE_BYTES)
         self._last_number = 0
-        """Of the record that was opened last."""
+        """Number of the record that was opened last."""
 
     def nonce(self, body: bytes, number: int) -> bytes:  # noqa: ARG002 - as all of them
         """Return the nonce of a record."""
@@ -270,7 +271,7 @@ class _ExplicitNonceCipher(_Aead12Cipher):
         return opened
 
     def number(self, record: TlsRecord, within: TrialRange) -> int | None:
-        """Return the number: likely as far from the last one as the explicit nonce is."""
+        """Return the number; the one at the explicit nonce's distance is tried first."""
         if len(record.body) < self.least_bytes:
             return None
         explicit = int.from_bytes(record.body[:_EXPLICIT_NONCE_BYTES], "big")
@@ -282,10 +283,10 @@ class _ExplicitNonceCipher(_Aead12Cipher):
 
 
 class _CbcCipher(RecordCipher):
-    """AES-CBC of TLS 1.2, with the MAC inside, or behind what is encrypted (RFC 7366).
+    """AES-CBC of TLS 1.2, with the MAC inside of the ciphertext or after it (RFC 7366).
 
-    What a block of CBC says depends on it and the block before it alone. So one decryptor goes
-    through all records: each begins with its IV, and what becomes of that is thrown away.
+    In CBC, the plaintext of a block depends only on that block and the one before it. So one
+    decryptor is used for all records: each begins with its IV, whose decrypted block is dropped.
     """
 
     __slots__ = ("_decrypt", "_inner", "_mac_bytes", "_mac_last", "_outer", "_protected")
@@ -308,7 +309,7 @@ class _CbcCipher(RecordCipher):
         return self._opened(record, parts)
 
     def number(self, record: TlsRecord, within: TrialRange) -> int | None:
-        """Return the number whose MAC is right, if there is content too."""
+        """Return the number whose MAC is right; None without one, or if the padding is wrong."""
         parts = self._parts(record)
         if parts is None:
             return None
@@ -319,7 +320,7 @@ class _CbcCipher(RecordCipher):
         return None
 
     def _parts(self, record: TlsRecord) -> tuple[bytes, bytes] | None:
-        """Return what the MAC is of, and the MAC; None where it can be no record."""
+        """Return the bytes that the MAC covers, and the MAC; None if the sizes are impossible."""
         body, mac_bytes = record.body, self._mac_bytes
         end = len(body) - mac_bytes
         if self._mac_last:
@@ -340,7 +341,7 @@ class _CbcCipher(RecordCipher):
         return None if content is None else _opened(record.kind, content)
 
     def _content(self, body: bytes) -> bytes | None:
-        """Decrypt; take the padding off. None where it is no padding."""
+        """Decrypt a body and remove IV and padding; None if the padding is wrong."""
         plaintext = self._decrypt(body)
         last = plaintext[len(plaintext) - 1]
         end = len(plaintext) - last - 1
@@ -358,12 +359,12 @@ class _CbcCipher(RecordCipher):
         inner.update(self._protected)
         inner.update(data)
         outer.update(inner.digest())
-        # Nobody who sends records learns how long this takes.
+        # No constant-time comparison: a sender cannot measure how long this takes.
         return bool(outer.digest() == mac)
 
 
 def _hmac_halves(key: bytes, name: str) -> tuple[hashlib._Hash, hashlib._Hash]:
-    """Return both hashes of an HMAC (RFC 2104), fed with the key: copies of them are fast."""
+    """Return the inner and outer hash of an HMAC (RFC 2104) after the key, to be copied."""
     inner = hashlib.new(name, usedforsecurity=False)
     outer = inner.copy()
     padded = key.ljust(inner.block_size, b"\0")
@@ -373,7 +374,7 @@ def _hmac_halves(key: bytes, name: str) -> tuple[hashlib._Hash, hashlib._Hash]:
 
 
 def _protect(protected: bytearray, number: int, header: bytes, length: int) -> None:
-    """Write what TLS 1.2 protects besides the content: number, kind, version, length."""
+    """Write the additional data of TLS 1.2: number, kind, version, length."""
     _write_number(protected, 0, number)
     protected[8], protected[9], protected[10] = header[0], header[1], header[2]
     protected[11], protected[12] = length >> 8, length & 0xFF

@@ -3,11 +3,11 @@
 In: the first items of both directions of a connection. Out: yes, no, or not yet. Must not know:
 keys, or what becomes of the connection.
 
-A stream whose first byte is there begins with a record or is no TLS. One that begins anywhere (the
-capture began later, or its first packets are lost) mostly begins with a record too, and otherwise
-within one: then three records in a row prove it. What begins with two zero bytes is taken for the
-size of a Kafka message below 64 KiB, and not searched: of TLS that begins within a record, one of
-32,768 connections is missed.
+If the first byte of a stream was captured, TLS has to begin with a record there. If it was not (the
+capture began later, or the first packets are lost), most streams of TLS begin with a record too;
+the others begin within one, and three records in a row prove them. Two zero bytes at the beginning
+are taken for the size of a Kafka message below 64 KiB, and such a stream is not searched. Of
+connections with TLS that begin within a record, this misses one in 32,768.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["TlsDetector"]
 
 _SEARCHED_BYTES: Final = 1 << 16
-"""More than three of the largest records take."""
+"""More than the size of three records of the largest size."""
 _SMALL_SIZE: Final = bytes(2)
 """How the size of a Kafka message below 64 KiB begins."""
 
@@ -59,16 +59,16 @@ class TlsDetector:
         first_direction, searched_bytes = fields(state, "nn")
         if first_direction > 1:
             raise ValueError("no direction")
-        made = cls(first_direction, starts_seen)
-        made._searched_bytes = searched_bytes
-        return made
+        detector = cls(first_direction, starts_seen)
+        detector._searched_bytes = searched_bytes
+        return detector
 
     def decide(
         self, items: tuple[Sequence[StreamItem], Sequence[StreamItem]], *, is_last: bool
     ) -> bool | None:
-        """Return whether this is TLS; None if more bytes have to say, which ``is_last`` rules out.
+        """Return whether this is TLS; None if more bytes are needed, never with ``is_last``.
 
-        ``items`` are all so far.
+        ``items`` are all items of both directions so far.
         """
         first = items[self._first_direction]
         head = _head(first)
@@ -89,7 +89,7 @@ class TlsDetector:
             return False
         streams = [_joined(items) for items in both]
         size = sum(map(len, streams))
-        # Again when there is twice as much: the time is in proportion to the bytes.
+        # Search again only when the size has doubled, so that the total time is linear.
         if size >= 2 * self._searched_bytes or is_last:
             self._searched_bytes = size
             if any(find_records(memoryview(stream)) is not None for stream in streams):
@@ -98,12 +98,12 @@ class TlsDetector:
 
 
 def _head(items: Sequence[StreamItem]) -> bytes:
-    """Return the first five bytes that are there."""
+    """Return the first captured bytes, at most five."""
     return _joined(items, HEADER_BYTES)
 
 
 def _joined(items: Sequence[StreamItem], most: int = _SEARCHED_BYTES) -> bytes:
-    """Return the first bytes that are there, at most so many."""
+    """Return the first captured bytes, at most ``most``."""
     joined = bytearray()
     for item in items:
         if isinstance(item, Chunk):

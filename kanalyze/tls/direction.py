@@ -1,10 +1,10 @@
-"""One direction of a session: from records to what was in them.
+"""One direction of a session: from its records to their contents.
 
 In: chunks and gaps of what one end sent. Out: its plaintext stream; handshake messages, for the
 negotiation; alerts. Must not know: the other direction, except through the negotiation.
 
-A record may have to wait for what the other direction says: then :meth:`TlsDirection.run` returns,
-and goes on with the next call.
+A record may have to wait for a message of the other direction: then :meth:`TlsDirection.run`
+returns, and continues with the next call.
 
     RecordCutter -> RecordQueue -> Protection -> MessageAssembler, ApplicationData
 
@@ -82,9 +82,9 @@ class TlsDirection:
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
         self._alerts: list[TlsAlert] = []
         self.has_lost_keys = False
-        """Whether records were opened with a secret that the key log does not have any more."""
+        """Whether records were decrypted with a secret that the key log does not have any more."""
         self._owes_gap = False
-        """Whether the plaintext does not say so yet."""
+        """Whether the gap for these lost keys is not in the plaintext yet."""
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -112,19 +112,19 @@ class TlsDirection:
             *(self._queue.load_state, self._protection.load_state, self._messages.load_state),
             self._data.load_state,
         )
-        for load, known in zip(of_parts, parts, strict=True):
-            load(known)
+        for load, part_state in zip(of_parts, parts, strict=True):
+            load(part_state)
         self._opened, self._unopened = opened, unopened
         self._lost_bytes, self.has_lost_keys, self._owes_gap = lost, lost_keys, gap
         opener = self._protection.opener
-        # Not where the next epoch never had a key: then nothing is lost.
+        # If the current epoch had no keys before either, nothing is lost.
         if opened and had_keys and not lost_keys and (opener is None or not opener.has_keys):
             self.has_lost_keys = self._owes_gap = True
 
     # -- what comes in ----------------------------------------------------------------------------
 
     def add(self, items: list[StreamItem]) -> None:
-        """Take in what was added to the stream; :meth:`run` reads it."""
+        """Take the items that were added to the stream; :meth:`run` reads them."""
         if self._cutter is None:
             if not items:
                 return
@@ -134,11 +134,11 @@ class TlsDirection:
         self._queue.add(self._cutter.feed(items))
 
     def run(self) -> bool:
-        """Read records until one has to wait; tell whether any was read."""
+        """Read records until one has to wait; return whether any was read."""
         return self._queue.run(self._take, self._must_wait)
 
     def end_step(self, *, is_last: bool = False) -> None:
-        """Keep the records that wait, up to a bound; beyond it none waits any more."""
+        """Keep the records that wait, up to a bound; beyond it no record waits any more."""
         self._queue.is_patient &= not is_last
         self._queue.end_step(self._take)
         if is_last:
@@ -150,7 +150,12 @@ class TlsDirection:
         return (0, 0) if self._cutter is None else self._cutter.latest
 
     def end_stream(self, latest: tuple[int, int], *, gives_up: bool) -> None:
-        """Say what is missing at the end of the plaintext, after the latest packet of both ends."""
+        """Put a gap at the end of the plaintext if bytes are missing there.
+
+        Args:
+            latest: time and number of the latest packet of both ends.
+            gives_up: more of the connection may come, which is part of the gap.
+        """
         has_lost = self._cutter is not None and self._cutter.has_lost
         self._data.end(*latest, has_lost=has_lost or gives_up)
 
@@ -167,15 +172,15 @@ class TlsDirection:
 
     def take_alerts(self) -> list[TlsAlert]:
         """Return the alerts since the last call."""
-        taken, self._alerts = self._alerts, []
-        return taken
+        alerts, self._alerts = self._alerts, []
+        return alerts
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes that are buffered."""
-        cut = 0 if self._cutter is None else self._cutter.buffered_bytes
+        uncut = 0 if self._cutter is None else self._cutter.buffered_bytes
         waiting = self._messages.buffered_bytes + self._queue.waiting_bytes
-        return cut + waiting + self._data.early_bytes
+        return uncut + waiting + self._data.early_bytes
 
     @property
     def counts(self) -> TlsCounts:
@@ -206,7 +211,7 @@ class TlsDirection:
     # -- records ----------------------------------------------------------------------------------
 
     def _must_wait(self, record: TlsRecord) -> bool:
-        """Tell whether the other direction may still say how to read a record."""
+        """Tell whether reading a record may depend on a hello of the other direction."""
         if not self._protection.is_sealed and record.kind in (APPLICATION_DATA, CHANGE_CIPHER_SPEC):
             note_begun(self._negotiation, self._direction, record.kind)
             return waits(self._negotiation, self._direction)

@@ -1,10 +1,11 @@
 """Epochs: which keys a direction uses, one after the other.
 
-In: a key log, what the hellos say. Out: the ciphers of an epoch (:class:`Epochs`). Must not know:
+In: a key log, values of the hellos. Out: the ciphers of an epoch (:class:`Epochs`). Must not know:
 records, nor when an epoch begins.
 
-TLS 1.3: 0 is early data, 1 the handshake, 2 application data, 3 after the first KeyUpdate, and so
-on. TLS 1.2: 0 are the keys of the first handshake, 1 those of the first renegotiation, and so on.
+TLS 1.3: epoch 0 is early data, 1 the handshake, 2 application data, 3 begins with the first
+KeyUpdate, and so on. TLS 1.2: epoch 0 begins with the first handshake, 1 with the first
+renegotiation, and so on.
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ _KINDS = (
 _SUITES_BY_SECRET = {32: (0x1301, 0x1303, 0x1304, 0x1305), 48: (0x1302,)}
 """The suites of TLS 1.3 by the size of their secrets, the usual ones first."""
 _MOST_UNSEEN_UPDATES = 3
-"""Between two records that are not missing."""
+"""KeyUpdates that may be missing between two captured records."""
 _MOST_UPDATES = 4096
-"""Nobody updates keys more often within a capture; each takes a few microseconds."""
+"""Limit of KeyUpdates: more within a capture are not plausible. Each takes a few microseconds."""
 
 
 class Epochs(Protocol):
     """The keys to what one end sends."""
 
     def ciphers(self, epoch: int) -> list[RecordCipher]:
-        """Return what may open the records of an epoch; nothing where the log has no secret."""
+        """Return the ciphers that may open the records of an epoch; none without a secret."""
         ...
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
-        """Return the epochs that may follow without a sign of it.
+        """Return the epochs that may follow although no message announced them.
 
-        ``is_uncertain`` says that records are missing, and the sign may have been in them.
+        ``is_uncertain`` says that records are missing, which may have had that message.
         """
         ...
 
@@ -75,7 +76,7 @@ def has_secrets_13(log: KeyLog, client_random: bytes) -> bool:
 
 
 def suites_13(secret: bytes) -> list[CipherSuite]:
-    """Return the suites of TLS 1.3 that a secret may be of, the usual ones first."""
+    """Return the suites of TLS 1.3 that fit the size of a secret, the usual ones first."""
     suites = (cipher_suite(number) for number in _SUITES_BY_SECRET[len(secret)])
     return [suite for suite in suites if suite is not None]
 
@@ -100,13 +101,13 @@ class Epochs13:
         self._suite = suite
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes: what the secrets are found by, and none of them."""
+        """Return what :meth:`from_state` takes: the keys to look up secrets, but no secret."""
         suite = self._suite
         return self._random, _KINDS.index(self._kinds), None if suite is None else suite.number
 
     @classmethod
     def from_state(cls, state: object, log: KeyLog) -> Epochs13:
-        """Make them from a state, with the secrets of a log; raises ValueError."""
+        """Make one from a state, with the secrets of a log; raises ValueError for other values."""
         client_random, end, number = fields(state, "ynN")
         suite = None if number is None else cipher_suite(number)
         if end > 1 or (number is not None and (suite is None or suite.version != TLS_1_3)):
@@ -114,7 +115,7 @@ class Epochs13:
         return cls(log, client_random, end, suite)
 
     def ciphers(self, epoch: int) -> list[RecordCipher]:
-        """Return what may open the records of an epoch."""
+        """Return the ciphers that may open the records of an epoch."""
         kind = self._kinds[min(epoch, APPLICATION)]
         secret = None if kind is None else self._log.find(self._random, kind)
         updates = max(0, epoch - APPLICATION)
@@ -122,36 +123,36 @@ class Epochs13:
             return []
         from kanalyze.tls.ciphers import record_cipher  # needs the extra "tls"
 
-        made = []
+        record_ciphers = []
         suites = suites_13(secret) if self._suite is None else (self._suite,)
         for suite in suites:
             current = secret
             for _ in range(updates):
                 current = next_traffic_secret(suite, current)
-            made.append(record_cipher(suite, keys_13(suite, current)))
-        return made
+            record_ciphers.append(record_cipher(suite, keys_13(suite, current)))
+        return record_ciphers
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
-        """Return the epochs that may follow: the handshake may have left no key in the log."""
+        """Return the epochs that may follow: the log may lack the secrets of the handshake."""
         if epoch < APPLICATION:
             return range(epoch + 1, APPLICATION + 1)
         return range(epoch + 1, epoch + 1 + _MOST_UNSEEN_UPDATES) if is_uncertain else ()
 
 
 class Handshake12(NamedTuple):
-    """What the keys of TLS 1.2 depend on, besides the master secret."""
+    """The values that the keys of TLS 1.2 depend on, besides the master secret."""
 
     client_random: bytes
     server_random: bytes
     session_id: bytes
-    """That the server gave the session; empty where it gave none."""
+    """The id that the server gave the session; empty without one."""
     suite: CipherSuite
     encrypt_then_mac: bool
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
-        names = self.client_random, self.server_random, self.session_id
-        return *names, self.suite.number, self.encrypt_then_mac
+        identity = self.client_random, self.server_random, self.session_id
+        return *identity, self.suite.number, self.encrypt_then_mac
 
     @classmethod
     def from_state(cls, state: object) -> Handshake12:
@@ -164,34 +165,35 @@ class Handshake12(NamedTuple):
 
 
 class Epochs12:
-    """TLS 1.2: one handshake, and those that renegotiate."""
+    """TLS 1.2: the first handshake is epoch 0, each renegotiation begins another epoch."""
 
     _NOT_SAVED = ("_end", "_log")
 
     def __init__(self, log: KeyLog, end: int):
-        """Begin; arguments as those of :class:`Epochs13`."""
+        """Begin; the arguments are as for :class:`Epochs13`."""
         self._log = log
         self._end = end
         self._handshakes: dict[int, Handshake12] = {}
 
     def state(self) -> State:
-        """Return what :meth:`load_state` takes: what the secrets are found by, and none of them."""
-        return tuple([(epoch, each.state()) for epoch, each in self._handshakes.items()])
+        """Return what :meth:`load_state` takes: the keys to look up secrets, but no secret."""
+        handshakes = self._handshakes.items()
+        return tuple([(epoch, handshake.state()) for epoch, handshake in handshakes])
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        for each in items(state, "t"):
-            epoch, handshake = fields(each, "nt")
+        for entry in items(state, "t"):
+            epoch, handshake = fields(entry, "nt")
             self._handshakes[epoch] = Handshake12.from_state(handshake)
 
     def negotiate(self, epoch: int, handshake: Handshake12) -> None:
-        """Note what the hellos of a handshake say; those of older ones are forgotten."""
+        """Note the values of a handshake for an epoch; all but the latest two are forgotten."""
         assert handshake.suite.version == TLS_1_2
         self._handshakes[epoch] = handshake
         self._handshakes.pop(epoch - 2, None)
 
     def ciphers(self, epoch: int) -> list[RecordCipher]:
-        """Return what may open the records of an epoch."""
+        """Return the cipher that may open the records of an epoch; none without a secret."""
         handshake = self._handshakes.get(epoch)
         if handshake is None:
             return []
@@ -207,5 +209,5 @@ class Epochs12:
         return [record_cipher(suite, keys, encrypt_then_mac=handshake.encrypt_then_mac)]
 
     def after(self, epoch: int, *, is_uncertain: bool) -> Iterable[int]:
-        """Return the epochs that may follow: the record that says so may be missing."""
+        """Return the epoch that may follow: its ChangeCipherSpec may be missing."""
         return (epoch + 1,) if is_uncertain and epoch + 1 in self._handshakes else ()

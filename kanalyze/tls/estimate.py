@@ -1,15 +1,16 @@
-"""Estimates how often a client asked, and how long answers took, by the times of encrypted data.
+"""Estimates number and duration of requests from the times of encrypted data.
 
 In: records of application data of both ends, in the order in which they came. Out:
 :class:`RequestEstimate`. Must not know: what is in a record.
 
-Data of the client followed by data of the server counts as a request with its response. Who asks
-again before the answer comes is counted once; the response time is from the last byte of the last
-such record to the first byte of the answer.
+Data of the client followed by data of the server count as a request with its response. Requests
+that a client sends before the response comes count as one. The response time is from the last byte
+of the client's last record to the first byte of the response.
 
-In TLS 1.3 handshake messages look the same. Those of the client end with its Finished, which is
-known by its size, or where the server sends something. The server sends tickets behind it: so the
-last record before the client asks a second time is taken for the first answer.
+In TLS 1.3, handshake messages look like application data. Those of the client end with its
+Finished, which is recognized by its size, or when the server sends something. After that, the
+server sends session tickets. So its last record before the client's second request is taken for the
+first response.
 """
 
 from __future__ import annotations
@@ -26,33 +27,33 @@ if TYPE_CHECKING:
 __all__ = ["RequestEstimate"]
 
 _FINISHED_BYTES: Final = (53, 69, 85)
-"""Of a record of TLS 1.3 with a Finished alone: 4, the hash (32 or 48), 1, the tag; Java pads it by
-16."""
+"""Sizes of the body of a TLS 1.3 record with only a Finished: 4 bytes, the hash (32 or 48), 1, the
+tag; Java adds 16 bytes of padding."""
 _MOST_FLIGHT_RECORDS: Final = 8
-"""Of the client's handshake: certificates, proof, Finished."""
+"""Most records of the client's handshake: certificates, CertificateVerify, Finished."""
 _FINE_BITS: Final = 4
-"""An octave of times has sixteen classes: a time is known to 1/32."""
+"""Each power of two is divided into sixteen classes, so a time is known to 1/32."""
 _LOWEST_BITS: Final = 10
 _HIGHEST_BITS: Final = 42
 _CLASSES: Final = (_HIGHEST_BITS - _LOWEST_BITS) << _FINE_BITS
-"""From a microsecond to an hour."""
+"""Number of classes, from a microsecond to an hour."""
 
 
 class RequestEstimate:
-    """Counts bursts of one connection, seen from one end of it."""
+    """Counts the requests of one connection, and its response times by class."""
 
     __slots__ = ("_first_answer_ns", "_flight", "_request_end_ns", "_times", "requests")
 
     def __init__(self) -> None:
         self.requests = 0
         self._request_end_ns: int | None = None
-        """End of the latest record of the client that has no answer yet."""
+        """End of the client's latest record without a response yet."""
         self._flight = 0
-        """Records of the client's handshake so far; -1 behind its Finished."""
+        """Records of the client's handshake so far; -1 after its Finished."""
         self._first_answer_ns: int | None = None
-        """Of TLS 1.3, until the client asks again: when the latest record of the server began."""
+        """In TLS 1.3, until the client's second request: time of the server's latest record."""
         self._times: array[int] | None = None
-        """How many response times are of each class."""
+        """Number of response times by class."""
 
     def client_sent(self, end_ns: int, body_bytes: int, *, is_13: bool) -> None:
         """Take a record of the client."""
@@ -67,7 +68,7 @@ class RequestEstimate:
     def server_sent(self, begin_ns: int, *, is_13: bool) -> None:
         """Take a record of the server."""
         if self._flight > 0:
-            self._flight = -1  # which it sends nothing within
+            self._flight = -1  # the server sends nothing within the client's flight
         if self._request_end_ns is None:
             return
         if is_13 and not self.requests:
@@ -76,7 +77,7 @@ class RequestEstimate:
         self._answer(begin_ns)
 
     def write(self, tls: TlsConnection) -> None:
-        """Write what is known so far."""
+        """Write the estimates so far into ``tls``."""
         self._settle_first()
         tls.estimated_requests = self.requests
         if self._times is not None:
@@ -98,7 +99,7 @@ class RequestEstimate:
         self._times[_class_of(took_ns)] += 1
 
     def _quantile(self, percent: int) -> int:
-        """Return the middle of the class that the nearest rank is in."""
+        """Return a percentile by nearest rank: the middle of its class, in ns."""
         assert self._times is not None
         rank = -(-self.requests * percent // 100)
         index = 0
@@ -115,16 +116,22 @@ class RequestEstimate:
     @classmethod
     def from_state(cls, state: object) -> RequestEstimate:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls()
+        estimate = cls()
         values = fields(state, "nIiIY")
-        made.requests, made._request_end_ns, made._flight, made._first_answer_ns, times = values
-        if made._request_end_ns is None and made._first_answer_ns is not None:
+        (
+            estimate.requests,
+            estimate._request_end_ns,
+            estimate._flight,
+            estimate._first_answer_ns,
+            times,
+        ) = values
+        if estimate._request_end_ns is None and estimate._first_answer_ns is not None:
             raise ValueError("an answer to nothing")
         if times is not None:
-            made._times = array("Q", times)
-            if len(made._times) != _CLASSES or sum(made._times) != made.requests:
+            estimate._times = array("Q", times)
+            if len(estimate._times) != _CLASSES or sum(estimate._times) != estimate.requests:
                 raise ValueError("other classes of times, or another sum")
-        return made
+        return estimate
 
 
 def _class_of(took_ns: int) -> int:

@@ -1,8 +1,8 @@
-"""What is known of a TLS session: without keys what the handshake shows, with keys the rest.
+"""What is known of a TLS session: the clear part of the handshake, and with keys the encrypted one.
 
 In: what the stages find. Out: :class:`TlsFacts`. Must not know: how it was found.
 
-Null is what is not known, because it is encrypted or not in the capture.
+None means not known, because it is encrypted or not in the capture.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSIONS: Final = {
     0x0304: "TLS 1.3",
 }
 MOST_ALERTS: Final = 16
-"""Of one session that are kept."""
+"""Alerts of one session that are kept; all are counted."""
 
 
 def version_name(number: int) -> str:
@@ -41,13 +41,13 @@ class Decryption(enum.StrEnum):
     """What became of the records of a session."""
 
     DECRYPTED = "decrypted"
-    """Some records at least."""
+    """At least some records were decrypted."""
     FAILED = "failed"
-    """There is a secret, and no record could be opened with it."""
+    """There is a secret, but it opens no record."""
     NO_SECRET = "no_secret"  # noqa: S105 - no password
-    """The key log has none of this session."""
+    """The key log has no secret of this session."""
     NO_HELLO = "no_hello"
-    """The capture has not the hellos that say which secret it is, and no secret of the log fits."""
+    """The hellos, which identify the secret, are not in the capture, and no logged secret fits."""
     UNSUPPORTED = "unsupported"
     """A version or a suite that is not decrypted."""
     NOTHING_SEALED = "nothing_sealed"
@@ -62,10 +62,10 @@ class TlsCounts(NamedTuple):
     """With the headers."""
     opened_records: int
     unopened_records: int
-    """Encrypted ones that were captured and could not be decrypted."""
+    """Encrypted records that were captured and could not be decrypted."""
     plaintext_bytes: int
     lost_bytes: int
-    """Of records that are not in the capture, or not as a whole."""
+    """Bytes of records that are not in the capture, or not completely."""
 
 
 class TlsFacts:
@@ -78,16 +78,16 @@ class TlsFacts:
         resumed: whether a session was resumed, by ticket, session id or pre-shared key.
         retried: whether the server asked for another ClientHello (HelloRetryRequest).
         certificate_requested: whether the server asked for the client's certificate.
-        mutual: whether the client showed a certificate.
+        mutual: whether the client presented a certificate.
         server_certificate, client_certificate: the first of the chain.
         handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
-            without keys: to the first encrypted record of the client, which mostly has it.
+            without keys: to the first encrypted record of the client, which usually has it.
         offered_early_data, accepted_early_data: 0-RTT.
         tickets: NewSessionTicket messages.
-        key_updates: of both ends.
+        key_updates: KeyUpdate messages of both ends.
         renegotiations: handshakes of TLS 1.2 after the first.
         alerts: the first sixteen.
-        alert_count: all.
+        alert_count: number of all alerts.
     """
 
     _NOT_SAVED = ("counts", "decryption")
@@ -141,24 +141,28 @@ class TlsFacts:
 
     @classmethod
     def from_state(cls, state: object) -> TlsFacts:
-        """Make them from a state; raises ValueError for any other value."""
-        made, kinds = cls(), "NTTTSNNSBbBTTIBBnnntnB"
+        """Make one from a state; raises ValueError for any other value."""
+        facts, kinds = cls(), "NTTTSNNSBbBTTIBBnnntnB"
         direction, versions, suites, protocols, *others = fields(state, kinds)
-        made.client_index = end_of_two(direction)
+        facts.client_index = end_of_two(direction)
         for values, kind in ((versions, "n"), (suites, "n"), (protocols, "s")):
             items(() if values is None else values, kind)
-        made.offered_versions, made.offered_suites, made.offered_alpn = versions, suites, protocols
-        made.server_name, made.version, made.suite, made.alpn, *others = others
-        made.resumed, made.retried, made.mutual, server, client, *others = others
-        made.server_certificate = None if server is None else CertificateFacts.from_state(server)
-        made.client_certificate = None if client is None else CertificateFacts.from_state(client)
-        made.handshake_ns, made.offered_early_data, made.accepted_early_data, *others = others
-        made.tickets, made.key_updates, made.renegotiations, alerts, *others = others
-        made.alert_count, made.certificate_requested = others
+        facts.offered_versions, facts.offered_suites, facts.offered_alpn = (
+            versions,
+            suites,
+            protocols,
+        )
+        facts.server_name, facts.version, facts.suite, facts.alpn, *others = others
+        facts.resumed, facts.retried, facts.mutual, server, client, *others = others
+        facts.server_certificate = None if server is None else CertificateFacts.from_state(server)
+        facts.client_certificate = None if client is None else CertificateFacts.from_state(client)
+        facts.handshake_ns, facts.offered_early_data, facts.accepted_early_data, *others = others
+        facts.tickets, facts.key_updates, facts.renegotiations, alerts, *others = others
+        facts.alert_count, facts.certificate_requested = others
         if len(alerts) > MOST_ALERTS:
             raise ValueError("more alerts than are kept")
-        made.alerts = [TlsAlert(*fields(each, "nssin")) for each in alerts]
-        return made
+        facts.alerts = [TlsAlert(*fields(alert, "nssin")) for alert in alerts]
+        return facts
 
     def add_alert(self, alert: TlsAlert) -> None:
         """Count an alert, and keep it where there is room."""

@@ -1,12 +1,12 @@
-"""Handshake messages: put together from records, and read.
+"""Handshake messages: assembled from records, and read.
 
-In: the content of handshake records of one direction. Out: :class:`HandshakeMessage`, and what the
-hellos say. Must not know: keys, records, or what follows from a message.
+In: the content of handshake records of one direction. Out: :class:`HandshakeMessage`, and the
+fields of hellos. Must not know: keys, records, or what follows from a message.
 
 TLS 1.3: RFC 8446 section 4. TLS 1.2: RFC 5246 section 7.4. Extensions: IANA's registry "TLS
 ExtensionType Values". Compressed certificates: RFC 8879. A message has at most
-:data:`MOST_MESSAGE_BYTES`; a larger one is stepped over. A field that does not fit is left out, and
-what follows it too.
+:data:`MOST_MESSAGE_BYTES`; a larger one is skipped. If a field does not fit into the message, that
+field and the rest of the message are left out.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ COMPRESSED_CERTIFICATE: Final = 25
 """Handshake types."""
 
 MOST_MESSAGE_BYTES: Final = 1 << 17
-"""Java and OpenSSL take 32 and 100 KiB of certificates."""
+"""Java accepts 32 KiB of certificates, OpenSSL 100 KiB."""
 _HEADER_BYTES: Final = 4
 _RANDOM_BYTES: Final = 32
 _MOST_VALUES: Final = 64
-"""Of a list that a hello has, such as its suites."""
+"""Most values of a list in a hello, such as its suites."""
 _MOST_CERTIFICATES: Final = 16
 _MOST_NAME_BYTES: Final = 255
 
@@ -70,7 +70,7 @@ class HandshakeMessage(NamedTuple):
 
     kind: int
     body: bytes
-    """Empty where the message is too large to be held."""
+    """Empty if the message is too large to be buffered."""
 
 
 class ClientHello(NamedTuple):
@@ -79,22 +79,22 @@ class ClientHello(NamedTuple):
     random: bytes
     session_id: bytes
     versions: tuple[int, ...]
-    """The client's order; of a client that does not know TLS 1.3, the highest one alone."""
+    """In the client's order; only the highest one of a client that does not know TLS 1.3."""
     suites: tuple[int, ...]
     server_name: str | None
     alpn: tuple[str, ...]
     has_ticket: bool
-    """Of TLS 1.2, to resume a session."""
+    """Whether it has a ticket of TLS 1.2, to resume a session."""
     has_psk: bool
     has_early_data: bool
 
     @classmethod
     def from_state(cls, state: object) -> ClientHello:
         """Make one from its values; raises ValueError for any others."""
-        made = cls(*fields(state, "yyttStbbb"))
-        for values, kind in ((made.versions, "n"), (made.suites, "n"), (made.alpn, "s")):
+        hello = cls(*fields(state, "yyttStbbb"))
+        for values, kind in ((hello.versions, "n"), (hello.suites, "n"), (hello.alpn, "s")):
             items(values, kind)
-        return made
+        return hello
 
 
 class ServerHello(NamedTuple):
@@ -126,7 +126,7 @@ class EncryptedExtensions(NamedTuple):
 
 
 class MessageAssembler:
-    """Puts the handshake messages of one direction together."""
+    """Assembles the handshake messages of one direction."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -148,7 +148,7 @@ class MessageAssembler:
         return len(self._buffer)
 
     def lose(self) -> None:
-        """Forget the message that bytes are missing of."""
+        """Drop the incomplete message, because bytes of it are missing."""
         self._buffer.clear()
         self._skip = 0
 
@@ -177,13 +177,13 @@ class MessageAssembler:
 
 
 class _Fields:
-    """Reads fields one after the other; past the end they are empty, or 0."""
+    """Reads the fields of a message in order; past the end they are empty, or 0."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
         self.is_cut = False
-        """Whether a field was not all there."""
+        """Whether a field was incomplete."""
 
     def take(self, count: int) -> bytes:
         """Return so many bytes."""
@@ -200,7 +200,7 @@ class _Fields:
         return int.from_bytes(self.take(count), "big")
 
     def vector(self, length_bytes: int) -> bytes:
-        """Return what stands behind its length."""
+        """Return a vector: a length of ``length_bytes``, then so many bytes."""
         return self.take(self.number(length_bytes))
 
     @property
@@ -210,7 +210,7 @@ class _Fields:
 
 
 def is_hello(content: bytes | memoryview) -> bool:
-    """Tell whether a handshake record has a hello, and the whole of it."""
+    """Tell whether the content of a handshake record has a complete hello."""
     if len(content) < _HEADER_BYTES + _RANDOM_BYTES:
         return False
     size = _HEADER_BYTES + int.from_bytes(content[1:_HEADER_BYTES], "big")
@@ -245,7 +245,7 @@ def read_client_hello(body: bytes) -> ClientHello | None:
 
 
 def read_server_hello(body: bytes) -> ServerHello | None:
-    """Read a ServerHello; None if it does not say the suite."""
+    """Read a ServerHello; None if it is cut before its suite."""
     fields = _Fields(body)
     version = fields.number(2)
     random = fields.take(_RANDOM_BYTES)
@@ -270,7 +270,7 @@ def read_server_hello(body: bytes) -> ServerHello | None:
 
 
 def read_encrypted_extensions(body: bytes) -> EncryptedExtensions:
-    """Read what a server of TLS 1.3 says once it is encrypted."""
+    """Read the EncryptedExtensions message of TLS 1.3."""
     extensions = _extensions(_Fields(body))
     protocols = _protocols(extensions.get(_ALPN, b""))
     return EncryptedExtensions(next(iter(protocols), None), _EARLY_DATA in extensions)
@@ -295,7 +295,7 @@ def certificates_in(body: bytes, *, is_13: bool) -> list[bytes]:
 def decompressed_certificate(body: bytes) -> bytes | None:
     """Return the Certificate message inside a CompressedCertificate; None if it cannot be read.
 
-    Only zlib is read. What comes out is as long as the message says, or it is None.
+    Only zlib is read. The result has the length that the message says; otherwise it is None.
     """
     fields = _Fields(body)
     algorithm, length = fields.number(2), fields.number(3)
@@ -323,7 +323,7 @@ def _extensions(fields: _Fields) -> dict[int, bytes]:
 
 
 def _numbers(data: bytes) -> tuple[int, ...]:
-    """Return numbers of two bytes, without those that a client puts in to test (RFC 8701)."""
+    """Return numbers of two bytes, without GREASE values (RFC 8701)."""
     end = len(data) // 2 * 2
     numbers = (int.from_bytes(data[at : at + 2], "big") for at in range(0, end, 2))
     return tuple(n for n in numbers if n & 0x0F0F != 0x0A0A or n >> 8 != n & 0xFF)[:_MOST_VALUES]

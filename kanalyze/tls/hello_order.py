@@ -1,10 +1,9 @@
-"""Whose hello is there, and whose may still come.
+"""Whether a direction has to wait for a hello of the other one.
 
-In: the negotiation, kinds of records. Out: whether a direction waits for the other one. Must not
-know: keys.
+In: the negotiation, kinds of records. Out: whether a direction waits. Must not know: keys.
 
-Both directions of a batch are read one after the other, and either may be the first. A hello that
-is not there when its side sends what comes behind it is lost.
+The directions of a batch are read one after the other, in any order. So a hello may still come
+after records that depend on it. If its sender's later records come first, the hello is lost.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ def has_hello_of(negotiation: Negotiation, direction: int) -> bool:
 
 
 def note_begun(negotiation: Negotiation, direction: int, kind: int) -> None:
-    """Note a record of a side that comes behind its hello: encrypted, or ChangeCipherSpec.
+    """Note a record of a side that comes after its hello: encrypted, or ChangeCipherSpec.
 
-    A server of TLS 1.3 sends the latter behind a HelloRetryRequest too.
+    A server of TLS 1.3 sends a ChangeCipherSpec after a HelloRetryRequest too.
     """
     if kind == APPLICATION_DATA or not negotiation.facts.retried:
         negotiation.has_begun[direction] = True
 
 
 def waits(negotiation: Negotiation, direction: int) -> bool:
-    """Tell whether keys to what a side sends wait for a hello of the other side."""
+    """Tell whether keys of a side depend on a hello of the other side that may still come."""
     has_begun = negotiation.has_begun
     if negotiation.handshakes and negotiation.server_hello is None:
         client_index = negotiation.facts.client_index

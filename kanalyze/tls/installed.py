@@ -1,6 +1,6 @@
-"""Whether the ciphers are installed.
+"""Whether the package with the ciphers is installed.
 
-In: nothing. Out: nothing, or one clear line. Must not know: what they are used for.
+In: nothing. Out: True or False, or an error of one line. Must not know: what it is used for.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ __all__ = ["DirectionKeys", "keys_12", "keys_13", "next_traffic_secret"]
 
 _MAC_BYTES = {"sha1": 20, "sha256": 32, "sha384": 48}
 _IV_BYTES = {"gcm": 4, "ccm": 4, "ccm-8": 4, "chacha20": 12, "cbc": 0}
-"""Of TLS 1.2, the part of the nonce that is not in the record."""
+"""Size of the implicit part of the nonce in TLS 1.2, which is not in the record."""
 _IV_BYTES_13 = 12
 
 
 class DirectionKeys:
-    """The keys to what one end sends. They are no part of a ``repr``."""
+    """The keys of what one end sends. They are in no ``repr``."""
 
     __slots__ = ("iv", "key", "mac_key")
 
@@ -37,7 +37,7 @@ class DirectionKeys:
 def keys_12(
     suite: CipherSuite, master_secret: bytes, server_random: bytes, client_random: bytes
 ) -> tuple[DirectionKeys, DirectionKeys]:
-    """Return the keys of TLS 1.2: to what the client sends, and to what the server sends."""
+    """Return the keys of TLS 1.2: of what the client sends, and of what the server sends."""
     mac_bytes = _MAC_BYTES[suite.mac] if suite.mode == "cbc" else 0
     sizes = [mac_bytes] * 2 + [suite.key_bytes] * 2 + [_IV_BYTES[suite.mode]] * 2
     seed = b"key expansion" + server_random + client_random
@@ -67,11 +67,11 @@ def next_traffic_secret(suite: CipherSuite, traffic_secret: bytes) -> bytes:
 
 def _prf_12(hash_name: str, secret: bytes, seed: bytes, length: int) -> bytes:
     """Return ``length`` bytes of P_hash (RFC 5246 section 5)."""
-    made, chain = b"", seed
-    while len(made) < length:
+    output, chain = b"", seed
+    while len(output) < length:
         chain = hmac.digest(secret, chain, hash_name)
-        made += hmac.digest(secret, chain + seed, hash_name)
-    return made[:length]
+        output += hmac.digest(secret, chain + seed, hash_name)
+    return output[:length]
 
 
 def _expand_label(hash_name: str, secret: bytes, label: bytes, length: int) -> bytes:

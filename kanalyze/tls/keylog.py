@@ -1,4 +1,4 @@
-"""Key logs in the NSS format: the secrets of TLS sessions, one a line.
+"""Key logs in the NSS format: the secrets of TLS sessions, one per line.
 
 In: bytes of a key log, in any pieces, from a file that may grow or from a capture. Out:
 :class:`KeyLog`, secrets by the ClientHello's random. Must not know: records, nor where a log comes
@@ -8,11 +8,11 @@ from.
     RSA Session-ID:<session id in hex> Master-Key:<secret in hex>
 
 The format: https://www.ietf.org/archive/id/draft-ietf-tls-keylogfile-05.html. The second line is
-older: it names a session of TLS 1.2 by the id that the server gave it, and is what the Java agent
-extract-tls-secrets writes. A log may be hostile:
-a line is at most :data:`LONGEST_LINE_BYTES`, all secrets at most :data:`MOST_SECRETS`; beyond that
-the oldest are dropped. No secret is in a ``repr``, an exception or a count; only
-:meth:`KeyLog.used_lines` gives them away again, to who writes them to a file on purpose.
+older: it names a session of TLS 1.2 by the id that the server gave it. The Java agent
+extract-tls-secrets writes it. A log may be hostile: a line has at most :data:`LONGEST_LINE_BYTES`,
+and at most :data:`MOST_SECRETS` secrets are kept; beyond that the oldest are dropped. No secret is
+in a ``repr``, an exception or a count; only :meth:`KeyLog.used_lines` returns them, for files that
+shall have them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_LINE_BYTES", "MOST_SECRETS", "TLS_KEY_LOG", "KeyLog", "SecretKind"]
 
 TLS_KEY_LOG: Final = 0x544C534B
-"""The kind of the secrets that pcapng files have in this format."""
+"""Secrets type of this format in pcapng files."""
 
 LONGEST_LINE_BYTES: Final = 1024
 """A line of TLS 1.3 with a secret of 48 bytes takes less than 200."""
 MOST_SECRETS: Final = 1 << 19
 """About 250 bytes of memory each. A session of TLS 1.2 has one, of 1.3 four."""
 _MOST_USED: Final = 1 << 14
-"""Sessions of which it is remembered that they were decrypted: the latest ones."""
+"""Names of sessions that were decrypted; the latest ones are remembered."""
 _RANDOM_BYTES: Final = 32
 _MOST_SESSION_ID_BYTES: Final = 32
 _MASTER_BYTES: Final = (48,)
@@ -54,7 +54,7 @@ class SecretKind(enum.IntEnum):
     CLIENT_TRAFFIC = 4
     SERVER_TRAFFIC = 5
     SESSION = 6
-    """As MASTER, by the session id of the ServerHello in place of the random."""
+    """As MASTER, but found by the session id of the ServerHello, not by the random."""
 
 
 _LABELS: Final = {
@@ -68,25 +68,25 @@ _LABELS: Final = {
 }
 _LABEL_OF: Final = {kind: label for label, (kind, _) in _LABELS.items()}
 _SESSION_LINE: Final = re.compile(rb"RSA Session-ID:([0-9A-Fa-f]+) Master-Key:([0-9A-Fa-f]+)")
-"""Is read as a line with a label of our own."""
+"""The older line; it is rewritten with the label RSA_SESSION, which only this module uses."""
 _OTHER_LABELS: Final = {
     *(b"RSA", b"PMS_CLIENT_RANDOM", b"EXPORTER_SECRET", b"EARLY_EXPORTER_SECRET"),
     *(b"ECH_SECRET", b"ECH_CONFIG"),
 }
-"""Known, and not needed: of key exchanges that nobody uses any more, or not of records."""
+"""Known labels that are not needed: of obsolete key exchanges, or of secrets not for records."""
 
 
 class KeyLog:
     """The secrets of a key log, as far as it was read.
 
     Attributes:
-        names: of the files that it was read from, without their folders.
-        grows: whether secrets may still come, while packets are read: connections wait for them.
-        version: rises when a secret is added: what could not be decrypted before may be now.
-        lines: read so far, without empty ones and comments.
-        other_lines: sound lines of labels that are not needed.
-        wrong_lines: what is no line of a key log.
-        dropped_secrets: those that there was no room for.
+        names: names of the files that it was read from, without their folders.
+        grows: whether secrets may be added while packets are read; then connections wait for them.
+        version: rises with each added secret, which may decrypt more connections.
+        lines: lines read so far, without empty ones and comments.
+        other_lines: valid lines whose labels are not needed.
+        wrong_lines: lines that are not of a key log.
+        dropped_secrets: secrets that were dropped because there were too many.
     """
 
     def __init__(self, most_secrets: int = MOST_SECRETS, *, grows: bool = False) -> None:
@@ -95,7 +95,7 @@ class KeyLog:
         self._most_secrets = most_secrets
         self._secrets: dict[tuple[bytes, SecretKind], bytes] = {}
         self._used: dict[bytes, None] = {}
-        self._rest = b""
+        self._incomplete_line = b""
         self._is_too_long = False
         self.version = 0
         self.lines = 0
@@ -107,10 +107,10 @@ class KeyLog:
         return len(self._secrets)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Read more of a log; what follows the last line end waits for the next call."""
-        *lines, last_line = (self._rest + bytes(data)).split(b"\n")
+        """Read more of a log; an incomplete last line is kept for the next call."""
+        *lines, last_line = (self._incomplete_line + bytes(data)).split(b"\n")
         for line in lines:
-            if self._is_too_long:  # what is left of it
+            if self._is_too_long:  # this is the end of that line
                 self._is_too_long = False
             else:
                 self._read(line)
@@ -120,10 +120,10 @@ class KeyLog:
             self._is_too_long = True
             self._count_wrong()
             last_line = b""
-        self._rest = last_line
+        self._incomplete_line = last_line
 
     def end(self) -> None:
-        """Take what is left for a line: the end of a log, or of a block of a capture."""
+        """Take the incomplete last line as a line: the log, or its block of a capture, ends."""
         self.feed(b"\n")
 
     def find(self, name: bytes, kind: SecretKind) -> bytes | None:
@@ -131,8 +131,8 @@ class KeyLog:
         return self._secrets.get((name, kind))
 
     def randoms(self, kind: SecretKind) -> Iterator[bytes]:
-        """Yield the randoms of all sessions with such a secret, the latest first."""
-        return (random for random, each in reversed(self._secrets) if each is kind)
+        """Yield the randoms of all sessions with a secret of a kind, the latest first."""
+        return (random for random, other_kind in reversed(self._secrets) if other_kind is kind)
 
     def note_used(self, *names: bytes) -> None:
         """Remember that a session was decrypted, by its random and its id."""
@@ -143,9 +143,9 @@ class KeyLog:
             del self._used[next(iter(self._used))]
 
     def used_lines(self, used_names: set[bytes]) -> Iterator[bytes]:
-        """Yield the lines of sessions that were decrypted, secrets and all.
+        """Yield the lines of sessions that were decrypted, with their secrets.
 
-        ``used_names`` are the names of sessions that are left out; those that are given are added.
+        Sessions in ``used_names`` are left out; the sessions of the yielded lines are added to it.
         """
         for name in self._used:
             if name in used_names:
@@ -189,15 +189,15 @@ class KeyLog:
     def _keep(self, key: tuple[bytes, SecretKind], value: bytes) -> None:
         if self._secrets.get(key) == value:
             return
-        # To the end: it is the latest now.
+        # Move it to the end, because it is the latest now.
         self._secrets.pop(key, None)
         self._secrets[key] = value
         self.version += 1
         if len(self._secrets) > self._most_secrets:
-            # Many at once, so that the time it takes is in proportion to the lines.
+            # Drop a quarter at once, so that the total time is linear in the lines.
             oldest = list(islice(self._secrets, self._most_secrets // 4 + 1))
-            for each in oldest:
-                del self._secrets[each]
+            for oldest_key in oldest:
+                del self._secrets[oldest_key]
             self.dropped_secrets += len(oldest)
 
     def _count_wrong(self) -> None:

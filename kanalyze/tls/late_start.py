@@ -1,14 +1,14 @@
-"""Sessions whose ClientHello is not in the capture: which of the key log's secrets fit.
+"""Finds the secret of a session whose ClientHello is not in the capture, by trial.
 
 In: a record, a key log. Out: the session whose secret opens the record. Must not know: connections.
 
 The keys of TLS 1.2 depend on the ServerHello's random, which no key log has: it has to be in the
-capture. TLS 1.3 needs neither hello. Of
-AES-GCM the number of a record is computed; of ChaCha20-Poly1305 so many numbers are tried that a
-connection is found which sent a few hundred records or more, depending on how many sessions the log
-has. Keys that were updated before the capture began are not found.
+capture. TLS 1.3 needs neither hello. For AES-GCM, the number of a record is computed. For
+ChaCha20-Poly1305, numbers are tried. The more sessions the log has, the fewer numbers are tried for
+each, down to some tens, so only a connection that has not sent more records yet is found. Keys that
+were updated before the capture began are not found.
 
-All trials together are bounded (:data:`MOST_TRIALS`), whatever a capture and a log hold.
+All trials together are bounded by :data:`MOST_TRIALS`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["MOST_TRIALS", "FittingSession", "LateStarts"]
 
 MOST_TRIALS: Final = 1 << 20
-"""Of all connections together: half a minute."""
+"""Trials of all connections together: half a minute."""
 _TRIALS_A_SECRET: Final = 1 << 12
-"""Of numbers, where they are tried and the log has one session."""
+"""Trials of numbers for all secrets of a log together, of which each gets a part."""
 _LEAST_TRIALS: Final = 64
+"""Trials of numbers for each secret, at least."""
 _TRIALS_TO_DERIVE: Final = 16
-"""What it takes to make keys of a secret, in trials."""
+"""Cost of deriving keys from a secret, in trials."""
 _TRIAL_BYTES: Final = 4096
-"""What is decrypted in the time of a trial."""
+"""Bytes that are decrypted in the time of one trial."""
 _KINDS: Final = (SecretKind.CLIENT_TRAFFIC, SecretKind.SERVER_TRAFFIC)
 
 
@@ -84,9 +85,9 @@ class LateStarts:
         return self._fitting(record, most, self._of_13(ends, suite))
 
     def find_12(self, record: TlsRecord, end: int, handshake: Handshake12) -> FittingSession | None:
-        """Return the session of TLS 1.2 whose secret opens a record of a handshake.
+        """Return the session of TLS 1.2 whose secret opens the first encrypted record.
 
-        The handshake's own client random is not known.
+        The client random of ``handshake`` is not known and is ignored.
         """
         return self._fitting(record, _LEAST_TRIALS, self._of_12(end, handshake))
 

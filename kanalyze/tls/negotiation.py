@@ -1,7 +1,8 @@
-"""What the two ends agree on: reads the handshake messages of both.
+"""What the two ends negotiate: reads the handshake messages of both.
 
-In: handshake messages with who sent them and when. Out: what keys depend on (hellos, version,
-suite), and :class:`~kanalyze.tls.facts.TlsFacts`. Must not know: records, ciphers.
+In: handshake messages, their senders and times. Out: the values that keys depend on (hellos,
+version, suite), and :class:`~kanalyze.tls.facts.TlsFacts`. Must not know: ciphers, or how records
+are cut.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ class MessageOrigin(NamedTuple):
     """Where a handshake message was."""
 
     direction: int
-    """Direction, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
+    """0 or 1, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
     is_sealed: bool
-    """In an encrypted record that could be decrypted."""
+    """Whether it was in an encrypted record."""
     is_gapless: bool
     """Whether no byte before it is missing."""
     record: TlsRecord
-    """The last that it was in."""
+    """The last record that it was in."""
 
 
 class Negotiation:
@@ -52,9 +53,9 @@ class Negotiation:
 
     Attributes:
         facts: what is known so far.
-        handshakes: how many began, by their ClientHello.
-        log: the secrets.
-        both_epochs_12: the keys of TLS 1.2, by end: of the client, of the server.
+        handshakes: how many handshakes began, by their ClientHello.
+        log: the key log.
+        both_epochs_12: the epochs of TLS 1.2 of the client, then those of the server.
     """
 
     _NOT_SAVED = ("log",)
@@ -63,16 +64,15 @@ class Negotiation:
         self.log = log
         self.facts = TlsFacts()
         self.handshakes = 0
-        """How many began."""
         self.client_hello: ClientHello | None = None
         self.server_hello: ServerHello | None = None
         self.client_random: bytes | None = None
-        """Of the ClientHello, or of the session in the key log whose secrets fit."""
+        """From the ClientHello, or from the session in the key log whose secrets fit."""
         self._adopted_suite: CipherSuite | None = None
-        """Of a session whose ServerHello was not seen."""
+        """Suite of a session whose ServerHello was not seen."""
         self.both_epochs_12 = (Epochs12(log, 0), Epochs12(log, 1))
         self.has_begun = [False, False]
-        """By side, whether records came that are behind its hello."""
+        """By direction, whether records came that are sent after its hello."""
         self._times = _HandshakeTimes()
         self.may_have_early_data = False
 
@@ -99,8 +99,8 @@ class Negotiation:
         self.client_random, *of_epochs, begin_ns, finished, early = others[:6]
         *self.has_begun, suite = others[6:]
         self._adopted_suite = None if suite is None else cipher_suite(suite)
-        for epochs, known in zip(self.both_epochs_12, of_epochs, strict=True):
-            epochs.load_state(known)
+        for epochs, epochs_state in zip(self.both_epochs_12, of_epochs, strict=True):
+            epochs.load_state(epochs_state)
         self._times.load_state(begin_ns, finished)
         self.may_have_early_data = early
 
@@ -108,7 +108,7 @@ class Negotiation:
 
     @property
     def suite(self) -> CipherSuite | None:
-        """The suite of the latest ServerHello; None if records of it are not decrypted."""
+        """The suite of the latest ServerHello; None if its records cannot be decrypted."""
         hello = self.server_hello
         if hello is None or hello.version not in (TLS_1_2, TLS_1_3) or hello.compression:
             return None
@@ -123,7 +123,7 @@ class Negotiation:
         return self.client_random is not None and has_secrets_13(self.log, self.client_random)
 
     def handshake_12(self, client_random: bytes) -> Handshake12 | None:
-        """Return what keys of TLS 1.2 depend on; None without a ServerHello of TLS 1.2."""
+        """Return the values that keys of TLS 1.2 depend on; None without such a ServerHello."""
         hello, suite = self.server_hello, self.suite
         if hello is None or suite is None or suite.version != TLS_1_2:
             return None
@@ -132,18 +132,18 @@ class Negotiation:
         )
 
     def end_of(self, direction: int) -> int | None:
-        """Return 0 for the client's side, 1 for the server's; None where that is not known."""
+        """Return 0 for the client's direction, 1 for the server's; None if that is not known."""
         client_index = self.facts.client_index
         return None if client_index is None else int(direction != client_index)
 
     def epochs_12(self, direction: int) -> Epochs12 | None:
-        """Return the keys of TLS 1.2 to what a side sends; None where they cannot be known."""
+        """Return the epochs of TLS 1.2 of a direction; None if they cannot be known."""
         end, suite = self.end_of(direction), self.suite
         is_12 = suite is not None and suite.version == TLS_1_2 and self.client_random is not None
         return self.both_epochs_12[end] if is_12 and end is not None else None
 
     def epochs_13(self, direction: int) -> Epochs13 | None:
-        """Return the keys of TLS 1.3 to what a side sends; None where they cannot be known."""
+        """Return the epochs of TLS 1.3 of a direction; None if they cannot be known."""
         end = self.end_of(direction)
         if end is None or self.client_random is None:
             return None
@@ -153,26 +153,26 @@ class Negotiation:
 
     @property
     def names(self) -> tuple[bytes, ...]:
-        """What the key log knows this session by, as far as that was seen."""
+        """The names of this session in the key log: client random and session id, if known."""
         hello = self.server_hello
         session_id = b"" if hello is None or self.is_13 else hello.session_id
         return tuple(name for name in (self.client_random, session_id) if name)
 
     @property
     def lacks_secrets(self) -> bool:
-        """Whether both hellos were seen, and the key log has not all secrets of the session's data.
+        """Whether both hellos were seen, and the key log lacks secrets of application data.
 
-        False where records of the session are not decrypted whatever the log has.
+        False if records of the session cannot be decrypted with any secret.
         """
         if self.server_hello is None or self.client_random is None or self.suite is None:
             return False
         epochs_of = self.epochs_13 if self.is_13 else self.epochs_12
         epochs = [epochs_of(direction) for direction in (0, 1)]
         first = APPLICATION if self.is_13 else 0
-        return any(each is not None and not each.ciphers(first) for each in epochs)
+        return any(end is not None and not end.ciphers(first) for end in epochs)
 
     def adopt(self, client_random: bytes, client_index: int, suite: CipherSuite) -> None:
-        """Take a session of the key log for this one: its secrets fit, a hello is missing."""
+        """Use a session of the key log: its secrets fit, and a hello is missing."""
         self._adopted_suite = suite
         self.client_random = client_random
         self.facts.client_index = client_index
@@ -184,9 +184,9 @@ class Negotiation:
     # -- messages ---------------------------------------------------------------------------------
 
     def read(self, message: HandshakeMessage, origin: MessageOrigin) -> int | None:
-        """Read a message; return the epoch that begins behind it for its sender, if one does.
+        """Read a message; return the epoch that begins after it for its sender, or None.
 
-        Only of TLS 1.3: in 1.2 a record of its own says it.
+        Only for TLS 1.3: in TLS 1.2, a ChangeCipherSpec record begins an epoch.
         """
         kind, body, facts = message.kind, message.body, self.facts
         if kind == handshake.CLIENT_HELLO:
@@ -210,13 +210,13 @@ class Negotiation:
         return None
 
     def note_sealed(self, direction: int, record: TlsRecord, *, is_gapless: bool) -> None:
-        """Note the first encrypted record of a side: of TLS 1.2 it has the Finished.
+        """Note the first encrypted record of a side.
 
-        A server that sends it right behind its hello resumes a session: by a ticket, where it gives
-        another session id than the client, or none (RFC 5077 section 3.4).
+        In TLS 1.2 it has the Finished. A server that sends it right after its hello resumes a
+        session; if its session id is not the client's, then by a ticket (RFC 5077 section 3.4).
 
-        Of TLS 1.3 the client's has it, mostly; if it can be decrypted, that says it better. It may
-        have an alert instead.
+        In TLS 1.3 the client's first encrypted record usually has the Finished, but may have an
+        alert. If it can be decrypted, the message itself is used.
         """
         if self.is_13:
             is_alert = len(record.body) in SEALED_ALERT_BYTES
@@ -264,7 +264,7 @@ class Negotiation:
             self._agree(hello)
 
     def _agree(self, hello: ServerHello) -> None:
-        """Note what the server chose, once both hellos are there, or all that is."""
+        """Note what the server chose; called again when the ClientHello comes after it."""
         facts, client = self.facts, self.client_hello
         if self.handshakes <= 1:
             facts.version, facts.suite = hello.version, hello.suite
@@ -277,7 +277,7 @@ class Negotiation:
                     facts.resumed = bool(hello.session_id) and same
                     is_known = facts.resumed or facts.server_certificate is not None
                     if client.has_ticket and not is_known:
-                        facts.resumed = None  # what the server sends next says it
+                        facts.resumed = None  # the server's next record shows it
         agreed = None if self.client_random is None else self.handshake_12(self.client_random)
         if agreed is None:
             return
@@ -285,12 +285,12 @@ class Negotiation:
             epochs.negotiate(max(0, self.handshakes - 1), agreed)
 
     def _certificate(self, body: bytes | None, origin: MessageOrigin) -> None:
-        """Note who showed a certificate; ``body`` is None for one that cannot be decompressed."""
+        """Note a certificate and its sender; ``body`` is None if it cannot be decompressed."""
         end = self.end_of(origin.direction)
         facts = self.facts
         chain = [] if body is None else handshake.certificates_in(body, is_13=self.is_13)
         if body is None and end == 0:
-            facts.mutual = True  # who has no certificate has nothing to compress
+            facts.mutual = True  # an empty list of certificates is not compressed
         elif end == 0:
             facts.mutual = bool(chain)
             if chain and facts.client_certificate is None:
@@ -316,7 +316,7 @@ class Negotiation:
         return None
 
     def _finish(self, direction: int, record: TlsRecord) -> None:
-        """Note when a side finished; of TLS 1.3 it is the client that finishes last."""
+        """Note when a side finished; in TLS 1.3 the client finishes last."""
         if self.handshakes <= 1:
             self._times.finished_ns[direction] = record.time_ns
             facts = self.facts
@@ -331,14 +331,14 @@ class _HandshakeTimes:
         self.finished_ns: list[int | None] = [None, None]
 
     def took_ns(self, last_direction: int | None) -> int | None:
-        """Return how long it took, once that is known.
+        """Return the duration in ns; None as long as it is not known.
 
         ``last_direction`` is the side that finishes last; None if it may be either.
         """
         directions = (0, 1) if last_direction is None else (last_direction,)
         if self.begin_ns is None or any(self.finished_ns[i] is None for i in directions):
             return None
-        return max(each for each in self.finished_ns if each is not None) - self.begin_ns
+        return max(end_ns for end_ns in self.finished_ns if end_ns is not None) - self.begin_ns
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
@@ -350,9 +350,9 @@ class _HandshakeTimes:
 
 
 def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
-    """Note with a Finished of TLS 1.3 that its sender asked for no certificate, or showed none.
+    """Note, at a Finished of TLS 1.3, that its sender requested or presented no certificate.
 
-    Not of a session that is resumed: they were shown before.
+    Not for a resumed session, whose certificates were sent before.
     """
     if end == 1:
         facts.certificate_requested = bool(facts.certificate_requested)
@@ -361,6 +361,6 @@ def _note_no_certificates(facts: TlsFacts, end: int | None) -> None:
 
 
 def _offers_ticket(negotiation: Negotiation) -> bool:
-    """Tell whether the client of the first handshake has a ticket of TLS 1.2 to resume with."""
+    """Tell whether the client of the first handshake sent a ticket of TLS 1.2."""
     hello = negotiation.client_hello
     return negotiation.handshakes == 1 and hello is not None and hello.has_ticket

@@ -1,11 +1,11 @@
-"""Opens the records of one direction, each with the right keys and the right number.
+"""Opens (decrypts and verifies) the records of one direction, with the right keys and numbers.
 
-In: sealed records in stream order, and how many are missing between them. Out: what was in them.
-Must not know: what it means.
+In: sealed (encrypted) records in stream order, and how many are missing between them. Out: their
+contents. Must not know: what a content means.
 
-Records are numbered from 0 in each epoch, and the number is not in the record. So a missing record
-makes the numbers of those behind it uncertain, within bounds; :meth:`RecordOpener.find` finds the
-right one, which the record itself proves. Work that proves nothing is bounded.
+Records are numbered from 0 in each epoch, and the number is not in the record. So after missing
+records, the numbers are uncertain within bounds. :meth:`RecordOpener.find` finds the right one: the
+record's tag or MAC proves it. The work for trials that fail is bounded.
 
 Compiled by Cython, with the types in ``opener.pxd``; uncompiled it does the same, slowly.
 """
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
 __all__ = ["ANY_NUMBER", "RecordOpener"]
 
 ANY_NUMBER: Final = 1 << 48
-"""No connection sends so many records."""
+"""Upper bound of record numbers: no connection sends so many records."""
 _MOST_TRIALS: Final = 1 << 16
 _MOST_BLIND_TRIALS: Final = 1 << 12
-"""Where nobody knows how many records are missing: the next record has its turn too."""
+"""Trials for one record if the number of missing records is unknown; the next record is tried
+too."""
 _MOST_WORK_BYTES: Final = 64 << 20
-"""Decrypted in vain at once; 20 to 200 ms."""
+"""Budget for failed trials, in decrypted bytes: 20 to 200 ms."""
 _WORK_PER_BYTE: Final = 16
-"""Decrypted in vain for each byte of records that comes, beyond that."""
+"""How much the budget grows again with each byte of a record."""
 _TRIAL_BYTES: Final = 1024
-"""What a trial costs besides, in bytes that could be decrypted meanwhile."""
+"""Fixed cost of a trial, as bytes that could be decrypted in that time."""
 _DERIVATION_BYTES: Final = 1 << 14
-"""What it costs to make the keys of another epoch."""
+"""Cost of deriving the keys of another epoch, likewise in bytes."""
 
 
 class _RecordPlace(NamedTuple):
-    """Where a record is."""
+    """Epoch and number of a record, and the cipher that opens it."""
 
     epoch: int
     cipher: RecordCipher
@@ -57,11 +58,11 @@ class RecordOpener:
     """Opens the records of one direction.
 
     Attributes:
-        epoch: of the next record, as :mod:`~kanalyze.tls.epochs` counts them.
+        epoch: epoch of the next record, as :mod:`~kanalyze.tls.epochs` counts them.
         uncertain: how many records may be missing before the next one.
-        missing: how many were missing before the one that was opened last, in its epoch.
-        first_missing: the number of the first of them.
-        left_epoch: the epoch that ended with missing records before that one; None where none did.
+        missing: how many records of its epoch were missing before the one that was opened last.
+        first_missing: the number of the first of these.
+        left_epoch: the epoch that ended unseen before that record, within missing records; or None.
     """
 
     _NOT_SAVED = ("_ciphers", "_epochs", "_found", "_found_offset")
@@ -69,11 +70,11 @@ class RecordOpener:
     def __init__(self, epochs: Epochs, epoch: int, uncertain: int = 0) -> None:
         self._epochs = epochs
         self._ciphers: list[RecordCipher] | None = None
-        """None where they were not asked for yet."""
+        """Ciphers of the current epoch; None before they are looked up."""
         self._number = 0
         self._found: _RecordPlace | None = None
         self._found_offset = -1
-        """Of the record that has that place. It may be opened after others that wait before it."""
+        """Stream offset of the record of ``_found``, which may be opened after waiting ones."""
         self._work_left = _MOST_WORK_BYTES
         self.epoch = epoch
         self.uncertain = uncertain
@@ -82,11 +83,11 @@ class RecordOpener:
 
     @property
     def epochs(self) -> Epochs:
-        """The keys that it has."""
+        """The epochs whose keys it uses."""
         return self._epochs
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes. Keys are not in it, nor what they follow from."""
+        """Return what :meth:`from_state` takes. No key or secret is in it."""
         return (
             *(self.epoch, self._number, self.uncertain, self.missing, self.first_missing),
             *(self.left_epoch, self._work_left),
@@ -94,12 +95,12 @@ class RecordOpener:
 
     @classmethod
     def from_state(cls, state: object, epochs: Epochs) -> RecordOpener:
-        """Make one from a state, with the keys that are known now; raises ValueError."""
+        """Make one from a state, with the current keys; raises ValueError for any other value."""
         epoch, number, uncertain, missing, first_missing, left, work = fields(state, "nnnnnNi")
-        made = cls(epochs, epoch, uncertain)
-        made._number, made.missing, made.first_missing = number, missing, first_missing
-        made.left_epoch, made._work_left = left, min(work, _MOST_WORK_BYTES)
-        return made
+        opener = cls(epochs, epoch, uncertain)
+        opener._number, opener.missing, opener.first_missing = number, missing, first_missing
+        opener.left_epoch, opener._work_left = left, min(work, _MOST_WORK_BYTES)
+        return opener
 
     @property
     def is_early(self) -> bool:
@@ -108,7 +109,7 @@ class RecordOpener:
 
     @property
     def has_keys(self) -> bool:
-        """Whether there are keys to records of this epoch, or of the next."""
+        """Whether there are keys for this epoch, or for one that may follow."""
         if self._current():
             return True
         following = self._epochs.after(self.epoch, is_uncertain=self.uncertain > 0)
@@ -116,12 +117,12 @@ class RecordOpener:
 
     @property
     def began_unseen(self) -> bool:
-        """Whether a KeyUpdate is the last record that is missing before the one opened last."""
+        """Whether the record opened last is the first one after a missing KeyUpdate."""
         return self.left_epoch is not None and self.epoch > APPLICATION and not self.missing
 
     @property
     def overhead_bytes(self) -> int | None:
-        """What each record has beside its content, with the header; None where that varies."""
+        """Bytes of each record beside its content, with the header; None where that varies."""
         ciphers = self._current()
         overhead = ciphers[0].overhead_bytes if ciphers else None
         return None if overhead is None else overhead + HEADER_BYTES
@@ -138,12 +139,12 @@ class RecordOpener:
         self._ciphers, self._found = None, None
 
     def refresh(self) -> None:
-        """Ask for keys again: the key log has grown."""
+        """Look up the keys again, because the key log has grown."""
         if not self._ciphers:
             self._ciphers = None
 
     def open(self, record: TlsRecord) -> Opened | None:
-        """Return what is in the next record; None if that cannot be known."""
+        """Return the content of the next record; None if it cannot be decrypted."""
         ciphers = self._current()
         if not self.uncertain and len(ciphers) == 1:
             cipher = ciphers[0]
@@ -168,9 +169,9 @@ class RecordOpener:
         return matched.cipher.open(record, matched.number)
 
     def find(self, record: TlsRecord, more_missing: int = 0) -> bool:
-        """Tell whether a record is one that may come next, and remember where it is.
+        """Tell whether a record may come next: some key and number open it, which are remembered.
 
-        ``more_missing`` is how many may be missing that :attr:`uncertain` does not count yet.
+        ``more_missing`` is how many records may be missing beside :attr:`uncertain`.
         """
         if self._found is None or self._found_offset != record.stream_offset:
             self._found_offset = record.stream_offset

@@ -1,12 +1,12 @@
-"""What a direction sent, decrypted, as the stages behind read any stream.
+"""The decrypted bytes of a direction, as a stream that the later stages read.
 
-In: contents of records in order, and what is missing between them. Out:
+In: contents of records in order, and the gaps between them. Out:
 :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap`. Must not know:
 where the contents come from.
 
-A content has the time and number of the packet that completed its record: nobody could read it
-before. Only its first byte has those of the packet with the record's first byte: that is when a
-message that begins there began to arrive.
+A content has the time and number of the packet that completed its record, because it cannot be
+decrypted before. Only its first byte has those of the packet with the record's first byte, because
+a message that begins there began to arrive then.
 
 Compiled by Cython, with the types in ``plaintext.pxd``; uncompiled it does the same, slowly.
 """
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_GAP_BYTES", "PlaintextWriter"]
 
 UNKNOWN_GAP_BYTES: Final = 1 << 30
-"""The length of a gap of which nobody knows it: larger than any message, so that none goes on
-behind it."""
+"""Length of a gap whose real length is not known: larger than any message, so that no message
+continues after it."""
 _FIRST_ROOM = 16
-"""Of segments; a connection keeps no more from one chunk to the next."""
+"""Segments that fit before the columns grow; larger columns are not kept after a chunk."""
 
 
 class PlaintextWriter:
     """Writes the plaintext stream of one direction.
 
     Attributes:
-        starts, lengths, times, packets: of the segments since the last chunk, with free space.
+        starts, lengths, times, packets: columns of the segments since the last chunk, with free
+            space at the end.
     """
 
     _NOT_SAVED = (
@@ -53,7 +54,7 @@ class PlaintextWriter:
         self._data = bytearray()
         """The contents since the last chunk."""
         self._room = 0
-        """How many segments the columns have room for."""
+        """Number of segments that the columns have room for."""
         self._count = 0
 
     def state(self) -> State:
@@ -67,7 +68,7 @@ class PlaintextWriter:
 
     @property
     def stream_offset(self) -> int:
-        """Of the next byte; 0 is the first byte of application data, or the first that is known."""
+        """Offset of the next byte; 0 is the first (known) byte of application data."""
         return self._offset
 
     def add(self, content: bytes | memoryview, record: TlsRecord) -> None:
@@ -92,10 +93,10 @@ class PlaintextWriter:
         self._chunk_offset = self._offset
 
     def take(self) -> list[StreamItem]:
-        """Return what was added since the last call."""
+        """Return the chunks and gaps since the last call."""
         self._end_chunk()
-        taken, self._items = self._items, []
-        return taken
+        items, self._items = self._items, []
+        return items
 
     def _segment(self, start: int, size: int, time_ns: int, packet: int) -> None:
         at = self._count

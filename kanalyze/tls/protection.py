@@ -1,7 +1,7 @@
-"""Which records of one direction are encrypted, and what opens them.
+"""Which records of one direction are encrypted, and which keys open them.
 
-In: the negotiation, records in order, what is missing between them. Out: the content of encrypted
-records. Must not know: what a content means.
+In: the negotiation, records in order, and how many are missing between them. Out: the content of
+encrypted records. Must not know: what a content means.
 
 Compiled by Cython, with the types in ``protection.pxd``; uncompiled it does the same, slowly.
 """
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["LATE_RECORDS", "Protection"]
 
 LATE_RECORDS: Final = 8
-"""So many records of a direction are tried with all secrets of the key log."""
+"""How many records of a direction are tried with all secrets of the key log."""
 
 
 class Protection:
-    """Opens the records of a direction from where on they are encrypted.
+    """Opens the encrypted records of a direction.
 
     Attributes:
         is_sealed: whether records are encrypted from here on.
-        opener: opens them; None where the keys cannot be known.
+        opener: opens them; None if the keys cannot be known.
     """
 
     __slots__ = (
@@ -57,11 +57,11 @@ class Protection:
         self._late_starts = late_starts
         self._late_records = LATE_RECORDS
         self._may_be_missing = 0
-        """How many records before the next one, as long as no keys are known."""
+        """How many records may be missing before the next one, as long as no keys are known."""
         self._prospect: RecordOpener | None = None
-        """Tries whether a record is encrypted, before it is known that records are."""
+        """Tries whether a record is encrypted, before encryption is known to have begun."""
         self._prospect_of: object = None
-        """What the keys of that depend on."""
+        """The client random and ServerHello that the keys of ``_prospect`` depend on."""
         self.is_sealed = False
         self.opener: RecordOpener | None = None
 
@@ -69,7 +69,7 @@ class Protection:
         """Return what :meth:`load_state` takes. No secret is in it, nor a key."""
         opener = self.opener
         epochs = None if opener is None else opener.epochs
-        # Those of TLS 1.2 are in the state of the negotiation.
+        # The epochs of TLS 1.2 are in the state of the negotiation.
         state_13 = epochs.state() if isinstance(epochs, Epochs13) else None
         return (
             *(self._late_records, self._may_be_missing, self.is_sealed, state_13),
@@ -90,7 +90,7 @@ class Protection:
             self.opener = RecordOpener.from_state(opener, keys)
 
     def keys_came(self) -> None:
-        """Try again: the key log has grown."""
+        """Try secrets again, because the key log has grown."""
         self._late_records = max(self._late_records, 1)
         if self.opener is not None:
             self.opener.refresh()
@@ -107,9 +107,9 @@ class Protection:
         return self.is_sealed and not self._negotiation.is_13
 
     def began_unseen(self, record: TlsRecord) -> bool:
-        """Tell whether the record of TLS 1.2 is missing that says that the next are encrypted.
+        """Tell whether encryption of TLS 1.2 began with a ChangeCipherSpec that is missing.
 
-        A record that can be opened proves it.
+        It did if the record can be opened.
         """
         if not self._may_be_missing or self._negotiation.is_13:
             return False
@@ -117,7 +117,7 @@ class Protection:
         return opener is not None and opener.find(record)
 
     def open(self, record: TlsRecord) -> Opened | None:
-        """Return what is in an encrypted record; None if that cannot be known."""
+        """Return the content of an encrypted record; None if it cannot be decrypted."""
         if self.opener is None:
             self._find_keys(record)
         opened = None if self.opener is None else self.opener.open(record)
@@ -134,7 +134,10 @@ class Protection:
             opener.uncertain += count
 
     def prove(self, record: TlsRecord, lost_bytes: int) -> bool | None:
-        """Tell whether a record may come next, after so many bytes that are in no record."""
+        """Tell whether what looks like a record is one; None if that cannot be decided.
+
+        ``lost_bytes`` are the bytes before it that are in no record.
+        """
         if not self.is_sealed and record.kind == HANDSHAKE_RECORD and is_hello(record.body):
             return True
         if self.opener is None and self._negotiation.client_hello is None:
@@ -147,9 +150,9 @@ class Protection:
         return False if self.is_sealed else None
 
     def _prospective(self) -> RecordOpener | None:
-        """Return what would open the next record if it is encrypted.
+        """Return the opener for the next record, in case it is encrypted.
 
-        It is the same until the hellos change, so that its work is bounded.
+        It is kept until the hellos change, so that its budget of work holds.
         """
         negotiation = self._negotiation
         depends_on = (negotiation.client_random, negotiation.server_hello)
@@ -177,7 +180,7 @@ class Protection:
         return self._may_be_missing if is_begin_known else ANY_NUMBER
 
     def _find_keys(self, record: TlsRecord) -> None:
-        """Look for keys again; by trial of the key log where the ClientHello is not known."""
+        """Look for keys again; without a ClientHello, by trying the secrets of the key log."""
         negotiation = self._negotiation
         if negotiation.client_random is None:
             session = self._find_session(record)

@@ -27,7 +27,7 @@ cdef class RecordHeaders:
         index=cython.longlong,
     )
     cdef _feed_segments(self, Segments segments, long long first, long long last, list records)
-    @cython.locals(at=cython.longlong, size=cython.longlong)
+    @cython.locals(at=cython.longlong)
     cdef _step(self, data, long long time_ns, list records)
     @cython.locals(kind=cython.int)
     cdef _end(self, long long time_ns, list records)

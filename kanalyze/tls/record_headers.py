@@ -1,11 +1,11 @@
-"""Steps over the records of one direction, and reads nothing but their headers.
+"""Reads only the headers of the records of one direction.
 
-In: chunks and gaps of what one end sent. Out: how many records and bytes they are, and
-:class:`SealedData` of those with application data. Must not know: keys, the other direction.
+In: chunks and gaps of what one end sent. Out: the number of records and bytes, and
+:class:`SealedData` of records with application data. Must not know: keys, the other direction.
 
-Nothing is held but an incomplete header. After bytes that are missing, or that are no record, a
-record is looked for where a packet begins: good enough to count, while
-:class:`~kanalyze.tls.records.RecordCutter` proves where records begin.
+Only an incomplete header is buffered. After missing bytes, or bytes that are no record, the next
+record is expected at the beginning of a packet. That is good enough to count;
+:class:`~kanalyze.tls.records.RecordCutter` in contrast proves where records begin.
 
 Compiled by Cython, with the types in ``record_headers.pxd``; uncompiled it does the same, slowly.
 """
@@ -34,7 +34,7 @@ class SealedData(NamedTuple):
     """A record of application data, or an encrypted alert."""
 
     packet: int
-    """The latest that the direction needed until the record was complete."""
+    """Number of the latest packet of the direction when the record was complete."""
     kind: int
     body_bytes: int
     begin_ns: int
@@ -51,18 +51,18 @@ class RecordHeaders:
     def __init__(self) -> None:
         self.records = 0
         self.bytes = 0
-        """With the headers; of records that began in the capture."""
+        """With the headers; of records whose header was captured."""
         self._head: bytes | None = b""
-        """Of the record that begins; None while no boundary is known."""
+        """Header of the current record, as far as it came; None while no boundary is known."""
         self._left = 0
-        """Bytes to come of the record."""
+        """Bytes of the current record that have not come yet."""
         self._size = 0
-        """Of its body."""
+        """Size of its body."""
         self._begin_ns = 0
         self._packet = 0
 
     def feed(self, items: list[StreamItem]) -> list[SealedData]:
-        """Take what was added to the stream; return what was completed."""
+        """Take the items that were added to the stream; return the records that they complete."""
         records: list[SealedData] = []
         for item in items:
             if isinstance(item, Gap):
@@ -119,7 +119,7 @@ class RecordHeaders:
             self._end(time_ns, records)
 
     def _end(self, time_ns: int, records: list[SealedData]) -> None:
-        """End the record."""
+        """End the current record."""
         assert self._head is not None
         kind = self._head[0]
         if kind == APPLICATION_DATA or (kind == ALERT and self._size > _ALERT_BYTES):
@@ -145,11 +145,11 @@ class RecordHeaders:
     @classmethod
     def from_state(cls, state: object) -> RecordHeaders:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls()
+        headers = cls()
         values = fields(state, "nnYnnin")
-        made.records, made.bytes, made._head, made._left, made._size = values[:5]
-        made._begin_ns, made._packet = values[5:]
-        head = made._head
-        if made._left and (head is None or len(head) != HEADER_BYTES):
+        headers.records, headers.bytes, headers._head, headers._left, headers._size = values[:5]
+        headers._begin_ns, headers._packet = values[5:]
+        head = headers._head
+        if headers._left and (head is None or len(head) != HEADER_BYTES):
             raise ValueError("a record without a header")
-        return made
+        return headers

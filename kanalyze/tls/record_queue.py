@@ -1,9 +1,9 @@
-"""Records of one direction in order; those that cannot be read yet wait.
+"""Records of one direction in order; a record that cannot be read yet waits, with those after it.
 
-In: records as they are cut. Out: the same, each once, to whoever reads them. Must not know: why a
-record has to wait.
+In: records as they are cut. Out: the same records, each once, to a function that reads them. Must
+not know: why a record has to wait.
 
-What waits is bounded (:data:`MOST_WAITING_BYTES`): beyond that no record waits any more.
+The waiting records are bounded by :data:`MOST_WAITING_BYTES`: beyond that no record waits any more.
 
 Compiled by Cython, with the types in ``record_queue.pxd``; uncompiled it does the same, slowly.
 """
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["MOST_WAITING_BYTES", "RecordQueue"]
 
 _Take: TypeAlias = "Callable[[TlsRecord | LostRecords], None]"
-"""Reads what does not have to wait."""
+"""Reads a record that does not have to wait."""
 MOST_WAITING_BYTES: Final = 1 << 18
 _RECORD_BYTES: Final = 512
-"""What a record that waits takes besides its body."""
+"""Memory of a waiting record without its body."""
 
 
 class RecordQueue:
-    """Hands on records until one has to wait.
+    """Passes records on until one has to wait.
 
     Attributes:
-        is_patient: whether records wait at all.
-        waiting_bytes: of those that wait from one step to the next.
+        is_patient: whether records may wait at all.
+        waiting_bytes: memory of the records that wait from one step to the next.
     """
 
     __slots__ = ("_incoming", "_next", "_waiting", "is_patient", "waiting_bytes")
@@ -52,7 +52,7 @@ class RecordQueue:
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes, after :meth:`end_step`."""
-        waiting = [each.state() for each in self._waiting]
+        waiting = [item.state() for item in self._waiting]
         return self.is_patient, tuple(waiting)
 
     def load_state(self, state: object) -> None:
@@ -65,11 +65,11 @@ class RecordQueue:
             self.waiting_bytes += _waiting_bytes(item)
 
     def add(self, records: Iterator[TlsRecord | LostRecords | None]) -> None:
-        """Add what follows, which is cut while it is read."""
+        """Add the records that follow; ``records`` cuts them while it is read."""
         self._incoming = chain(self._popped(), records)
 
     def run(self, take: _Take, must_wait: Callable[[TlsRecord], bool]) -> bool:
-        """Hand on records until one has to wait, or a pause; tell whether there were any."""
+        """Pass records on until one has to wait, or a pause; return whether there were any."""
         has_read = False
         if self._next is not None:
             if self.is_patient and must_wait(self._next):
@@ -87,7 +87,7 @@ class RecordQueue:
         return has_read
 
     def end_step(self, take: _Take) -> None:
-        """Keep what waits."""
+        """Keep the records that wait, or pass them on if they are too many."""
         remaining = self._incoming if self._next is None else chain((self._next,), self._incoming)
         waiting: deque[TlsRecord | LostRecords] = deque()
         self.waiting_bytes = 0

@@ -1,15 +1,16 @@
 """The record layer: cuts a stream into records, and finds the next one after missing bytes.
 
 In: chunks and gaps of one direction. Out: :class:`TlsRecord` and :class:`LostRecords`, in stream
-order. Must not know: keys, or what is in a record; whoever has keys proves where a record begins.
+order. Must not know: keys, or what is in a record; a callback with keys proves where a record
+begins.
 
-A record says its length (RFC 8446 section 5.1, RFC 5246 section 6.2.1). A hole within a record
-costs that record. After a hole that is larger, or bytes that are no header, the next place is
-looked for where the bytes look like a header; the record there has to be proven.
+A record's header has its length (RFC 8446 section 5.1, RFC 5246 section 6.2.1). A hole within a
+record loses only that record. After a larger hole, or after bytes that are no header, the next
+bytes that look like a header are searched; the record there has to be proven.
 
-At most one record is held, and the header of the next. As long as it is not known where records
-begin, the packets that the bytes came in are noted beside them: a record that is proven later
-arrived when its last byte did.
+At most one record is buffered, and the header of the next. As long as it is not known where records
+begin, the packets of the buffered bytes are noted too, so that a record that is proven later has
+the time of its last byte.
 
 Compiled by Cython, with the types in ``records.pxd``; uncompiled it does the same, slowly.
 """
@@ -49,10 +50,11 @@ _MOST_NEEDED_BYTES: Final = 1 << 15
 
 
 _ARRIVAL_BYTES: Final = 160
-"""What it takes to note a packet."""
+"""Memory of one noted packet."""
 _ANY_TIME: Final = 1 << 64
+"""Above every time, for searches by offset."""
 _RUN_BYTES = 1 << 16
-"""That are cut before they are read."""
+"""Bytes that are cut before the records are read, while they are in the processor's cache."""
 
 
 class TlsRecord:
@@ -60,9 +62,9 @@ class TlsRecord:
 
     Attributes:
         kind: content type.
-        header: the five bytes before the body.
-        body: what is behind the header.
-        stream_offset: of the header.
+        header: the first five bytes.
+        body: the bytes after the header.
+        stream_offset: offset of the header.
         first_time_ns, first_packet: of the packet with the first byte.
         time_ns, packet: of the packet with the last byte.
     """
@@ -121,7 +123,7 @@ class TrialRange(NamedTuple):
     highest: int
     """Included."""
     most_trials: int
-    """How many of them may be tried, where there is no better way."""
+    """How many numbers may be tried if the number cannot be computed."""
 
 
 class LostRecords(NamedTuple):
@@ -130,9 +132,9 @@ class LostRecords(NamedTuple):
     stream_offset: int
     length: int
     records: int | None
-    """How many; None where that is not known."""
+    """Number of lost records; None if it is not known."""
     time_ns: int
-    """Of the packet after which a record may follow."""
+    """Time of the latest packet when the loss ended."""
     packet: int
 
     def state(self) -> State:
@@ -141,13 +143,13 @@ class LostRecords(NamedTuple):
 
     @classmethod
     def from_state(cls, state: object) -> LostRecords:
-        """Make one from a state; raises ValueError for any others."""
+        """Make one from a state; raises ValueError for any other value."""
         return cls(*fields(state, "nnNin"))
 
 
 Proof: TypeAlias = "Callable[[TlsRecord, int], bool | None]"
-"""Tells of what looks like a record, and of how many bytes before it are in none, whether it is
-one; None where nobody can tell."""
+"""Takes bytes that look like a record, and the number of bytes before them that are in no record.
+Returns whether it is a record; None if that cannot be decided."""
 
 
 class RecordCutter:
@@ -159,33 +161,34 @@ class RecordCutter:
         """Begin.
 
         Args:
-            prove: asked of what looks like a record, where the boundaries are not known.
-            stream_offset: of the first byte that will be fed.
+            prove: called with what looks like a record, if the boundaries are not known.
+            stream_offset: offset of the first byte that will be fed.
             from_start: whether a record begins there.
         """
         self._prove = prove
         self._buffer = bytearray()
         self._offset = stream_offset
-        """Of the first byte in the buffer."""
+        """Stream offset of the first byte in the buffer."""
         self._need = HEADER_BYTES
-        """Bytes without which nothing can be said."""
+        """Buffered bytes that are needed for the next step."""
         self._is_in_sync = from_start
+        """Whether a record begins at the first byte of the buffer."""
         self._search_from = 0
-        """Index in the buffer."""
+        """Index in the buffer from which to search for a header."""
         self._lost_from: int | None = None if from_start else stream_offset
-        """Where the bytes begin that are in no record yet."""
+        """Stream offset from which bytes are in no record; None if there are no such bytes."""
         self._skip = 0
-        """Bytes to come of a record with a hole."""
+        """Bytes that have not come yet of a record with a hole."""
         self._arrivals: list[tuple[int, int, int]] = []
-        """Of the bytes in the buffer, where it is not known where records begin: for each packet
-        the stream offset of the end of its bytes, its time and number."""
+        """The packets of the buffered bytes while records are searched: the stream offset of the
+        end of its bytes, its time and number."""
         self._first_ns = self._first_packet = 0
         """Time and number of the packet with the first byte in the buffer."""
         self._latest_ns = self._latest_packet = 0
         """Of the latest packet."""
 
     def state(self) -> State:
-        """Return what :meth:`load_state` takes, after all that was fed was read."""
+        """Return what :meth:`load_state` takes; called when everything fed was read."""
         return (
             *(bytes(self._buffer), self._offset, self._need, self._is_in_sync),
             *(self._search_from, self._lost_from, self._skip, self._first_ns, self._first_packet),
@@ -202,7 +205,7 @@ class RecordCutter:
         ):
             raise ValueError("no place in a stream of records")
         self._buffer[:] = buffer
-        self._arrivals = [fields(each, "nin") for each in items(arrivals, "t")]
+        self._arrivals = [fields(packet, "nin") for packet in items(arrivals, "t")]
         self._first_ns, self._first_packet, self._latest_ns, self._latest_packet = arrival
 
     @property
@@ -212,7 +215,7 @@ class RecordCutter:
 
     @property
     def has_lost(self) -> bool:
-        """Whether bytes are in no record, and no record came behind them yet."""
+        """Whether the latest bytes are in no record."""
         return self._lost_from is not None
 
     @property
@@ -221,10 +224,10 @@ class RecordCutter:
         return self._latest_ns, self._latest_packet
 
     def feed(self, added: Iterable[StreamItem]) -> Iterator[TlsRecord | LostRecords | None]:
-        """Yield the records that are complete, and what is lost.
+        """Yield the complete records, and the lost ones.
 
-        None is a pause: nobody can tell whether a record begins here, and what the other direction
-        says may change that. Whoever goes on is asked again.
+        None is a pause: it cannot be decided whether a record begins here, but a message of the
+        other direction may help. After the pause, ``prove`` is called again.
         """
         for item in added:
             if isinstance(item, Gap):
@@ -246,9 +249,9 @@ class RecordCutter:
     def _cut_segments(
         self, segments: Segments, index: int, last: int, records: list[TlsRecord]
     ) -> int:
-        """Cut segments as long as records follow each other; return the first that is left.
+        """Cut segments as long as records follow each other; return the index of the first not cut.
 
-        No more than some at once: what is cut is read while it is in the processor's cache.
+        At most :data:`_RUN_BYTES` at once.
         """
         most = self._offset + _RUN_BYTES
         while index < last and self._is_in_sync and not self._skip and self._offset < most:
@@ -263,7 +266,7 @@ class RecordCutter:
     def _cut_segment(
         self, segments: Segments, index: int, at: int, end: int, records: list[TlsRecord]
     ) -> None:
-        """Cut bytes of a segment: where none are buffered, without a detour."""
+        """Cut bytes of a segment; if no bytes are buffered, without copying them to the buffer."""
         data, time_ns, packet = segments.data, segments.times[index], segments.packets[index]
         if self._buffer:
             append(self._buffer, data, at, end)
@@ -294,7 +297,7 @@ class RecordCutter:
                 self._lose_sync()
 
     def _cut_buffer(self, records: list[TlsRecord]) -> None:
-        """Cut what is buffered, if a record begins there; the latest packet brought its end."""
+        """Cut the buffered records, if in sync; the latest packet completed them."""
         if not self._is_in_sync:
             return
         buffer, at = self._buffer, 0
@@ -319,7 +322,7 @@ class RecordCutter:
             self._arrivals.clear()
 
     def _lose_sync(self) -> None:
-        """Note that the buffer begins with no record."""
+        """Note that no record begins at the buffer's first byte."""
         if not self._arrivals:
             self._arrivals.append((self._offset + len(self._buffer), *self.latest))
         self._is_in_sync = False
@@ -340,7 +343,7 @@ class RecordCutter:
         return made
 
     def _arrival(self, offset: int) -> tuple[int, int]:
-        """Return time and number of the packet with a byte; of one to come, the latest."""
+        """Return time and number of the packet with a byte; if it did not come yet, the latest."""
         index = bisect_right(self._arrivals, (offset, _ANY_TIME, 0))
         return self._arrivals[index][1:] if index < len(self._arrivals) else self.latest
 
@@ -349,7 +352,7 @@ class RecordCutter:
     def _feed_segment(
         self, segments: Segments, index: int
     ) -> Iterator[TlsRecord | LostRecords | None]:
-        """Take a segment with a hole, or where a record was cut by one, or none is known yet."""
+        """Take a segment that is cut, within a record with a hole, or while not in sync."""
         begin, captured = segments.start[index], segments.captured[index]
         time_ns, packet = segments.time_ns[index], segments.packet[index]
         missing, end = segments.length[index] - captured, begin + captured
@@ -378,7 +381,7 @@ class RecordCutter:
             yield from self._miss(missing)
 
     def _resume(self) -> Iterator[TlsRecord | LostRecords | None]:
-        """Look for the next record where it is not known where one begins; cut from there."""
+        """While not in sync, search the next record, and cut from there."""
         while not self._is_in_sync and len(self._buffer) >= self._need:
             yield from self._search()
             records: list[TlsRecord] = []
@@ -386,7 +389,7 @@ class RecordCutter:
             yield from records
 
     def _miss(self, length: int) -> Iterator[LostRecords]:
-        """Note missing bytes behind what is in the buffer."""
+        """Note missing bytes after those in the buffer."""
         buffered = len(self._buffer)
         if self._lost_from is None:
             self._lost_from = self._offset
@@ -407,13 +410,13 @@ class RecordCutter:
             yield self._lost(1)
 
     def _lost(self, count: int | None) -> LostRecords:
-        """Return what was lost up to the first byte in the buffer; a record begins there."""
+        """Return the loss up to the first byte in the buffer, where a record begins."""
         assert self._lost_from is not None
         begin, self._lost_from = self._lost_from, None
         return LostRecords(begin, self._offset - begin, count, *self.latest)
 
     def _search(self) -> Iterator[LostRecords | None]:
-        """Look for a record in the buffer; in sync at its first byte once there is one."""
+        """Search a record in the buffer; if one is found, be in sync at its first byte."""
         buffer = self._buffer
         while True:
             at = find_record(buffer, self._search_from)
@@ -444,7 +447,7 @@ class RecordCutter:
             yield self._lost(None)
 
     def _is_record(self, size: int) -> bool | None:
-        """Tell whether the buffer begins with a record; None where the next header has to say."""
+        """Tell whether the buffer begins with a record; None if the next header is needed."""
         record = self._record(0, size)
         assert self._lost_from is not None
         proven = self._prove(record, self._offset - self._lost_from)

@@ -1,7 +1,7 @@
 """One TCP connection with TLS: two streams in, two plaintext streams out.
 
-In: what was added to both streams of a connection; a key log. Out: :class:`TlsEvents`. Must not
-know: which connection it is, or what the plaintext says.
+In: new items of both streams of a connection; a key log. Out: :class:`TlsEvents`. Must not know:
+which connection it is, or what the plaintext means.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["TlsEvents", "TlsSession"]
 
 
 class TlsEvents:
-    """What a step of a session brought."""
+    """The results of one step of a session."""
 
     __slots__ = ("alerts", "items")
 
@@ -37,7 +37,7 @@ class TlsEvents:
 
 
 class TlsSession:
-    """Follows one TCP connection."""
+    """The TLS of one TCP connection."""
 
     _NOT_SAVED = ("_log", "_log_version")
 
@@ -51,9 +51,9 @@ class TlsSession:
 
         Args:
             log: the secrets; may be empty.
-            late_starts: finds sessions that began before the capture; of the same log.
-            from_start: by direction, whether the first byte that will be fed is the first that was
-                sent.
+            late_starts: finds sessions that began before the capture, in the same log.
+            from_start: by direction, whether the first byte that will be fed is the first one that
+                was sent.
         """
         self._log = log
         self._log_version = log.version
@@ -78,12 +78,12 @@ class TlsSession:
         """Continue from a state, before anything was fed; raises ValueError for any other."""
         negotiation, *directions = fields(state, "ttt")
         self._negotiation.load_state(negotiation)
-        for direction, known in zip(self._directions, directions, strict=True):
-            direction.load_state(known)
+        for direction, direction_state in zip(self._directions, directions, strict=True):
+            direction.load_state(direction_state)
 
     @property
     def has_lost_keys(self) -> bool:
-        """Whether something was decrypted before the state was loaded, and nothing more can be."""
+        """Whether it was decrypted before the state was loaded, and its keys are missing now."""
         return any(direction.has_lost_keys for direction in self._directions)
 
     @property
@@ -92,8 +92,8 @@ class TlsSession:
         facts = self._negotiation.facts
         first, second = self._directions
         facts.counts = (first.counts, second.counts)
-        found = {first.decryption, second.decryption}
-        facts.decryption = next(each for each in Decryption if each in found)
+        outcomes = {first.decryption, second.decryption}
+        facts.decryption = next(outcome for outcome in Decryption if outcome in outcomes)
         return facts
 
     @property
@@ -103,11 +103,11 @@ class TlsSession:
 
     @property
     def lacks_secrets(self) -> bool:
-        """Whether the key log, as it is now, has not all secrets of the session's data."""
+        """Whether the key log lacks secrets of the session's application data at present."""
         return self._negotiation.lacks_secrets
 
     def note_used(self) -> None:
-        """Tell the key log that its secrets of this session were of use."""
+        """Note in the key log that its secrets of this session were used."""
         self._log.note_used(*self._negotiation.names)
 
     @property
@@ -116,13 +116,13 @@ class TlsSession:
         return sum(direction.buffered_bytes for direction in self._directions)
 
     def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> TlsEvents:
-        """Take in what was added to both streams."""
+        """Take the items that were added to both streams."""
         return self._step(items, is_last=False)
 
     def close(self, *, gives_up: bool = False) -> TlsEvents:
-        """End: what waited for keys is given up.
+        """End the session; records that still wait are given up.
 
-        With ``gives_up`` more of the connection may come, which is a gap in both directions.
+        With ``gives_up``, more of the connection may come; a gap in both directions stands for it.
         """
         return self._step(([], []), is_last=True, gives_up=gives_up)
 
@@ -139,7 +139,7 @@ class TlsSession:
                 direction.keys_came()
         for direction, added in zip(self._directions, items, strict=True):
             direction.add(added)
-        # What one end says the other may have waited for.
+        # A message of one end may be what a record of the other waits for.
         first, second = self._directions
         while first.run() | second.run():
             pass

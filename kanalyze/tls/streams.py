@@ -1,17 +1,17 @@
-"""The connections of a capture with TLS that a key log opens: their streams become plaintext.
+"""Replaces the streams of TLS connections by their plaintext, if the key log has the secrets.
 
-In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` gives them. Out:
-the same; of a connection that the key log opens, the items are plaintext. Must not know: which
+In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` returns them. Out:
+the same updates; for a decrypted connection, the items are plaintext. Must not know: which
 protocol the plaintext is, nor where a key log comes from.
 
-A connection is looked at if its first bytes say that it is TLS (``detection.py``).
-Until a record with data was opened, the original items are buffered, as copies, and the connection
-gives no update. If that shows that no secret fits, or if it takes too many bytes, they are handed
-on, and all that follows passes unchanged.
+Only a connection whose first bytes are TLS (``detection.py``) is decrypted. Until a record with
+data was decrypted, the original items are buffered, as copies, and the connection has no update. If
+no secret fits, or if they take too many bytes, they are passed on, and everything that follows
+passes unchanged.
 
 If the key log grows, a connection whose hellos were seen and whose secrets are not in the log waits
-for them: up to :data:`MOST_WAIT_NS`, by the time of packets, and :data:`MOST_WAITING_BYTES`. One
-that closed waits too. Those that were given up are told (:class:`GivenUp`).
+for them: up to :data:`MOST_WAIT_NS`, by the time of packets, and :data:`MOST_WAITING_BYTES`. A
+closed connection waits too. Connections that were given up are reported (:class:`GivenUp`).
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ __all__ = ["MOST_WAITING_BYTES", "MOST_WAIT_NS", "DecryptedStreams", "GivenUp"]
 MOST_WAIT_NS: Final = 30 * 1_000_000_000
 """How long a connection waits for its secrets. Programs may write them through a buffer."""
 MOST_WAITING_BYTES: Final = 1 << 23
-"""What a connection may have sent meanwhile: some 100 ms of a fast one."""
+"""Bytes that are buffered of a waiting connection: some 100 ms of a fast one."""
 _MOST_GIVEN_UP: Final = 256
-"""So many are told by name at once."""
+"""Connections that one call of ``take_given_up`` returns at most; all are counted."""
 _MOST_ITEM_BYTES: Final = 1 << 18
-"""Of one connection: a handshake with long chains of certificates takes a tenth."""
+"""Bytes that are buffered of one connection before it is decrypted: a handshake with long chains of
+certificates takes a tenth."""
 _SESSION_BYTES: Final = 12 << 10
-"""What a session takes besides its buffers, measured, with both ends' ciphers and what is known."""
+"""Memory of a session without its buffers, with both ends' ciphers and its facts; measured."""
 _BYTES_OF_AN_ITEM: Final = 512
-"""What an item takes besides its bytes."""
+"""Memory of an item without its bytes."""
 
 
 class GivenUp(NamedTuple):
@@ -69,11 +70,11 @@ class GivenUp(NamedTuple):
 
 
 class DecryptedStreams:
-    """Replaces what is TLS by its plaintext, where the key log has the secrets.
+    """Replaces TLS streams by their plaintext, if the key log has the secrets.
 
     Attributes:
-        decrypted_connections: how many of those that are open are decrypted.
-        given_up_connections: how many were given up so far, where the key log grows.
+        decrypted_connections: how many open connections are decrypted.
+        given_up_connections: how many were given up so far; only counted if the key log grows.
     """
 
     _NOT_SAVED = (
@@ -87,8 +88,8 @@ class DecryptedStreams:
 
         Args:
             log: the secrets; more may be added between two batches.
-            most_bytes: of memory for all connections. Above it, those that were not heard for
-                longest are handed on as they are, or decrypted no further.
+            most_bytes: memory for all connections. Above it, the connections that are silent for
+                longest are passed on as they are, or not decrypted any further.
         """
         self._log = log
         self._late_starts = LateStarts(log)
@@ -96,12 +97,12 @@ class DecryptedStreams:
         self._connections: dict[int, _Connection | None] = {}
         """By serial; None for those that pass unchanged."""
         self._waiting: dict[int, _Connection] = {}
-        """Those that wait for secrets, by serial; the closed ones are nowhere else."""
+        """Connections that wait for secrets, by serial. Closed ones are only here."""
         self._log_version = log.version
         self._now_ns = 0
         """Time of the latest packet."""
         self._closed_decrypted: set[int] = set()
-        """Serials of those that closed with the last batch."""
+        """Serials of the decrypted connections that closed with the last batch."""
         self._given_up: list[GivenUp] = []
         self._anomalies: list[Anomaly] = []
         self.decrypted_connections = 0
@@ -110,7 +111,7 @@ class DecryptedStreams:
     def state(self) -> State:
         """Return what :meth:`load_state` takes, between two batches. No secret is in it.
 
-        Connections that wait for secrets begin anew; those that closed meanwhile are not in it.
+        Connections that wait for secrets start again; closed ones among them are not in it.
         """
         connections = self._connections.items()
         return (
@@ -122,20 +123,20 @@ class DecryptedStreams:
         """Continue from a state, before anything was fed; secrets are looked up in the log.
 
         Args:
-            state: what other streams returned; None where there were none, so that what is open
-                passes unchanged.
-            connections: those that are open, by serial.
+            state: the state of another object; None if the earlier run had no key log, so that
+                open connections pass unchanged.
+            connections: the open connections, by serial.
 
         Raises:
-            ValueError: it is anything else.
+            ValueError: the state is any other value.
         """
         if state is None:
             self._connections = dict.fromkeys(connections)
             return
         late_starts, followed = fields(state, "tt")
         self._late_starts.load_state(late_starts)
-        for each in items(followed, "t"):
-            serial, connection_state = fields(each, "nT")
+        for entry in items(followed, "t"):
+            serial, connection_state = fields(entry, "nT")
             tcp = connections.get(serial)
             if tcp is None:
                 raise ValueError("a connection that is not open")
@@ -148,8 +149,8 @@ class DecryptedStreams:
 
     def take_anomalies(self) -> list[Anomaly]:
         """Return the anomalies since the last call."""
-        taken, self._anomalies = self._anomalies, []
-        return taken
+        anomalies, self._anomalies = self._anomalies, []
+        return anomalies
 
     def add_secrets(self, data: bytes) -> None:
         """Add a whole key log to the secrets."""
@@ -163,24 +164,24 @@ class DecryptedStreams:
 
     @property
     def waiting_connections(self) -> int:
-        """How many of those that are open wait for secrets."""
-        return sum(each.closing is None for each in self._waiting.values())
+        """How many open connections wait for secrets."""
+        return sum(connection.closing is None for connection in self._waiting.values())
 
     def is_decrypted(self, tcp: TcpConnection) -> bool:
-        """Tell whether a connection is decrypted that is open, or closed with the last batch."""
+        """Tell whether a connection, open or closed with the last batch, is decrypted."""
         connection = self._connections.get(tcp.serial)
         is_open = connection is not None and connection.is_decrypted
         return is_open or tcp.serial in self._closed_decrypted
 
     def take_given_up(self) -> list[GivenUp]:
-        """Return the connections that were given up since the last call, the first ones."""
-        taken, self._given_up = self._given_up, []
-        return taken
+        """Return the first connections that were given up since the last call."""
+        given_up, self._given_up = self._given_up, []
+        return given_up
 
     def feed(self, updates: Sequence[StreamUpdate], *, is_last: bool = False) -> list[StreamUpdate]:
-        """Return the updates of a batch, in the same order; some come later, some as plaintext.
+        """Return the updates of a batch in the same order, with plaintext for decrypted ones.
 
-        With ``is_last`` nothing comes later.
+        Updates of connections that are not decided yet come later; not with ``is_last``.
         """
         self._closed_decrypted.clear()
         if self._waiting:
@@ -222,7 +223,7 @@ class DecryptedStreams:
     def _following(
         self, connection: _Connection, update: StreamUpdate, items: _BothItems | None
     ) -> StreamUpdate | None:
-        """Return what follows an update; note what is to become of the connection."""
+        """Return the update to pass on, with ``items``; register the connection's new state."""
         if update.closed and connection.is_decrypted:
             self._closed_decrypted.add(update.connection.serial)
             self.decrypted_connections -= 1
@@ -237,7 +238,7 @@ class DecryptedStreams:
         return read
 
     def _next_items(self, connection: _Connection, update: StreamUpdate) -> _BothItems | None:
-        """Return what is handed on of an update; None for nothing."""
+        """Return the items to pass on for an update; None for no update."""
         if not connection.is_decrypted:
             connection.buffer_items(update.items)
         if connection.is_waiting:
@@ -263,7 +264,7 @@ class DecryptedStreams:
         return None
 
     def _first_plaintext(self, connection: _Connection) -> _BothItems:
-        """Begin to hand on plaintext."""
+        """Return the first plaintext of a connection, which is decrypted from now on."""
         assert connection.session is not None
         connection.session.note_used()
         self.decrypted_connections += 1
@@ -283,7 +284,7 @@ class DecryptedStreams:
         return connection.give_up()
 
     def _settled(self, *, is_last: bool) -> Iterator[StreamUpdate]:
-        """Yield the updates of connections that wait no more: for their secrets came, or never."""
+        """Yield updates of connections that stop waiting: they have secrets, or waited too long."""
         has_grown = self._log.version != self._log_version
         for serial, connection in list(self._waiting.items()):
             is_over = (
@@ -308,12 +309,12 @@ class DecryptedStreams:
                 yield read
 
     def _dropped(self, serial: int) -> Iterator[StreamUpdate]:
-        """Give up a connection, for all together hold too much; yield what it held."""
+        """Give up a connection, because all buffer too much; yield an update with its items."""
         connection = self._waiting.get(serial) or self._connections[serial]
         assert connection is not None
         tcp = connection.tcp
         if connection.is_waiting:
-            connection.waits_since_ns = -2 * MOST_WAIT_NS  # it waits no more
+            connection.waits_since_ns = -2 * MOST_WAIT_NS  # its waiting time is over
             return
         if connection.is_decrypted:
             items, detail = connection.drop(), "TLS is decrypted no further"
@@ -327,7 +328,7 @@ class DecryptedStreams:
         yield StreamUpdate(tcp, items, closed=False)
 
     def _begin(self, connection: _Connection, update: StreamUpdate) -> bool:
-        """Begin to decrypt if the connection is TLS."""
+        """Begin a session if the connection is TLS; return whether it is."""
         is_tls = connection.is_tls(is_last=update.closed)
         if not is_tls:
             connection.passes = is_tls is False
@@ -339,7 +340,7 @@ class DecryptedStreams:
         return TlsSession(self._log, self._late_starts, _starts_seen(tcp))
 
     def _note_lost_keys(self, connection: _Connection, update: StreamUpdate) -> None:
-        """Note, once, that a connection cannot be decrypted on."""
+        """Report, once, that a connection cannot be decrypted any further."""
         item_lists = [items for items in update.items if items]
         if not item_lists:
             return
@@ -367,28 +368,28 @@ class _Connection:
         self.session: TlsSession | None = None
         self.is_decrypted = False
         self.has_lost_keys = False
-        """Whether it was decrypted, and cannot be decrypted on; False once that is reported."""
+        """Whether it was decrypted and its keys are missing now; False once that is reported."""
         self.is_reported = False
         self.is_waiting = False
         """Whether nothing is read until the key log has more secrets."""
         self.waits_since_ns = 0
         self.closing: StreamUpdate | None = None
-        """The update that closed it, meanwhile."""
+        """The update that closed it while it waited."""
         self.passes = False
         """Whether all that follows passes unchanged."""
         self.item_bytes = 0
         self._buffered: _BothItems = ([], [])
         """The original items so far."""
         self._copied_items = [0, 0]
-        """How many of them are copies, by direction."""
+        """How many of them are copied, by direction."""
         self._fed = False
-        """Whether the buffered items were given to the session."""
+        """Whether the buffered items were fed to the session."""
         self._plaintext: _BothItems = ([], [])
         self._detector = detector
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes; those that pass have none."""
-        # One that waits begins anew with all buffered items.
+        """Return what :meth:`from_state` takes."""
+        # A connection that waits starts again with all buffered items.
         session = None if self.is_waiting else self.session
         buffered = tuple(map(_items_state, self._buffered))
         plaintext = tuple(map(_items_state, self._plaintext))
@@ -404,16 +405,22 @@ class _Connection:
         buffered, plaintext, session = others
         if session is None and fed:
             raise ValueError("no connection that begins as TLS does")
-        made = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
-        made._fed, made.is_decrypted, made.is_reported = fed, is_decrypted, is_reported
-        made._buffered, made._plaintext = _both_items(buffered), _both_items(plaintext)
-        made._copied_items = [len(items) for items in made._buffered]
-        made.item_bytes = sum(map(_memory_of, chain(*made._buffered)))
+        connection = cls(tcp, TlsDetector.from_state(detector, _starts_seen(tcp)))
+        connection._fed, connection.is_decrypted, connection.is_reported = (
+            fed,
+            is_decrypted,
+            is_reported,
+        )
+        connection._buffered, connection._plaintext = _both_items(buffered), _both_items(plaintext)
+        connection._copied_items = [len(items) for items in connection._buffered]
+        connection.item_bytes = sum(map(_memory_of, chain(*connection._buffered)))
         if session is not None:
-            made.session = new_session(tcp)
-            made.session.load_state(session)
-            made.has_lost_keys = not made.is_reported and made.session.has_lost_keys
-        return made
+            connection.session = new_session(tcp)
+            connection.session.load_state(session)
+            connection.has_lost_keys = (
+                not connection.is_reported and connection.session.has_lost_keys
+            )
+        return connection
 
     @property
     def buffered_bytes(self) -> int:
@@ -424,17 +431,17 @@ class _Connection:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether it was decrypted, and is no more, for there was no room."""
+        """Whether it is not decrypted any more because of the memory limit."""
         return self.is_decrypted and self.session is None
 
     @property
     def has_secrets(self) -> bool:
-        """Whether the key log has what it waits for."""
+        """Whether the key log has the secrets that it waits for."""
         return self.session is not None and not self.session.lacks_secrets
 
     @property
     def has_no_secret(self) -> bool:
-        """Whether records of both ends were tried, and none could be opened."""
+        """Whether records of both ends were tried, and none could be decrypted."""
         assert self.session is not None
         facts = self.session.facts
         least = LATE_RECORDS if facts.decryption is Decryption.NO_HELLO else 1
@@ -450,18 +457,18 @@ class _Connection:
             self.item_bytes += sum(map(_memory_of, added))
 
     def copy_buffered(self) -> None:
-        """Copy the items buffered since the last call: the batch's bytes are valid no longer."""
+        """Copy the items buffered since the last call, before the batch's buffer is used again."""
         for direction, buffered in enumerate(self._buffered):
             copied = self._copied_items[direction]
             buffered[copied:] = map(_copied, buffered[copied:])
             self._copied_items[direction] = len(buffered)
 
     def is_tls(self, *, is_last: bool) -> bool | None:
-        """Tell whether this is TLS; None if more bytes have to say."""
+        """Tell whether this is TLS; None if more bytes are needed."""
         return self._detector.decide(self._buffered, is_last=is_last)
 
     def decrypt(self, items: _BothItems, *, is_last: bool) -> None:
-        """Give items to the session; at first all buffered ones."""
+        """Feed items to the session; the first time, all buffered ones."""
         assert self.session is not None
         steps = [self.session.feed(items if self._fed else self._buffered)]
         self._fed = True
@@ -472,12 +479,15 @@ class _Connection:
                 self._plaintext[direction].extend(events.items[direction])
 
     def decrypt_buffered(self) -> None:
-        """Give all buffered items to a new session."""
+        """Feed all buffered items to a new session."""
         self.is_waiting, self._fed = False, False
         self.decrypt(self._buffered, is_last=self.closing is not None)
 
     def begins_waiting(self, *, is_closed: bool) -> bool:
-        """Tell whether secrets of the session have yet to come; what was read is forgotten then."""
+        """Begin to wait if secrets of the session are missing; return whether it waits now.
+
+        The plaintext so far is dropped: a new session reads everything again.
+        """
         session = self.session
         assert session is not None
         if not session.lacks_secrets:
@@ -489,14 +499,14 @@ class _Connection:
         return True
 
     def is_opened(self) -> bool:
-        """Tell whether plaintext was found; the buffered items are dropped then."""
+        """Tell whether there is plaintext; if so, drop the buffered items."""
         if any(isinstance(item, Chunk) for items in self._plaintext for item in items):
             self.is_decrypted = True
             self._drop_buffered()
         return self.is_decrypted
 
     def note_facts(self) -> None:
-        """Write what only who has keys knows, where TLS is watched."""
+        """Write the facts of a decrypted session into ``tcp.tls``, if TLS is watched."""
         if self.session is None or self.tcp.tls is None:
             return
         facts = self.session.facts
@@ -505,18 +515,18 @@ class _Connection:
 
     def take_plaintext(self) -> _BothItems:
         """Return the plaintext since the last call."""
-        taken, self._plaintext = self._plaintext, ([], [])
-        return taken
+        plaintext, self._plaintext = self._plaintext, ([], [])
+        return plaintext
 
     def give_up(self) -> _BothItems:
-        """Return the original items; all that follows passes unchanged."""
+        """Return the original items; everything that follows passes unchanged."""
         buffered = self._buffered
         self._drop_buffered()
         self.passes, self.session = True, None
         return buffered
 
     def drop(self) -> _BothItems:
-        """Return the end of the plaintext, with gaps for all that follows."""
+        """Return the end of the plaintext, with gaps for everything that follows."""
         assert self.session is not None
         items = self.session.close(gives_up=True).items
         self.note_facts()
@@ -533,20 +543,20 @@ def _starts_seen(tcp: TcpConnection) -> tuple[bool, bool]:
 
 
 def _first_direction(update: StreamUpdate) -> int:
-    """Return the end that was seen first."""
+    """Return the direction with the first packet."""
     directions = [direction for direction in (0, 1) if update.items[direction]]
     return min(directions, key=lambda direction: _first_packet(update.items[direction][0]))
 
 
 def _memory_of(item: StreamItem) -> int:
-    """Return about how much memory a buffered item takes."""
+    """Return the approximate memory of a buffered item."""
     if not isinstance(item, Chunk):
         return _BYTES_OF_AN_ITEM
     return _BYTES_OF_AN_ITEM + sum(item.segments.captured[item.first : item.last])
 
 
 def _items_state(stream_items: list[StreamItem]) -> State:
-    """Return what :func:`_items_from_state` takes, of copies."""
+    """Return what :func:`_items_from_state` takes; the items have to be copies."""
     return tuple(
         [
             tuple(item)

@@ -1,10 +1,10 @@
 """One connection with TLS, watched without keys.
 
-In: what was added to both streams of a connection. Out: what is known of its TLS, written into a
+In: new items of both streams of a connection. Out: what is known of its TLS, written into a
 :class:`~kanalyze.model.tls.TlsConnection`. Must not know: other connections, keys, Kafka.
 
 The handshake is read by a :class:`~kanalyze.tls.session.TlsSession` without secrets, until both
-ends have sent encrypted data, or too much was read. Of all records the headers are read.
+ends have sent encrypted data, or too many bytes were read. Of all records the headers are read.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = ["WatchedConnection", "note_facts"]
 _MOST_HANDSHAKE_BYTES: Final = 1 << 18
 """A handshake with long chains of certificates takes a tenth."""
 _SESSION_BYTES: Final = 1 << 13
-"""What a session takes besides the bytes that it holds."""
+"""Memory of a session without the bytes that it buffers."""
 _MOST_PERHAPS_ALERTS: Final = 4
 _MOST_UNDECIDED: Final = 64
-"""Out of order, records can come before the hellos; so many do only where a hello is lost."""
+"""Out of order, records may come before the hellos; if so many do, a hello is lost."""
 _NO_KEYS: Final = KeyLog()
 _NO_LATE_STARTS: Final = LateStarts(_NO_KEYS)
 
 
 class WatchedConnection:
-    """What is kept of a connection."""
+    """The state of one watched connection."""
 
     __slots__ = (
         *("_client_index", "_estimate", "_fed_bytes", "_headers", "_hidden_alerts", "_is_13"),
@@ -58,21 +58,21 @@ class WatchedConnection:
         from_start = (tcp.start_seen[0], tcp.start_seen[1])
         self._session: TlsSession | None = TlsSession(_NO_KEYS, _NO_LATE_STARTS, from_start)
         self._fed_bytes = 0
-        """That the session read."""
+        """Bytes that the session read."""
         self._headers = (RecordHeaders(), RecordHeaders())
         self._client_index = tcp.opened_by
-        """As far as it can be seen here: keys may say it too, and when depends on the batch."""
+        """As seen without keys. Decryption may find it too, but in which batch is not defined."""
         self._is_13 = False
-        """Likewise."""
+        """As seen without keys, for the same reason."""
         self._undecided: list[tuple[int, SealedData]] = []
-        """Records that came before the version was known, with who sent them."""
+        """Records that came before the version was known, with their directions."""
         self._estimate = RequestEstimate()
         self._is_sealed = [False, False]
         """By direction, whether encrypted data came."""
         self._perhaps_alerts: list[tuple[int, SealedData]] = []
-        """The last records, as long as they may be alerts by their size, with who sent them."""
+        """The latest records if their sizes may be those of alerts, with their directions."""
         self._hidden_alerts: list[int] = []
-        """Who sent alerts that cannot be read."""
+        """Directions of alerts that are encrypted."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -80,7 +80,7 @@ class WatchedConnection:
         return 0 if self._session is None else _SESSION_BYTES + self._session.buffered_bytes
 
     def feed(self, update: StreamUpdate) -> None:
-        """Take what was added."""
+        """Take an update of the connection."""
         if self._session is not None:
             self._read_handshake(self._session, update)
         records = [
@@ -98,14 +98,14 @@ class WatchedConnection:
             self.write()
 
     def forget_handshake(self) -> None:
-        """Read no more of the handshake."""
+        """Stop reading the handshake, and free its memory."""
         self._session = None
 
     def write(self) -> None:
         """Write the sums so far."""
         tls = self.tls
-        tls.records = [each.records for each in self._headers]
-        tls.bytes = [each.bytes for each in self._headers]
+        tls.records = [headers.records for headers in self._headers]
+        tls.bytes = [headers.bytes for headers in self._headers]
         if self._client_index is not None:
             self._estimate.write(tls)
 
@@ -125,7 +125,7 @@ class WatchedConnection:
             self._session = None
 
     def _is_decided(self) -> bool:
-        """Tell whether the version is known, or will not be."""
+        """Tell whether the version is known, or will not be known any more."""
         session = self._session
         is_known = session is None or session.facts.version is not None
         return is_known or len(self._undecided) > _MOST_UNDECIDED
@@ -153,7 +153,7 @@ class WatchedConnection:
             self._estimate.server_sent(data.begin_ns, is_13=self._is_13)
 
     def _end(self, client_index: int | None) -> None:
-        """Tell what the last records were."""
+        """Decide whether the last records are alerts or data, when the connection closes."""
         waiting, self._perhaps_alerts = self._perhaps_alerts, []
         for index, (direction, data) in enumerate(waiting):
             is_last = all(later != direction for later, _ in waiting[index + 1 :])
@@ -183,7 +183,7 @@ class WatchedConnection:
             tuple(self._hidden_alerts),
             _records_state(self._perhaps_alerts),
             _records_state(self._undecided),
-            tuple([each.state() for each in self._headers]),
+            tuple([headers.state() for headers in self._headers]),
             self._estimate.state(),
         )
 
@@ -211,12 +211,12 @@ def _records_state(records: list[tuple[int, SealedData]]) -> State:
 
 def _records_of(state: object) -> list[tuple[int, SealedData]]:
     """Return records from their state; raises ValueError for any other value."""
-    found = [fields(each, "nnnnii") for each in items(state, "t")]
-    return [(direction, SealedData(*data)) for direction, *data in found]
+    records = [fields(record, "nnnnii") for record in items(state, "t")]
+    return [(direction, SealedData(*data)) for direction, *data in records]
 
 
 def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
-    """Write what a session knows."""
+    """Write the facts of a session into ``tls``."""
     tls.client_index = facts.client_index
     tls.version = None if facts.version is None else version_name(facts.version)
     tls.suite = None if facts.suite is None else suite_name(facts.suite)
@@ -229,10 +229,10 @@ def note_facts(tls: TlsConnection, facts: TlsFacts) -> None:
     tls.server_certificate = facts.server_certificate
     tls.client_certificate = facts.client_certificate
     tls.handshake_ns = facts.handshake_ns
-    # Each direction is read by itself: what came in between depends on the batch.
+    # Sorted, because each direction is read by itself, and their order depends on batches.
     by_time = sorted(facts.alerts, key=lambda alert: (alert.time_ns, alert.packet))
     tls.alerts = tuple(
-        [SentAlert(each.direction, each.level, each.description) for each in by_time]
+        [SentAlert(alert.direction, alert.level, alert.description) for alert in by_time]
     )
     tls.is_complete = tls.is_complete or facts.handshake_ns is not None
     tls.is_decrypted = facts.decryption is Decryption.DECRYPTED

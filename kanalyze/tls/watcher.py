@@ -1,11 +1,11 @@
 """Watches the TLS of all connections, without keys.
 
-In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` gives them. Out:
+In: :class:`~kanalyze.model.streams.StreamUpdate` of all connections, as ``net`` returns them. Out:
 the ``tls`` of each :class:`~kanalyze.model.tcp.TcpConnection` that has TLS. Must not know: keys, or
 what becomes of the updates.
 
-A connection has TLS if the first bytes of one end look like a record. Where those of neither end
-do, nothing more of the connection is looked at.
+A connection has TLS if the first bytes of one end look like a record. If those of neither end do,
+the connection is ignored from then on.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["TlsWatcher"]
 _HEAD_BYTES: Final = HEADER_BYTES + 2
 """A header, and an alert."""
 _CONNECTION_BYTES: Final = 1 << 12
-"""What is kept of a connection with TLS."""
+"""Memory of a watched connection without its handshake."""
 _ENDS: Final = (1, 2)
 _BOTH: Final = 3
 _RECORD: Final = re.compile(rb"[\x14-\x17](?:\x03|\Z)(?:[\x00-\x04]|\Z)")
-"""What a record begins with, or a part of it."""
+"""The beginning of a record, or a part of that."""
 
 
 class TlsWatcher:
@@ -48,25 +48,25 @@ class TlsWatcher:
         """Begin.
 
         Args:
-            most_bytes: of memory for all connections. Above it, nothing more is read of handshakes
-                that go on, and connections that begin are not watched.
+            most_bytes: memory for all connections. Above it, handshakes are not read any further,
+                and new connections are not watched.
         """
         self._most_bytes = most_bytes
         self._handshake_bytes = 0
         self._watched: dict[int, WatchedConnection] = {}
-        """By serial, as the next ones."""
+        """By serial."""
         self._clear: dict[int, int] = {}
-        """Which ends began without TLS, where nothing of the other one came yet."""
+        """By serial: bits of the ends that began without TLS, if the other end sent nothing yet."""
         self._passing: set[int] = set()
-        """Connections of which nothing more is looked at."""
+        """Serials of the connections that are ignored."""
 
     @property
     def buffered_bytes(self) -> int:
-        """About how much memory the connections take."""
+        """Approximate memory of the connections."""
         return self._handshake_bytes + _CONNECTION_BYTES * len(self._watched)
 
     def feed(self, updates: Iterable[StreamUpdate]) -> None:
-        """Look at the updates of a batch."""
+        """Take the updates of a batch."""
         passing = self._passing
         for update in updates:
             serial = update.connection.serial
@@ -97,7 +97,7 @@ class TlsWatcher:
         self._handshake_bytes += after - before
 
     def _begin(self, update: StreamUpdate) -> WatchedConnection | None:
-        """Look at the first bytes of both ends; begin to watch if one speaks TLS."""
+        """Check the first bytes of both ends; begin to watch if one of them is TLS."""
         tcp = update.connection
         clear = self._clear.pop(tcp.serial, 0)
         for direction in (0, 1):
@@ -131,7 +131,7 @@ class TlsWatcher:
     def state(self) -> State:
         """Return what :meth:`load_state` takes, between two batches."""
         return (
-            tuple([(serial, each.state()) for serial, each in self._watched.items()]),
+            tuple([(serial, watched.state()) for serial, watched in self._watched.items()]),
             tuple(self._clear.items()),
             tuple(self._passing),
         )
@@ -140,11 +140,11 @@ class TlsWatcher:
         """Continue from a state.
 
         Args:
-            state: what another watcher returned.
-            connections: those that are open, by serial, with what was known of their TLS.
+            state: the state of another watcher.
+            connections: the open connections by serial, with what was known of their TLS.
 
         Raises:
-            ValueError: it is anything else.
+            ValueError: the state is any other value.
         """
         from kanalyze.tls.watched import WatchedConnection
 
@@ -153,15 +153,15 @@ class TlsWatcher:
             serial, connection_state = fields(item, "nt")
             if serial not in connections:
                 raise ValueError(f"no connection {serial} is open")
-            made = self._watched[serial] = WatchedConnection(connections[serial])
-            made.load_state(connection_state)
-            self._handshake_bytes += made.buffered_bytes
+            connection = self._watched[serial] = WatchedConnection(connections[serial])
+            connection.load_state(connection_state)
+            self._handshake_bytes += connection.buffered_bytes
         self._clear = dict([fields(item, "nn") for item in items(clear, "t")])
         self._passing = set(items(passing, "n"))
 
 
 def _first_bytes(added: list[StreamItem]) -> bytes:
-    """Return the first bytes of what an end sent; none if they are not in the capture."""
+    """Return the first bytes that an end sent; empty if they are not in the capture."""
     item = added[0]
     if not isinstance(item, Chunk):
         return b""

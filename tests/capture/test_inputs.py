@@ -147,7 +147,7 @@ def test_a_folder_in_which_nothing_is_a_capture_is_left_out(tmp_path):
 
 
 def test_what_cannot_be_read_in_a_folder_is_told(folder, monkeypatch):
-    """What is something else, and is not called a capture, is not."""
+    """A file of another kind without the name of a capture is not reported."""
     (folder / "cut.dat").write_bytes(pcap_file([])[:20])
     (folder / "junk.pcap3.gz").write_bytes(b"junk")
     (folder / "junk.PCAPNG").write_bytes(b"junk")

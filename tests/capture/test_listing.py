@@ -59,7 +59,7 @@ TOLD = {"called.pcap", "cut.dat", "empty.cap"}
 
 
 def names(paths: Iterable[str]) -> set[str]:
-    """Of files, whether they are told by a link or not."""
+    """The names of files, also of those that are named by a link."""
     return {Path(os.path.realpath(path)).name for path in paths}
 
 
@@ -70,7 +70,7 @@ def one_process(folder: Path) -> tuple[set[str], set[str]]:
 
 
 def batch(folder: Path) -> tuple[set[str], set[str]]:
-    """What tasks cannot read they tell of."""
+    """Tasks report the files that they cannot read."""
     files = find_files([str(folder)], may_be_none=False)
     told = [f.path for f in files if isinstance(look_in_folder(f.path, Stores()), CaptureError)]
     return names(f.path for f in files) - names(told), names(told)

@@ -81,7 +81,7 @@ EACH = pytest.mark.parametrize("form", FILES)
 
 
 def read(data: bytes, buffer_bytes: int = 256):
-    """Packets and the reader; checks that what is told lies within what is there."""
+    """Packets and the reader; checks that all packets are within the buffer."""
     packets = []
     with open_capture(io.BytesIO(data), name="x", buffer_bytes=buffer_bytes) as reader:
         for batch in reader.batches():
@@ -207,7 +207,7 @@ def test_a_size_is_believed_only_as_bytes_come(data):
 
 @pytest.mark.parametrize("block", [b"", b"\2\0\0\0", b"\3\0\4\0abcd"])
 def test_many_descriptions_cost_time_in_proportion_to_their_bytes(block):
-    """Options and records without end: each is looked at once, and not all are kept."""
+    """Very many options and records: each is read once, and not all are kept."""
     b = Blocks()
     filler = (block or b"\1\0\0\0") * (150_000 // len(block or b"1234"))
     blocks = b.interface(options=filler) + b.block(4, filler) + b.statistics(0, filler)

@@ -70,7 +70,7 @@ FILES = {
 
 
 class SplitRun:
-    """A file read in splits, until the check has nothing more to say."""
+    """Read a file in splits, until the check accepts all of them."""
 
     def __init__(self, splits, buffer_bytes=4096):
         self.first_guess = []

@@ -1,4 +1,4 @@
-"""What Python users may give, as the texts and numbers that it stands for."""
+"""Arguments of Python users become the texts and numbers that they stand for."""
 
 from __future__ import annotations
 

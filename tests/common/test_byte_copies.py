@@ -1,4 +1,4 @@
-"""Copies out of buffers: whole, in part, and where the bytes are not there."""
+"""Copies out of buffers: complete, in part, and out of range."""
 
 from __future__ import annotations
 

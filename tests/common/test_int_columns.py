@@ -1,4 +1,4 @@
-"""Arrays of 64-bit integers: compiled, and as the Python that it is."""
+"""Arrays of 64-bit integers: compiled, and as plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named tuples of our own are those of ``typing``."""
+"""Our named tuples behave like those of ``typing``."""
 
 from __future__ import annotations
 

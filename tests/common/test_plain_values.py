@@ -1,4 +1,4 @@
-"""Of bytes come plain values, and nothing else happens."""
+"""Bytes become plain values or raise ValueError, and nothing else happens."""
 
 from __future__ import annotations
 

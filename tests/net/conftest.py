@@ -1,4 +1,4 @@
-"""The packet layer twice: compiled, and as the Python that it is."""
+"""The packet layer is tested twice: compiled, and as plain Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROOT = "kanalyze.net."
 
 @pytest.fixture(scope="session")
 def plain_modules() -> dict[str, ModuleType]:
-    """Give the modules of the packet layer uncompiled."""
+    """Return the uncompiled modules of the packet layer."""
     names = [name for name in sys.modules if name.startswith(_ROOT)]
     with uncompiled(*names) as modules:
         pass
@@ -33,7 +33,7 @@ def plain_modules() -> dict[str, ModuleType]:
 
 @pytest.fixture(scope="module", params=["compiled", "uncompiled"], autouse=True)
 def core(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Let the tests of a module run on both: what they and their helpers import is exchanged."""
+    """Run the tests of a module on both: the modules that they and their helpers import differ."""
     if request.param == "compiled":
         yield request.param
         return

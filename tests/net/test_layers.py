@@ -34,7 +34,7 @@ def payloads(columns) -> list[bytes]:
 
 
 def accounted(stats: LayerStats) -> int:
-    """Packets by what became of them; every packet is in one of these counters."""
+    """Packets by outcome; every packet is in exactly one of these counters."""
     counters = stats.counters
     return (
         counters.tcp_segments
@@ -158,7 +158,7 @@ def test_tunnels_in_one_another_are_read_to_a_bound():
 
 
 def test_what_is_cut_off_in_a_tunnel_is_missing_from_the_segment_alone():
-    """A mirror may send on the first bytes of each packet: the outer lengths are right."""
+    """A mirror may forward only the first bytes of each packet: the outer lengths are right."""
     inner = ipv4(tcp(payload=b"0123456789"))[:-4]
     columns, stats = read(Packet(ethernet(ipv4(inner, protocol=4)) + b"trailer of Ethernet"))
     assert payloads(columns) == [b"012345"]

@@ -58,7 +58,7 @@ FIELDS = (
 
 @dataclass
 class Stream:
-    """What tshark says of a connection; pairs by sender, the first sender first."""
+    """tshark's figures of a connection; pairs by sender, the first sender first."""
 
     handshake_ns: int | None = None
     closed_time_ns: int | None = None

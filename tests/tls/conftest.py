@@ -1,4 +1,4 @@
-"""Which tests of TLS ask a program that may not be there."""
+"""Which tests of TLS need a program that may not be installed."""
 
 from __future__ import annotations
 

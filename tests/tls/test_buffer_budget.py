@@ -1,4 +1,4 @@
-"""What connections with TLS hold is bounded together, whatever they send."""
+"""The buffered bytes of all connections with TLS are bounded, whatever they send."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def streams() -> DecryptedStreams:
 
 
 def said(updates: list[StreamUpdate]) -> list[bytes]:
-    """The plaintext, or what is handed on as it is."""
+    """The plaintext, or the bytes that pass unchanged."""
     items = [item for update in updates for each in update.items for item in each]
     return [bytes(item.segments.buffer) for item in items if isinstance(item, Chunk)]
 

@@ -1,4 +1,4 @@
-"""0-RTT: taken where the server accepts it, left out where it does not."""
+"""0-RTT: early data are read if the server accepts them, and left out if it does not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def conversation(extensions: bytes) -> list[Sent]:
 
 
 def grown(body: bytes) -> bytes:
-    """A ClientHello's body with the right length of its extensions, one more being there."""
+    """A ClientHello's body with one more extension, and the right length of all extensions."""
     at = 2 + 32 + 1 + 32
     at += 2 + int.from_bytes(body[at : at + 2], "big") + 2
     return body[:at] + (len(body) - at - 2).to_bytes(2, "big") + body[at + 2 :]

@@ -1,4 +1,4 @@
-"""Estimates of requests and response times, by bursts made by hand."""
+"""Estimates of requests and response times, of bursts written by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def written(estimate: RequestEstimate) -> TlsConnection:
 
 
 def asked(*times_ms: tuple[int, int]) -> RequestEstimate:
-    """A session of TLS 1.2 with requests at a time, and answers so many ms later."""
+    """A session of TLS 1.2 with requests at given times, and the delays of responses in ms."""
     estimate = RequestEstimate()
     for at_ms, took_ms in times_ms:
         estimate.client_sent(at_ms * MS, DATA, is_13=False)

@@ -1,4 +1,4 @@
-"""Handshake messages: in any pieces, too large, cut, and made of nothing sensible."""
+"""Handshake messages: in any pieces, too large, cut, and random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key logs: sound ones in any pieces, and hostile ones."""
+"""Key logs: valid ones in any pieces, and hostile ones."""
 
 from __future__ import annotations
 

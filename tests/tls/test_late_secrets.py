@@ -1,4 +1,4 @@
-"""Secrets that come after what they are for: connections wait, and are read as if they had not."""
+"""Secrets that come after their connections: these wait, and the results are the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support import tls_captures
 
 FEW = ["tls13-aes128gcm", "tls12-aes128gcm", "tls12-aes256cbc-sha1", "tls13-mutual"]
 OTHER = "tls-no-suite"
-"""Its key log has no secret of another capture."""
+"""A capture whose key log has no secret of another capture."""
 STEP_PACKETS = 16
 LAST = 1 << 62
 
@@ -100,7 +100,7 @@ def test_without_their_secrets_connections_are_what_they_are_without_keys(name):
 
 
 def held_by(name: str, log: KeyLog, most_kept_bytes: int) -> tuple[DecryptedStreams, int]:
-    """Read a capture whose secrets do not come; return also the most that was held."""
+    """Read a capture whose secrets do not come; return also the most bytes that were buffered."""
     streams, reassembler = DecryptedStreams(log, most_kept_bytes), Reassembler()
     most = 0
     for batch in Captured(name, log, {}).batches():

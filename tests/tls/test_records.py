@@ -29,7 +29,7 @@ def cutter(*, from_start: bool = True, stream_offset: int = 0) -> RecordCutter:
 def read(
     made: RecordCutter, items: list[Chunk | Gap]
 ) -> tuple[list[tuple[int, bytes]], list[LostRecords]]:
-    """(stream offset, body) of each record, and what is lost."""
+    """(stream offset, body) of each record, and the lost records."""
     records, lost = [], []
     for item in items:
         for each in made.feed([item]):

@@ -1,4 +1,4 @@
-"""A run over TLS goes on from a saved state, which has no secret in it."""
+"""A run over TLS continues from a saved state, which has no secret in it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ALL = [*tls_captures.RECORDED, *tls_captures.LATE, *tls_captures.LOST]
 WITH_KEYS = [name for name in ALL if name not in tls_captures.WITH_SECRETS]
 SETTINGS: dict[str, Any] = {"connections": True, "every_anomaly": True}
 OF_TLS = (2, 3)
-"""Where the state of the stages has what is watched and decrypted of TLS."""
+"""Indices in the state of the stages: watched TLS, decrypted TLS."""
 
 
 def some(names: list[str] = WITH_KEYS) -> list[Any]:
-    """The few that always run, and the others for those who have the time."""
+    """A few cases always run; the others are long tests."""
     long = pytest.mark.long
     return [each if each in FEW else pytest.param(each, marks=long) for each in names]
 
@@ -80,7 +80,7 @@ def test_it_may_be_broken_off_after_batches_of_any_size(name: str) -> None:
 
 
 def stopped(name: str) -> Iterator[Run]:
-    """A run that was broken off after each of its packets, each time it was."""
+    """Yield a run after each of its packets, to be interrupted there."""
     with opened(file_of(name), lambda: 1) as captures:
         going = Run(captures, keylog=key_log(name), **SETTINGS)
         for batch in captures.batches():
@@ -133,7 +133,7 @@ def test_what_hangs_on_the_streams_has_a_state_too() -> None:
 
 
 def without_keys_from(name: str, packet: int, **settings: Any) -> tuple[Any, Any]:
-    """What comes of a run that goes on without its key log, and of one that has it to the end."""
+    """The results of a run that continues without its key log, and of one that keeps it."""
 
     def outcome(later: KeyLog | None) -> Any:
         with opened(file_of(name), lambda: 1) as captures:
@@ -151,14 +151,14 @@ def without_keys_from(name: str, packet: int, **settings: Any) -> tuple[Any, Any
 
 
 def is_decrypting(going: Run) -> bool:
-    """Whether a connection is open of which data was decrypted."""
+    """Whether there is an open connection whose data was decrypted."""
     assert going.stages.tls.streams is not None
     followed = going.stages.tls.streams._connections.values()
     return any(each is not None and each.is_decrypted for each in followed)
 
 
 def connections_without_keys(outcome: Any) -> list[Any]:
-    """The serials of connections that are said to have lost their keys."""
+    """The serials of connections that are reported to have lost their keys."""
     return [each[-3] for each in outcome.anomalies if each[0] == "keys_missing"]
 
 

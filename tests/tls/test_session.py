@@ -175,7 +175,7 @@ def facts_of(session: TlsSession) -> list[object]:
 
 
 def test_one_direction_may_come_first(recorded: dict[str, Talk]) -> None:
-    """As it does where a batch has all of both."""
+    """As if a batch had all packets of both directions."""
     for one in recorded.values():
         for first in (CLIENT, SERVER):
             items = sorted(items_of(one.wire), key=lambda item: item[0] != first)
@@ -184,7 +184,7 @@ def test_one_direction_may_come_first(recorded: dict[str, Talk]) -> None:
 
 
 def test_each_byte_has_the_packet_that_made_it_readable(recorded: dict[str, Talk]) -> None:
-    """But the first byte of a record, which has the packet that the record began in."""
+    """Except the first byte of a record, which has the packet in which the record began."""
     one = recorded["1.3"]
     read = read_items(items_of(one.wire), one.log())
     for side in (CLIENT, SERVER):
@@ -265,7 +265,7 @@ def test_wrong_secrets_open_nothing(recorded: dict[str, Talk], kind: str) -> Non
 
 
 def late(one: Talk) -> list[Sent]:
-    """What was sent after the first thing that the client said, which begins a record."""
+    """The bytes after the first ones that the client sent, which begin a record."""
     begin = next(n for n, sent in enumerate(one.wire) if sent.side == CLIENT and n > 2)
     return one.wire[begin + 2 :]
 
@@ -324,7 +324,7 @@ def cut(one: Talk, segment: int) -> list[Sent]:
 
 
 def assert_only_what_was_said(one: Talk, items: list[tuple[int, object]]) -> list[int]:
-    """Every piece is of the plaintext, in order, where an exact offset says; how many bytes are."""
+    """Check that every piece is part of the plaintext, in order; return the number of its bytes."""
     read = read_items(items, one.log())  # type: ignore[arg-type]
     totals = []
     for side in (CLIENT, SERVER):

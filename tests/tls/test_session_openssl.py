@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """``openssl s_server``, whose standard input is what it says."""
+    """``openssl s_server``, which sends its standard input."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -53,7 +53,7 @@ class Server:
 
 
 class Recorder:
-    """A client in memory on a real socket, and all that goes through the socket."""
+    """A client in memory on a real socket, and all bytes that pass the socket."""
 
     def __init__(self, server: Server, version: ssl.TLSVersion) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -71,7 +71,7 @@ class Recorder:
         self._flush()
 
     def hear(self, text: bytes) -> None:
-        """Read until the server has said this."""
+        """Read until the server has sent these bytes."""
         heard = b""
         while not heard.endswith(text):
             heard += self._until(lambda: self._tls.read(1 << 16))

@@ -1,4 +1,4 @@
-"""TLS that brokers and clients of Kafka speak seldom, or no more: real, of OpenSSL on both ends."""
+"""Rare and old variants of TLS, between two real ends of OpenSSL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of TLS are read as those of plaintext where there are keys, and as before where not."""
+"""Captures of TLS are decrypted if there are keys; without keys, their updates are unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = [
     *("tls13-sasl", "tls13-late", "tls12-lost"),
 ]
 SECRETS_MISSING = {"tls12-resumed"}
-"""Resumed by the client, so that neither end wrote down the secrets of all connections."""
+"""The client resumes sessions, so that no key log has the secrets of all connections."""
 WHOLE = [name for name in tls_captures.READABLE if name not in tls_captures.WITH_SECRETS]
 LATE_1_2 = ["tls12-late", "tls12-cbc-late"]
 """The keys of TLS 1.2 depend on the hellos, which these captures do not have."""
@@ -29,7 +29,7 @@ CUT = [name for name in (*tls_captures.LATE, *tls_captures.LOST) if name not in 
 WITH_LOGIN = [name for name in WHOLE if "handshake_requests" in tls_captures.truth(name)]
 LOGGED = [name for name in WHOLE if name not in {*WITH_LOGIN, *SECRETS_MISSING}]
 OTHER = "tls-no-suite"
-"""Its key log has no secret of another capture."""
+"""A capture whose key log has no secret of another capture."""
 _OTHERS = b"".join(
     f"{label} {number:064x} {'ab' * size}\n".encode()
     for number in range(500)
@@ -44,7 +44,7 @@ _ANSWERED = ("ok", "error")
 
 
 def some(names: list[str]) -> list[object]:
-    """The few that always run, and the others for those who have the time."""
+    """A few cases always run; the others are long tests."""
     return [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
@@ -80,7 +80,7 @@ def test_requests_of_who_logs_in_are_those_that_the_broker_counted(name):
 
 
 def _response_bytes(row) -> int | None:
-    """What tshark gives: without the size itself, and None where the capture has not all."""
+    """tshark's bytes of a frame, without the size; None if some are not in the capture."""
     if row.response_bytes is None or "incomplete_frame" in row.anomalies:
         return None
     return row.response_bytes - 4
@@ -183,7 +183,7 @@ def test_of_a_request_whose_packet_was_sent_again_the_parts_of_its_latency_are_n
 
 
 def _with_packet_again(pcap: bytes, row) -> bytes:
-    """A capture in which the packet of a request comes again, halfway to the response."""
+    """A capture in which a request is retransmitted, halfway to the response."""
     packets, at = [], _FILE_HEADER
     while at < len(pcap):
         seconds, nanoseconds, size, _ = struct.unpack_from("<4I", pcap, at)

@@ -1,4 +1,4 @@
-"""Captures of TLS in disorder: the rows are the same, but for packet numbers.
+"""Captures of TLS out of order: the rows are the same, except for packet numbers.
 
 As ``tests/test_disorder.py``, with keys: records begin and end in other packets, or come again.
 """

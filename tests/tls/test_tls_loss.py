@@ -1,4 +1,4 @@
-"""Packets of TLS that were not captured: what is untouched is there and right, nothing is wrong.
+"""Lost packets of TLS: records that are not affected are decrypted, and nothing is wrong.
 
 As ``tests/test_loss.py``, with keys. A lost record costs what was in it, and nothing behind it.
 """
@@ -41,7 +41,7 @@ def check(lossy: Lossy, gone: frozenset[int]) -> None:
 
 
 def unexplained(lossy: Lossy, missing: Iterable[Row], gone: frozenset[int]) -> list[Row]:
-    """Of TLS 1.2 all depends on both hellos; of 1.3 the key log alone may do."""
+    """TLS 1.2 needs both hellos; for TLS 1.3 the key log alone may be enough."""
     if lossy.name.startswith("tls/tls13"):
         return list(missing)
     hellos = hello_packets(lossy.name)
@@ -97,7 +97,7 @@ def test_the_same_for_many_first_packets(name: str) -> None:
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("name", often(OF_1_3, FEW))
 def test_the_first_packets_of_one_direction_may_be_missing(name: str, side: int) -> None:
-    """Of TLS 1.3: the other direction's are there."""
+    """In TLS 1.3, the first packets of the other direction are enough."""
     lossy = Lossy(f"tls/{name}")
     for packets in hello_packets(lossy.name).values():
         first = min(packets) if side == 0 else max(packets)

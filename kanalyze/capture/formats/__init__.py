@@ -1,4 +1,5 @@
 """The capture formats: pcap and pcapng.
 
-In: bytes of a capture, as they come. Out: packets as columns. Begin reading with ``pcap.py``.
+In: bytes of a capture, in portions of any size. Out: packets as columns. Begin reading with
+``parser.py``, then ``pcap.py``.
 """

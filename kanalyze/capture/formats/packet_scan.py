@@ -1,8 +1,7 @@
-"""Finds packets in the bytes of captures: what runs once for each of them.
+"""Finds packets in the bytes of captures: the code that runs once per packet.
 
 In: bytes of a pcap or pcapng file, and the values of its headers. Out: columns, and the position
-    where reading stopped.
-Must not know: where the bytes come from, nor what is inside a packet.
+where reading stopped. Must not know: where the bytes come from, nor what is inside a packet.
 
 Compiled by Cython, with the types in ``packet_scan.pxd``; uncompiled it does the same, slowly.
 Every length in a file is checked against the bytes that are there.
@@ -58,9 +57,9 @@ class Stop:
     SECTION = 2
     """A section header, which may be in another byte order."""
     BLOCK = 3
-    """A complete descriptive block of a ``kind`` and ``size``."""
+    """A complete block that is no packet; see ``kind`` and ``size``."""
     SHORT = 4
-    """A block that is too small, or not complete, by its ``size``."""
+    """A block whose ``size`` is too small, or larger than the bytes that are left."""
     WRONG = 5
     """A block that contradicts itself."""
 
@@ -69,7 +68,7 @@ class ColumnMaker:
     """Collects packets one by one as columns.
 
     Attributes:
-        count: packets since :meth:`take`.
+        count: number of packets since the last :meth:`take`.
     """
 
     __slots__ = (
@@ -84,7 +83,7 @@ class ColumnMaker:
         self._make_room(FIRST_ROOM)
 
     def add(self, time_ns: int, offset: int, captured: int, wire: int, link_type: int) -> int:
-        """Take a packet; of those on the wire there are no fewer bytes than were captured."""
+        """Take a packet. A ``wire`` below ``captured`` is invalid, and raised to it."""
         at = self.count
         if at == self._room:
             self._make_room(at)
@@ -101,7 +100,7 @@ class ColumnMaker:
         return self.take_all() if self.count else None
 
     def take_all(self) -> Columns:
-        """Return the packets since the last call, also where there are none."""
+        """Return the packets since the last call, also if there are none."""
         count, self.count = self.count, 0
         return Columns(
             time_ns=self._time_ns[:count],
@@ -136,10 +135,10 @@ def u16(data: memoryview, at: int, is_big_endian: bool) -> int:
 
 
 class PcapRecords:
-    """Finds the records of a pcap file, whose header says how they are written.
+    """Finds the records of a pcap file, in the layout that the file's header gives.
 
     Attributes:
-        header_bytes: of a record.
+        header_bytes: size of a record's header.
     """
 
     __slots__ = (
@@ -157,16 +156,16 @@ class PcapRecords:
         link_type: int,
         most_captured: int,
     ) -> None:
-        """Take what the file's header says.
+        """Take the values of the file's header.
 
         Args:
-            is_big_endian: numbers are written with their highest byte first.
-            header_bytes: of a record.
+            is_big_endian: byte order of the file.
+            header_bytes: size of a record's header.
             captured_at: index of the captured length in a record's header.
             wire_at: index of the packet's length in a record's header.
-            ns_per_unit: of the second time field.
-            link_type: of all packets.
-            most_captured: a record of more bytes is taken for corruption.
+            ns_per_unit: nanoseconds in a unit of the second time field.
+            link_type: link type of all packets.
+            most_captured: a record with more bytes is corrupt.
         """
         self.header_bytes = header_bytes
         self._is_big_endian = is_big_endian
@@ -177,9 +176,10 @@ class PcapRecords:
         self._most_captured = most_captured
 
     def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
-        """Hand on the records from ``start`` on, until the maker has ``most``.
+        """Add the records from ``start`` on to ``maker``, until it has ``most``.
 
-        Returns where reading stopped: at an incomplete or too large record, or at the limit.
+        Returns the index where reading stopped: at an incomplete or too large record, or because
+        ``maker`` has ``most``.
         """
         data = buffer
         is_big_endian, header_bytes = self._is_big_endian, self.header_bytes
@@ -199,20 +199,20 @@ class PcapRecords:
         return at
 
     def captured_bytes(self, buffer: memoryview, at: int) -> int:
-        """Return the length in a record's header."""
+        """Return the captured length in the header of the record at ``at``."""
         return u32(buffer, at + self._captured_at, self._is_big_endian)
 
     def time_ns(self, buffer: memoryview, at: int) -> int:
-        """Return the Unix time in ns of a record's header."""
+        """Return the Unix time in ns in the header of the record at ``at``."""
         fraction = u32(buffer, at + 4, self._is_big_endian)
         return u32(buffer, at, self._is_big_endian) * NS_PER_S + fraction * self._ns_per_unit
 
     def likely(
         self, buffer: memoryview, start: int, end: int, near_s: int
     ) -> tuple[array[int], array[int]]:
-        """Return where in ``buffer[start:end]`` records may begin, and where these would end.
+        """Return indices in ``buffer[start:end]`` where records may begin, and their ends.
 
-        ``near_s`` is the Unix time in s of the file's first packet; -1 when it is not known.
+        ``near_s`` is the Unix time in s of the file's first packet; -1 if it is not known.
         """
         data = buffer
         is_big_endian, header_bytes = self._is_big_endian, self.header_bytes
@@ -242,9 +242,9 @@ class PcapngBlocks:
 
     Attributes:
         stop: why :meth:`scan` returned, one of :class:`Stop`.
-        kind: of the block there, where it describes something.
-        size: of the block there, as it says.
-        packets: found so far, in all sections.
+        kind: type of the block there, if ``stop`` is ``Stop.BLOCK``.
+        size: size in the header of the block there.
+        packets: number of packets so far, in all sections.
     """
 
     __slots__ = (
@@ -270,9 +270,9 @@ class PcapngBlocks:
         self.begin_section(False, [])
 
     def begin_section(self, is_big_endian: bool, clocks: list[Clock]) -> None:
-        """Begin a section: its byte order is its own, and its interfaces are those of ``clocks``.
+        """Begin a section, with its byte order and its interfaces.
 
-        These are added to from outside: see :meth:`add_interfaces`.
+        The caller appends to ``clocks``, and then calls :meth:`add_interfaces`.
         """
         self._is_big_endian = is_big_endian
         self._clocks = clocks
@@ -282,7 +282,7 @@ class PcapngBlocks:
         self._link_types = array("i")
 
     def add_interfaces(self) -> None:
-        """Take up the interfaces that the section has got."""
+        """Take the interfaces that were appended to ``clocks``."""
         count = len(self._clocks)
         if count > len(self._factors):
             self._tabulate(2 * count)
@@ -301,9 +301,9 @@ class PcapngBlocks:
         self._link_types = array("i", bytes(4 * room))
 
     def scan(self, buffer: memoryview, start: int, end: int, maker: ColumnMaker, most: int) -> int:
-        """Hand on the packets in the blocks from ``start`` on, until the maker has ``most``.
+        """Add the packets in the blocks from ``start`` on to ``maker``, until it has ``most``.
 
-        Returns where reading stopped: at a block that is read elsewhere (see ``stop``).
+        Returns the index of the block where reading stopped; :attr:`stop` is the reason.
         """
         data = buffer
         is_big_endian = self._is_big_endian
@@ -373,9 +373,9 @@ class PcapngBlocks:
         return True
 
     def _simple(self, data: memoryview, at: int, size: int, maker: ColumnMaker) -> bool:
-        """Read a simple packet block: of the first interface, and of the time of the last packet.
+        """Read a simple packet block; return false if it contradicts itself.
 
-        It has none of its own.
+        It has neither interface nor time: it gets the first interface, and the last packet's time.
         """
         if size < SIMPLE_OVERHEAD_BYTES or not self._interfaces:
             return False
@@ -392,7 +392,7 @@ class PcapngBlocks:
         """Turn a timestamp into a Unix time in ns."""
         if high <= MOST_HIGH_TICKS:
             ticks = high << 32 | low
-            # The limit is below 0 where this is not enough.
+            # The limit is -1 if the clock has to compute the time.
             if ticks <= self._limits[interface]:
                 time_ns = ticks * self._factors[interface] + self._offsets[interface]
                 return max(0, time_ns)
@@ -409,9 +409,9 @@ class PcapngBlocks:
         interface: int,
         dropped: int,
     ) -> None:
-        """Read two of a packet's options: the drops before it, and comments.
+        """Read two kinds of a packet's options: the drops before it, and comments.
 
-        They end at the end mark, at one that is cut, or at a last one without a value.
+        Options end at the end mark, or at an option that is cut or has no value.
         """
         is_big_endian = self._is_big_endian
         for _ in range(MOST_OPTIONS):

@@ -1,7 +1,7 @@
 """What the parsers of the capture formats share.
 
-In: the bytes of a capture file, in any portions. Out: :class:`Parsed`, packets as columns over the
-bytes handed in. Must not know: where the bytes come from; nothing here reads a file.
+In: the bytes of a capture file, in portions of any size. Out: :class:`Parsed`, packets as columns
+over these bytes. Must not know: where the bytes come from; nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 MAX_RECORD_BYTES = 256 << 20
-"""A record or block that says it is larger is taken for corruption."""
+"""A record or block with a larger size in its header is corrupt."""
 STANDARD_SNAP_BYTES = 262_144
 """The largest packet that tcpdump and Wireshark write, whatever the snap length says."""
 MOST_PACKETS = 32_768
-"""Packets of a batch. Each may be a connection of its own, and all results of a batch are in memory
-at once."""
+"""Most packets of a batch. Each may be a connection of its own, and all results of a batch are in
+memory at once."""
 
 
 class Columns:
-    """Packets as columns, not numbered yet; the meaning is that of :class:`PacketBatch`."""
+    """Packets as columns, without numbers; :class:`PacketBatch` explains the columns."""
 
     __slots__ = ("captured_bytes", "link_type", "offset", "time_ns", "wire_bytes")
 
@@ -81,38 +81,38 @@ class Columns:
 
 
 class Parsed(NamedTuple):
-    """What a parser made of the bytes between ``start`` and ``end``."""
+    """The result of parsing the bytes between ``start`` and ``end``."""
 
     columns: Columns | None
-    """The packets that were complete; None for none."""
+    """The complete packets; None without one."""
     position: int
-    """Index of the first byte not used: the start of a record that is not complete, or ``end``."""
+    """Index of the first unused byte: the start of an incomplete record, or ``end``."""
     record_bytes: int = 0
-    """Size of the record at ``position``, as far as it is known; 0 when its header is cut."""
+    """Size of the record at ``position``, if known; 0 if its header is incomplete."""
     anomaly: Anomaly | None = None
-    """Set when the record at ``position`` makes no sense: nothing after it can be read."""
+    """Set if the record at ``position`` is corrupt: nothing after it can be read."""
     is_last: bool = False
-    """Set when nothing after these packets is to be read."""
+    """Whether nothing after these packets is to be read."""
 
 
 class CaptureParser(Protocol):
-    """A parser of one capture format, fed with bytes; it keeps the values of the file's header."""
+    """A parser of one capture format; it keeps the values of the file's header."""
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets that the capturing machine dropped, where the file says it."""
+        """Packets that the capturing machine dropped; None if the file does not say it."""
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
-        """Read the file's header from ``buffer[:end]``; None when there are not enough bytes.
+        """Read the file's header from ``buffer[:end]``; None if there are not enough bytes.
 
-        Raises :class:`kanalyze.errors.CaptureError` when it is of a kind that cannot be read.
+        Raises :class:`kanalyze.errors.CaptureError` if the header is of an unknown kind.
         """
 
     def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
-        """Read the records in ``buffer[start:end]``; ``start`` is where a record begins.
+        """Read the records in ``buffer[start:end]``; a record has to begin at ``start``.
 
-        Always uses at least one record when one is complete; may stop before the last complete
-        one (there are ``most`` packets), so it is to be called until it uses nothing.
+        It uses at least one record if one is complete. It may stop before the last complete one
+        (after ``most`` packets), so the caller repeats the call until it uses no more bytes.
         """
 
 

@@ -1,15 +1,16 @@
 """The pcap file format: a file header, then records of a header and a packet.
 
-In: bytes, in any portions. Out: packets as columns. Must not know: where the bytes come from.
+In: bytes, in portions of any size. Out: packets as columns. Must not know: where the bytes come
+from.
 
-The format is that of the Internet-Draft draft-ietf-opsawg-pcap: all numbers in the byte order of
-the machine that wrote them, which the magic number tells, together with the unit of time. Variants
-have longer headers, whose additions say nothing that is needed (facts from Wireshark's
-``wiretap/libpcap.h`` and ``libpcap.c``): the one of Alexey Kuznetsov's patches, which routers still
-write, has 8 bytes more in each record; Ixia's ``lcap`` files have the size of all records at the
-end of the file header, a count of microseconds where software and of nanoseconds where hardware
-captured. Before version 2.3 the two lengths of a record stood the other way round. AIX writes
-version 2.2, nanoseconds, and instead of a link type the kind of interface of RFC 1573.
+The format is that of the Internet-Draft draft-ietf-opsawg-pcap: all numbers are in the byte order
+of the machine that wrote them. The magic number gives the byte order and the unit of time. Variants
+have longer headers, whose additional fields are not needed (facts from Wireshark's
+``wiretap/libpcap.h`` and ``libpcap.c``). The one of Alexey Kuznetsov's patches, which routers still
+write, has 8 bytes more in each record. Ixia's ``lcap`` files have the size of all records at the
+end of the file header; their unit is microseconds for software captures, nanoseconds for hardware
+ones. Before version 2.3, the two lengths of a record were in the opposite order. AIX writes version
+2.2, nanoseconds, and the interface type of RFC 1573 in place of a link type.
 """
 
 from __future__ import annotations
@@ -62,19 +63,19 @@ PCAP_MAGICS: Final = {
 """The variants, by the first four bytes of the file."""
 
 _LINK_TYPE_MASK: Final = 0xFFFF
-"""Above the link type stand the length of the frame check sequence and flags. Packets may end with
-such a sequence: it lies behind the length that the IP header tells, and nobody reads on to it."""
+"""The bits above the link type are the length of the frame check sequence and flags. Packets may
+end with such a sequence: it is after the end that the IP header gives, and is not read."""
 _AIX_LINK_TYPES: Final = {6: 1, 9: 6, 15: 10, 24: 0}
-"""By kind of interface: Ethernet, token ring, FDDI, loopback."""
+"""LINKTYPE_ values by interface type: Ethernet, token ring, FDDI, loopback."""
 _AIX_VERSION: Final = (2, 2)
 _LENGTHS_AT: Final = (8, 12)
-"""Where in a record's header it stands how much was captured, and how much there was."""
+"""Indices in a record's header of the captured length and of the length on the wire."""
 _LENGTHS_BEFORE_2_3_AT: Final = (12, 8)
 _NS_PER_SECOND: Final = 1_000_000_000
 
 
 class PcapParser:
-    """Reads a pcap file. ``name`` is for messages and descriptions alone."""
+    """Reads a pcap file. ``name`` is only for messages and descriptions."""
 
     dropped_packets: int | None = None
 
@@ -83,7 +84,7 @@ class PcapParser:
         self._description = FileMetadata() if description is None else description
         self._maker = ColumnMaker()
         self._records = PcapRecords(False, 16, *_LENGTHS_AT, 1, 0, 0)
-        """As the file's header says, once that was read."""
+        """Replaced when the file's header was read."""
         self._max_captured_bytes = STANDARD_SNAP_BYTES
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
@@ -129,22 +130,22 @@ class PcapParser:
 
     @property
     def header_bytes(self) -> int:
-        """Size of a record's header; known when the file's header was read."""
+        """Size of a record's header; valid when the file's header was read."""
         return self._records.header_bytes
 
     def time_ns(self, buffer: memoryview, start: int, end: int) -> int | None:
-        """Return the Unix time in ns of the record at ``start``; None where its header is cut."""
+        """Return the Unix time in ns of the record at ``start``; None if its header is cut."""
         return self._records.time_ns(buffer, start) if end - start >= self.header_bytes else None
 
     def likely_records(
         self, buffer: memoryview, start: int, end: int, near_ns: int | None
     ) -> tuple[array[int], array[int]]:
-        """Return where in ``buffer[start:end]`` records may begin, and where these would end.
+        """Return indices in ``buffer[start:end]`` where records may begin, and their ends.
 
-        What stands there could be a whole header as capturing programs write it: a fraction of a
-        second, a packet that was captured at all, and not more of it than there was, at a time
-        that is likely for a file whose first packet has the Unix time ``near_ns`` (None: any).
-        A hint: packets may hold such bytes too, and odd files hold other headers.
+        The bytes there could be a complete header as capturing programs write it: a fraction below
+        a second, a captured length above 0 and not above the length on the wire, and a time that is
+        likely for a file whose first packet has the Unix time ``near_ns`` (None: any time). This is
+        only a hint: packets may contain such bytes too, and unusual files have other headers.
         """
         near_s = -1 if near_ns is None else near_ns // _NS_PER_SECOND
         return self._records.likely(buffer, start, end, near_s)

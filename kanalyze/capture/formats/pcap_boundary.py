@@ -3,9 +3,9 @@
 In: bytes from the middle of a file. Out: :class:`Boundary`, a guess. Must not know: where the bytes
 come from, nor what follows from a wrong guess.
 
-A pcap file has no mark between its records; each record's header tells where the next one is. An
-offset counts as a boundary when headers that look right follow each other from it on, over more
-bytes than a record of the usual size has, or exactly up to the end of the file. That is no proof: a
+A pcap file has no mark between its records; each record's header gives the offset of the next one.
+An offset counts as a boundary if plausible headers follow each other from it on, over more bytes
+than a record of the usual size has, or exactly up to the end of the file. That is no proof: a
 packet may contain a capture whose last record ends where the packet does.
 """
 
@@ -27,12 +27,12 @@ _WINDOW_BYTES: Final = 2 * CHAIN_BYTES
 
 
 class Boundary(NamedTuple):
-    """What was found in a range of bytes."""
+    """The result of a search in a range of bytes."""
 
     offset: int
-    """Index in the buffer, before which no record seems to begin."""
+    """Index in the buffer; no record seems to begin before it."""
     is_found: bool
-    """A record begins there. Otherwise the search is to continue there, with more bytes."""
+    """Whether a record begins there. If not, continue the search there, with more bytes."""
 
 
 def find_boundary(
@@ -47,12 +47,12 @@ def find_boundary(
     """Search ``buffer[start:end]`` for the first record.
 
     Args:
-        parser: has read the file's header.
+        parser: a parser that has read the file's header.
         buffer: a part of the file.
-        start: where to begin.
-        end: where the bytes end.
-        is_end: the file ends there too.
-        near_ns: Unix time in ns of the file's first packet; None when it is not known.
+        start: index where the search begins.
+        end: index after the last byte.
+        is_end: whether the file ends there too.
+        near_ns: Unix time in ns of the file's first packet; None if it is not known.
     """
     if end - start > _WINDOW_BYTES:
         end, is_end = start + _WINDOW_BYTES, False

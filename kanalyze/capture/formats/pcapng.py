@@ -1,9 +1,10 @@
 """The pcapng file format: sections of blocks, packets among them.
 
-In: bytes, in any portions. Out: packets as columns. Must not know: where the bytes come from.
+In: bytes, in portions of any size. Out: packets as columns. Must not know: where the bytes come
+from.
 
-The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. The blocks of packets are read by
-:mod:`kanalyze.capture.formats.packet_scan`, those that are no packets (a handful in a file) here.
+The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. Blocks with packets are read by
+:mod:`kanalyze.capture.formats.packet_scan`; all others (a handful in a file) are read here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class PcapngParser:
-    """Reads a pcapng file. ``name`` is for messages and descriptions alone."""
+    """Reads a pcapng file. ``name`` is only for messages and descriptions."""
 
     def __init__(self, name: str, description: FileMetadata | None = None) -> None:
         self._name = name
@@ -40,7 +41,7 @@ class PcapngParser:
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets dropped, summed over interfaces (their statistics count from the start)."""
+        """Dropped packets of all interfaces so far; None if the file does not say it."""
         return self._metadata.dropped_packets
 
     def start(self, buffer: memoryview, end: int) -> Parsed | None:
@@ -55,7 +56,7 @@ class PcapngParser:
     def parse(self, buffer: memoryview, start: int, end: int, most: int = MOST_PACKETS) -> Parsed:
         """Read blocks: see :class:`.parser.CaptureParser`.
 
-        Sections that follow each other are read at once: a batch of its own for each would cost
+        Several sections may be read in one call, because a batch for each small section would cost
         more than its packets.
         """
         parsed = Parsed(None, start)
@@ -83,7 +84,7 @@ class PcapngParser:
         return 0, None
 
     def _section(self, buffer: memoryview, start: int, end: int) -> Parsed:
-        """Begin a section: its byte order is its own, its interfaces are still to come."""
+        """Begin a section: it has its own byte order, and its interfaces follow."""
         if end - start < _MIN_SECTION_BYTES:
             return Parsed(None, start, _MIN_SECTION_BYTES)
         order = _BYTE_ORDERS.get(bytes(buffer[start + 8 : start + 12]))
@@ -101,7 +102,7 @@ class PcapngParser:
         return Parsed(None, start + size)
 
     def _block(self, buffer: memoryview, at: int) -> Parsed:
-        """Note a block that describes something."""
+        """Read a block that is no packet."""
         kind, end = self._blocks.kind, at + self._blocks.size
         if not self._metadata.note(kind, buffer[at + 8 : end - 4]):
             return Parsed(None, at, 0, corrupt("a block that contradicts itself"))

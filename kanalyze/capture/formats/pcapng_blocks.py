@@ -1,10 +1,10 @@
 """Blocks of a pcapng file other than packets: sections, interfaces, names and so on.
 
-In: the bodies of blocks. Out: clocks for the packets, how many packets were dropped, and
+In: the bodies of blocks. Out: clocks for the packets, the number of dropped packets, and
 :class:`kanalyze.capture.file_metadata.FileMetadata`. Must not know: how blocks are found.
 
-The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. A file has a handful of
-such blocks.
+The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. A file has a handful of such
+blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SECRETS: Final = 10
 
 _MAX_INTERFACES: Final = 65_536
 _MAX_RECORDS: Final = 1 << 20
-"""Options or names looked at in one block."""
+"""Options or names that are read of one block."""
 _SECTION_FIXED_BYTES: Final = 16
 
 _COMMENT: Final = 1
@@ -46,14 +46,14 @@ _ISB_IFDROP: Final = 5
 _ISB_OSDROP: Final = 7
 _UNKNOWN_DROPS: Final = (1 << 64) - 1
 _ADDRESS_BYTES: Final = {1: 4, 2: 16}
-"""Of the name records for IPv4 and IPv6; others name hardware addresses."""
+"""Size of the address by type of a name record: IPv4, IPv6. Other types are hardware addresses."""
 
 _NS_PER_S: Final = 1_000_000_000
 _INT64_MAX: Final = (1 << 63) - 1
 _SAFE_NS: Final = 1 << 62
-"""Two such times can be added in 64 bits."""
+"""The sum of two such times fits in 64 bits."""
 _NANOSECONDS: Final = 9
-"""As a resolution."""
+"""The resolution of nanoseconds."""
 
 
 class Clock(NamedTuple):
@@ -63,23 +63,23 @@ class Clock(NamedTuple):
     snap_bytes: int
     """0 for no limit."""
     resolution: int = 6
-    """``if_tsresol``: a negative power of 10, or with bit 7 set of 2, of a second."""
+    """``if_tsresol`` n: a unit is 10^-n s, or with bit 7 set, 2^-n s (n without that bit)."""
     offset_ns: int = 0
-    """``if_tsoffset`` and ``if_tsoffset_ns``: to be added."""
+    """Sum of ``if_tsoffset`` and ``if_tsoffset_ns``, which is added to each time."""
 
     @property
     def factor(self) -> int:
-        """Nanoseconds in a unit; 0 if it is less than one, or if :meth:`time_ns` has to be used."""
+        """Nanoseconds in a unit; 0 if only :meth:`time_ns` can compute times."""
         is_simple = self.resolution <= _NANOSECONDS and abs(self.offset_ns) < _SAFE_NS
         return 10 ** (_NANOSECONDS - self.resolution) if is_simple else 0
 
     @property
     def limit(self) -> int:
-        """Up to how many units :attr:`factor` is all that is needed, beside the offset."""
+        """Largest timestamp, in units, for which :attr:`factor` can be used; -1 for none."""
         return _SAFE_NS // self.factor if self.factor else -1
 
     def time_ns(self, high: int, low: int) -> int:
-        """Turn a timestamp into a Unix time in ns, rounded down; one out of range is clipped."""
+        """Turn a timestamp into a Unix time in ns, rounded down, and limited to 0 to 2^63 - 1."""
         power = self.resolution & 0x7F
         per_s = 1 << power if self.resolution & 0x80 else 10**power
         exact = (high << 32 | low) * _NS_PER_S // per_s + self.offset_ns
@@ -96,17 +96,18 @@ class SectionMetadata:
         self.clocks: list[Clock] = []
         """The interfaces of the section, by their number."""
         self._stated_drops: dict[tuple[int, int], int] = {}
-        """By interface and counter, from its statistics."""
+        """By interface and counter, from statistics blocks."""
         self._counted_drops: dict[int, int] = {}
-        """By interface, from its packets."""
+        """By interface, from options of its packets."""
         self._earlier_drops: int | None = None
+        """Drops of earlier sections."""
 
     @property
     def dropped_packets(self) -> int | None:
-        """Packets dropped, in all sections so far; None if it is not in the file.
+        """Packets dropped in all sections so far; None if the file does not say it.
 
-        An interface's statistics count from the start: the last ones hold. Its packets give the
-        same count in portions. The larger of the two is taken, as either may end early.
+        An interface's statistics count from the start, so the last ones are used. Its packets give
+        the same count in portions. The larger of the two is taken, because either may end early.
         """
         stated: dict[int, int] = {}
         for (interface, _), drops in self._stated_drops.items():
@@ -118,7 +119,7 @@ class SectionMetadata:
         return (self._earlier_drops or 0) + here
 
     def begin_section(self, order: str, body: memoryview) -> None:
-        """Begin a section: its byte order is its own, its interfaces are still to come."""
+        """Begin a section: it has its own byte order, and its interfaces follow."""
         self._earlier_drops = self.dropped_packets
         self._stated_drops = {}
         self._counted_drops = {}
@@ -131,9 +132,9 @@ class SectionMetadata:
         self._counted_drops[interface] = self._counted_drops.get(interface, 0) + drops
 
     def note(self, kind: int, body: memoryview) -> bool:
-        """Read a block of one of these types; false when it contradicts itself.
+        """Read a block that is no packet; return false if it contradicts itself.
 
-        Names and secrets that make no sense are left out: no packet depends on them.
+        Invalid names and secrets are left out, because no packet depends on them.
         """
         if kind == INTERFACE:
             return self._note_interface(body)
@@ -222,7 +223,7 @@ class SectionMetadata:
         self._description.add_comment(self._name, about, number, readable(text))
 
     def note_packet_comment(self, number: int, text: memoryview) -> None:
-        """Note a comment to a packet, as long as there is room."""
+        """Note a comment to a packet; above the limit, only count it."""
         if self._description.takes_comments:
             self.note_comment("packet", number, text)
         else:
@@ -239,7 +240,7 @@ class SectionMetadata:
                 self.note_comment(about, number, value)
 
     def _records(self, data: memoryview) -> Iterator[tuple[int, memoryview]]:
-        """Yield code and value of each option or record, up to the end mark or one that is cut."""
+        """Yield code and value of each option or record, up to the end mark or a cut one."""
         at = 0
         layout = struct.Struct(f"{self._order}HH")
         while at + 4 <= len(data):

@@ -1,7 +1,7 @@
 """Blocks of pcapng files, as bytes.
 
-In: packets as columns, comments, interfaces. Out: bytes. Must not know: files, nor which packets
-are chosen.
+In: packets as columns, comments, interfaces. Out: bytes. Must not know: files, or how packets are
+selected.
 
 The format is that of the Internet-Draft draft-ietf-opsawg-pcapng. Files are little-endian, times in
 nanoseconds.
@@ -42,7 +42,7 @@ _ENHANCED: Final = 6
 _SECRETS: Final = 10
 _APPLICATION: Final = f"kanalyze {__version__}".encode()
 LONGEST_OWN_BEGIN: Final = len(_APPLICATION) + 64
-"""Bytes that :func:`is_written_by_kanalyze` looks at, at most."""
+"""Bytes of a file's beginning that :func:`is_written_by_kanalyze` needs."""
 
 _END: Final = 0
 _COMMENT: Final = 1
@@ -66,7 +66,7 @@ _PACKET: Final = np.dtype(
     ]
 )
 _PACKET_FRAME_BYTES: Final = _PACKET.itemsize + 4
-"""The fields before a packet, and the block length behind it."""
+"""Size of the fields before a packet, and of the block length after it."""
 
 
 def section_header() -> bytes:
@@ -122,8 +122,8 @@ class PacketBlocks:
     @property
     def link_types(self) -> list[int]:
         """The link types of the packets, each once, rising."""
-        found: list[int] = np.unique(self._packets.link_type).tolist()
-        return found
+        link_types: list[int] = np.unique(self._packets.link_type).tolist()
+        return link_types
 
     def encoded(self, interfaces: Mapping[int, int]) -> bytearray:
         """Return the blocks, in the order of the packets.
@@ -136,7 +136,7 @@ class PacketBlocks:
         time_ns = np.maximum(packets.time_ns, 0)
         fields["kind"], fields["length"] = _ENHANCED, lengths
         types, type_of = np.unique(packets.link_type, return_inverse=True)
-        fields["interface"] = np.array([interfaces[each] for each in types.tolist()])[type_of]
+        fields["interface"] = np.array([interfaces[link] for link in types.tolist()])[type_of]
         fields["time_high"], fields["time_low"] = time_ns >> 32, time_ns & 0xFFFFFFFF
         fields["captured"], fields["wire"] = packets.captured_bytes, packets.wire_bytes
         data = bytearray(int(offsets[-1]))

@@ -2,11 +2,11 @@
 
 In: a raw byte source. Out: a byte source. Must not know: what the bytes mean.
 
-The content determines the format, not the name. All formats may be several pieces one after another
-(gzip members, frames, streams), with zeros as padding between them. Not :mod:`gzip` and its like:
-the reader needs what could be decompressed before a cut or a damage, in bounded steps, from sources
-that cannot seek. A step makes no more than the caller has room for; what a decoder itself needs is
-bounded too, by the format (gzip, bzip2, LZ4: below 8 MiB) or by a limit set here.
+The content determines the format, not the name. In all formats, data may be several pieces one
+after another (gzip members, frames, streams), with zeros as padding between them. :mod:`gzip` and
+similar modules are not used: the reader needs the bytes before a cut or a damage, in bounded steps,
+from sources that cannot seek. A step returns no more bytes than the caller has room for. The memory
+of a decoder is bounded too, by the format (gzip, bzip2, LZ4: below 8 MiB) or by a limit set here.
 
 Magic numbers: RFC 1952 (gzip), RFC 8878 (Zstandard, and the frames to be skipped, which LZ4 has
 too), the LZ4 Frame Format and the .xz File Format descriptions, and bzip2's manual.
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["DecompressedSource", "compression_name"]
 
 _GZIP_WINDOW: Final = 31
-"""zlib's way to say: a gzip header and trailer around a window of 32 KiB."""
+"""``wbits`` of zlib for a gzip header and trailer, with a window of 32 KiB."""
 _MAX_ZSTD_WINDOW_LOG: Final = 27
 """128 MiB: the limit of ``zstd`` itself, without options."""
 _MAX_XZ_BYTES: Final = 160 << 20
 """``xz -9`` needs 65 MiB."""
 _INPUT_BYTES: Final = 32 << 10
-"""Decoders copy what is left of their input after each piece: many tiny ones must not cost much."""
+"""Read at once. Decoders copy the rest of their input after each piece, so that many tiny pieces
+would cost much if it were larger."""
 _MAGIC_BYTES: Final = 4
 _SKIPPABLE_HEADER_BYTES: Final = 8
 
@@ -50,14 +51,14 @@ class _Decoder(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """There is no more to be had without more input."""
+        """More output needs more input."""
 
     @property
     def unused_data(self) -> bytes | None:
-        """What was handed in beyond the end of the piece."""
+        """Input after the end of the piece."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Take ``data`` and give at most ``max_length`` bytes."""
+        """Take ``data`` and return at most ``max_length`` decompressed bytes."""
 
 
 class _GzipDecoder:
@@ -85,10 +86,10 @@ class _GzipDecoder:
 class _Format(NamedTuple):
     name: str
     decoder: Callable[[], tuple[_Decoder, tuple[type[Exception], ...]]]
-    """Makes a decoder; gives the exceptions by which it says that the data is wrong, too."""
+    """Makes a decoder; returns it and the exceptions that it raises for wrong data."""
 
 
-# Imported when there is something to decompress: a plain capture does not wait for them.
+# The packages are imported when they are needed: a plain capture does not wait for them.
 
 
 def _gzip() -> tuple[_Decoder, tuple[type[Exception], ...]]:
@@ -133,18 +134,18 @@ _SKIPPABLE_NAME: Final = "zstd or lz4"
 
 
 def compression_name(start: bytes) -> str | None:
-    """Tell how a file that begins with ``start`` (4 bytes or more) is compressed; None: it isn't.
+    """Return the compression of a file that begins with ``start`` (4 bytes or more), or None.
 
-    A frame that is to be skipped may begin either of two formats, and is called by both.
+    A skippable frame may begin Zstandard or LZ4 data, and has both names.
     """
     if _is_skippable(start):
         return _SKIPPABLE_NAME
-    found = _format(start)
-    return None if found is None else found.name
+    detected = _format(start)
+    return None if detected is None else detected.name
 
 
 def _format(start: bytes) -> _Format | None:
-    return next((found for magic, found in _FORMATS if start.startswith(magic)), None)
+    return next((known for magic, known in _FORMATS if start.startswith(magic)), None)
 
 
 def _is_skippable(start: bytes) -> bool:
@@ -166,7 +167,7 @@ class DecompressedSource:
 
     @property
     def format_name(self) -> str:
-        """What the data is, for messages."""
+        """Name of the compression, for messages."""
         return _SKIPPABLE_NAME if self._format is None else self._format.name
 
     def readinto(self, target: memoryview) -> int:
@@ -206,7 +207,7 @@ class DecompressedSource:
         return True
 
     def _decompress(self, max_length: int) -> bytes:
-        """Take a step of the piece at hand; it may give nothing without being at its end."""
+        """Decompress the next bytes of the current piece; maybe none, before its end too."""
         decoder = self._decoder
         assert decoder is not None
         compressed = self._pending
@@ -227,13 +228,13 @@ class DecompressedSource:
         return data
 
     def _need(self, least: int) -> None:
-        """Have ``least`` bytes at hand."""
+        """Read until ``least`` compressed bytes are pending."""
         while len(self._pending) < least:
             if not self._fill():
                 raise self._cut()
 
     def _skip(self, count: int) -> None:
-        """Pass over ``count`` bytes."""
+        """Skip ``count`` compressed bytes."""
         while count > len(self._pending):
             count -= len(self._pending)
             self._pending = b""

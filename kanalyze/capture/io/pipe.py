@@ -3,8 +3,8 @@
 In: a binary file. Out: :class:`kanalyze.model.PacketBatch`, as from an interface. Must not know:
 what is inside a packet, nor who reads.
 
-The reader of captures waits in the middle of a header, a block, a compressed piece, for as long as
-the pipe is silent. So it has a thread to wait in, which runs only while a batch is asked for.
+While the pipe is silent, the reader of captures waits in the middle of a header, a block or a
+compressed piece. So it waits in a thread, which only reads while a batch is requested.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["PipeCapture"]
 
 DEFAULT_GATHER_S: Final = 0.1
 _LOOK_EVERY_S: Final = 0.1
-"""How often the thread looks whether it is to end."""
+"""How often the thread checks whether it has to end."""
 _SET_PIPE_SIZE: Final = 1031
 _PIPE_BYTES: Final = 1 << 20
-"""What Linux allows everyone; pipes begin with a sixteenth of it."""
+"""Largest size of a pipe that Linux allows without privileges; the default is a sixteenth."""
 
 
 class PipeCapture:
     """A capture read as it comes; a context manager that stops reading.
 
-    ``file`` is a pipe, or anything that can be read, best unbuffered; it stays open. Batches
-    hold what came within ``gather_s`` after their first byte, or ``buffer_bytes``.
+    ``file`` is a pipe, or any readable file, preferably unbuffered; it stays open. A batch has the
+    packets that came within ``gather_s`` seconds after its first byte, at most ``buffer_bytes``.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class PipeCapture:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing more comes: the writer is done, or wrote what makes no sense."""
+        """Whether nothing more comes: the writer has ended, or the data are corrupt."""
         return self._is_at_end
 
     @property
@@ -118,8 +118,8 @@ class PipeCapture:
         call. Raises :class:`CaptureError` when it is no capture, or cannot be read.
         """
         with self._turn:
-            # One that came when nobody waited any more is given first: the thread reads the next
-            # one over it.
+            # A batch that came after an earlier call gave up is returned first: the thread reads
+            # the next one into the same buffer.
             if not self._is_answered():
                 self._is_batch_requested = True
                 self._turn.notify_all()
@@ -135,11 +135,11 @@ class PipeCapture:
         with self._turn:
             self._source.is_stopped = True
             self._turn.notify_all()
-        # A file that cannot be waited for may keep the thread; the program does not wait for it.
+        # The thread may hang in a file that cannot be polled; it is a daemon, so do not wait long.
         self._thread.join(4 * _LOOK_EVERY_S)
 
     def _run(self) -> None:
-        """Read a batch each time that one is asked for; this is the thread."""
+        """Read one batch per request; this runs in the thread."""
         try:
             self._wait_for_request()
             self._reader = CaptureReader(self._source, self._buffer_bytes)
@@ -171,7 +171,7 @@ class PipeCapture:
 
 
 class _GatheringSource(FileSource):
-    """A file of which each read takes what comes within a while, not the first piece alone."""
+    """A file whose reads collect bytes for ``gather_s`` seconds, not only the first piece."""
 
     def __init__(self, file: BinaryFile, name: str, gather_s: float) -> None:
         super().__init__(file, name, owned=False)
@@ -188,8 +188,8 @@ class _GatheringSource(FileSource):
         count = super().readinto(target)
         until_s = time.monotonic() + self._gather_s
         while 0 < count < len(target) and not self.is_stopped:
-            left_s = until_s - time.monotonic()
-            if left_s <= 0 or not self._is_readable(left_s):
+            remaining_s = until_s - time.monotonic()
+            if remaining_s <= 0 or not self._is_readable(remaining_s):
                 break
             more = super().readinto(target[count:])
             if not more:
@@ -202,7 +202,7 @@ class _GatheringSource(FileSource):
 
 
 def _poll_of(file: BinaryFile) -> select.poll | None:
-    """Return an object that waits for the file; None if that is never needed, or impossible."""
+    """Return an object that waits for the file; None if it has no file descriptor."""
     try:
         descriptor = file.fileno()
     except (OSError, AttributeError, ValueError):

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 STDIN = "-"
-"""As a path: standard input."""
+"""The path that stands for standard input."""
 _STDIN_NAME = "standard input"
 _STDIN_DESCRIPTOR = 0
 
@@ -49,14 +49,14 @@ class ByteSource(Protocol):
     """Bytes in order."""
 
     def readinto(self, target: memoryview) -> int:
-        """Fill the start of ``target``; return the number of bytes, 0 at the end alone.
+        """Fill the start of ``target``; return the number of bytes, 0 only at the end.
 
-        May return before ``target`` is full: the data of a pipe is returned as it comes.
+        It may return before ``target`` is full: the data of a pipe is returned as it comes.
         """
 
 
 class FileSource:
-    """An open binary file as a :class:`ByteSource` that counts, and closes what it opened."""
+    """An open binary file as a :class:`ByteSource` that counts bytes."""
 
     def __init__(
         self, file: BinaryFile, name: str, *, owned: bool, total_bytes: int | None = None
@@ -67,7 +67,7 @@ class FileSource:
         """None if unknown (a pipe)."""
         self._file = file
         self._owned = owned
-        # At most one read of the system: a buffered reader's readinto waits for a full buffer.
+        # At most one system call per read: a buffered reader's readinto waits for a full buffer.
         self._readinto = getattr(file, "readinto1", None) or getattr(file, "readinto", None)
 
     def readinto(self, target: memoryview) -> int:
@@ -89,13 +89,13 @@ class FileSource:
 
     @property
     def can_seek(self) -> bool:
-        """Whether :meth:`seek` works: it does for files on disk and in most stores."""
+        """Whether :meth:`seek` works, as for files on disk and in most stores."""
         return self._file.seekable()
 
     def seek(self, offset: int) -> None:
-        """Go on reading at ``offset``, in bytes from the file's beginning; may lie beyond its end.
+        """Continue at ``offset``, in bytes from the file's beginning; it may be beyond its end.
 
-        Raises :class:`CaptureError` when the system cannot.
+        Raises :class:`CaptureError` if the system refuses.
         """
         try:
             self._file.seek(offset)
@@ -109,12 +109,12 @@ class FileSource:
 
 
 def capture_name(path: PathLike | BinaryFile) -> str:
-    """Return what messages and rows call a capture: the path as given, without any credentials."""
+    """Return a capture's name in messages and rows: the path as given, without credentials."""
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
         return shown_url(text) if is_url(text) else text
-    given = getattr(path, "name", None)
-    return given if isinstance(given, str) else "<stream>"
+    file_name = getattr(path, "name", None)
+    return file_name if isinstance(file_name, str) else "<stream>"
 
 
 def open_source(

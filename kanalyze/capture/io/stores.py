@@ -3,11 +3,10 @@
 In: a URL (``s3://bucket/key``, ``file:///folder``, ``https://host/file``). Out: binary files, and
 the URLs that a folder or a pattern stands for. Must not know: what is in the files.
 
-pyarrow opens the schemes it knows (file, s3, gs, hdfs,
-abfs): it reads just the bytes asked for and needs
-no further package. fsspec opens the rest, if it is installed: to look at the first bytes of an
-object, its file systems read megabytes, and each needs a package of its own. Neither is imported
-before a URL is given.
+pyarrow opens the schemes that it knows (file, s3, gs, hdfs, abfs): it reads only the requested
+bytes and needs no other package. fsspec opens all others, if it is installed: its file systems read
+megabytes to get the first bytes of an object, and each needs another package. Neither is imported
+without a URL.
 
 Credentials in a URL are used and never shown (see :mod:`kanalyze.capture.io.urls`).
 """
@@ -33,14 +32,14 @@ _HTTP_NOT_FOUND: Final = 404
 _SAFE: Final = "/%:@!$&'()+,;=~"
 _WEB: Final = frozenset({"http", "https"})
 _ARROW_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of a store, and pyarrow's."""
+"""Hadoop's schemes, and those of pyarrow for the same store."""
 _FIRST_READ_BYTES: Final = 64 << 10
 _MAX_READ_BYTES: Final = 4 << 20
 
 
 class _Entry(NamedTuple):
     name: str
-    """In its folder; or a whole URL."""
+    """The name in its folder, or a whole URL."""
     is_folder: bool
 
 
@@ -71,8 +70,8 @@ class _ArrowStore:
 
     def entries(self, path: str) -> list[_Entry]:
         selector = importlib.import_module("pyarrow.fs").FileSelector(path)
-        found = self._system.get_file_info(selector)
-        return [_Entry(info.base_name, info.type == _file_type().Directory) for info in found]
+        infos = self._system.get_file_info(selector)
+        return [_Entry(info.base_name, info.type == _file_type().Directory) for info in infos]
 
     def about(self, path: str) -> KnownFile | None:
         info = self._system.get_file_info(path)
@@ -86,7 +85,7 @@ def _file_type() -> Any:
 
 
 class _FsspecStore:
-    """A file system of fsspec, named as :class:`_ArrowStore`."""
+    """A file system of fsspec, with the interface of :class:`_ArrowStore`."""
 
     def __init__(self, system: Any, *, is_web: bool) -> None:
         self._system = system
@@ -116,7 +115,7 @@ class _FsspecStore:
         return [_Entry(name, kind == "directory") for name, kind in names if name != base]
 
     def about(self, path: str) -> KnownFile | None:  # noqa: ARG002 - as the others
-        # Each of these file systems has its own names for it, and many have none.
+        # Each of these file systems names the properties differently, and many have none.
         return KnownFile(None, None)
 
 
@@ -124,7 +123,7 @@ _Store: TypeAlias = "_ArrowStore | _FsspecStore"
 
 
 class Stores:
-    """File systems by URL, connected to once each."""
+    """File systems by URL; each is connected once."""
 
     def __init__(self) -> None:
         self._connected: dict[tuple[str, str], tuple[_Store, str]] = {}
@@ -180,7 +179,7 @@ class Stores:
         first, *more_parts = parts.path.lstrip("/").split("/")
         folders = [parts._replace(path="")]
         for pattern in [first, *more_parts[:-1]] if more_parts else []:
-            folders = [found for each in folders for found in self._folders(each, pattern)]
+            folders = [child for parent in folders for child in self._folders(parent, pattern)]
         last = more_parts[-1] if more_parts else first
         return [
             url
@@ -231,16 +230,16 @@ class Stores:
         """Return the file system of a URL, and the file's name in it."""
         key = (parts.root, parts.query)
         if key in self._connected:
-            store, before = self._connected[key]
-            return store, before + _path(store, parts)
-        store, named = _connect(parts)
+            store, prefix = self._connected[key]
+            return store, prefix + _path(store, parts)
+        store, full_path = _connect(parts)
         path = _path(store, parts)
-        if named.endswith(path):
-            self._connected[key] = (store, named.removesuffix(path))
-        return store, named
+        if full_path.endswith(path):
+            self._connected[key] = (store, full_path.removesuffix(path))
+        return store, full_path
 
 
-# What only URLs need is not imported for files.
+# Modules that only URLs need are not imported for files.
 
 
 def _fits(name: str, pattern: str) -> bool:
@@ -274,7 +273,7 @@ def arrow_url(url: str) -> str:
 
 def _connect(parts: UrlParts) -> tuple[_Store, str]:
     url = parts.with_path(parts.path)
-    # pyarrow wants characters quoted that users may leave as they are: spaces, and "#".
+    # pyarrow requires some characters to be quoted that users may leave unquoted: spaces, and "#".
     strict = arrow_url(parts.with_path(_quote(parts.path, _SAFE)))
     if parts.scheme.lower() not in _WEB:
         arrow = importlib.import_module("pyarrow")
@@ -300,7 +299,7 @@ def _connect(parts: UrlParts) -> tuple[_Store, str]:
 class _ReadAhead(io.RawIOBase):
     """Reads a stored file in portions that grow, as each read may be a request over the network.
 
-    So a look at the start takes few bytes, and the whole file few requests.
+    So reading the start takes few bytes, and reading the whole file takes few requests.
     """
 
     def __init__(self, file: Any, url: str, *, can_seek: bool) -> None:

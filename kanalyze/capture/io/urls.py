@@ -1,4 +1,4 @@
-"""URLs of captures: their parts, and what of them may be shown.
+"""URLs of captures: their parts, and the form without credentials.
 
 In: text. Out: text. Must not know: how anything is opened.
 
@@ -26,7 +26,7 @@ __all__ = [
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTAINER_FIRST: Final = ("abfs", "wasb")
-"""Before the ``@`` stands the container here, with the password behind a colon."""
+"""Schemes whose part before the ``@`` is the container, with a password after a colon."""
 
 
 def is_url(text: str) -> bool:
@@ -57,25 +57,25 @@ def shown_url(url: str) -> str:
 
 
 class UrlParts(NamedTuple):
-    """The parts of a URL, which make it up when put together."""
+    """The parts of a URL; concatenated (with ``://``) they are the URL."""
 
     scheme: str
     user: str
-    """Up to the ``@``, with it; as it is written."""
+    """Up to and with the ``@``; not decoded."""
     host: str
     path: str
-    """From the slash on; percent signs as they are written."""
+    """From the slash on; not decoded."""
     query: str
     """From the question mark on."""
 
     @property
     def root(self) -> str:
-        """What names the store, with credentials."""
+        """The URL of the store, with credentials."""
         return f"{self.scheme}://{self.user}{self.host}"
 
     @property
     def shown_host(self) -> str:
-        """What names the store, without credentials."""
+        """The host, and container, of the store, without credentials."""
         container = self.user.partition(":")[0].rstrip("@")
         if container and self.scheme.lower().startswith(_CONTAINER_FIRST):
             return f"{container}@{self.host}"
@@ -87,9 +87,9 @@ class UrlParts(NamedTuple):
 
 
 def split_url(url: str) -> UrlParts:
-    """Take a URL apart."""
+    """Split a URL into its parts."""
     scheme, _, remainder = url.partition("://")
-    # A fragment is none here: "#" may be part of an object's name.
+    # No fragment is split off: "#" may be part of an object's name.
     remainder, mark, query = remainder.partition("?")
     host, slash, path = remainder.partition("/")
     user, at, host = host.rpartition("@")

@@ -1,5 +1,5 @@
-"""Packets of a network interface, as they come.
+"""Live capture: packets of a network interface.
 
-In: the name of an interface. Out: packets as columns, and how many the kernel dropped. Begin
+In: the name of an interface. Out: packets as columns, and the number that the kernel dropped. Begin
 reading with ``capture.py``.
 """

@@ -3,9 +3,9 @@
 In: the name of an interface. Out: :class:`~kanalyze.capture.formats.parser.Columns`. Must not know:
 what is inside a packet.
 
-scapy opens the device, sets the filter and reads the counters. Packets are read here, many at once:
-scapy reads one at a time, by a function that calls itself for each. Times are in microseconds: the
-system has no finer ones.
+scapy opens the device, sets the filter and reads the counters. Packets are read here, many at once;
+scapy would read them one by one, recursively. Times are in microseconds: the system has no finer
+ones.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ class BpfSocket:
             ) from error
         self.is_promiscuous = promiscuous
         self.buffer_bytes: int = self._socket.get_blen()
-        """The device is read with a buffer of this size, no other."""
+        """The device has to be read with a buffer of exactly this size."""
         self.is_removed = False
         self._counts = 0, 0
 
     @property
     def state(self) -> InterfaceState:
-        """The state of the interface; whether it is up is not known here."""
+        """UP or REMOVED; whether the interface is down is not known here."""
         return InterfaceState.REMOVED if self.is_removed else InterfaceState.UP
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Packets that came to the filter so far, and how many were dropped."""
+        """Packets that reached the filter so far, and how many were dropped."""
         if self._socket.fileno() >= 0:
             received, dropped = self._socket.get_stats()
             self._counts = received or 0, dropped or 0
         return self._counts
 
     def fileno(self) -> int:
-        """Return what can be polled."""
+        """Return the descriptor to poll."""
         return int(self._socket.fileno())
 
     def clear_error(self) -> None:
-        """Nothing stays set here."""
+        """Do nothing: the device keeps no error."""
 
     def close(self) -> None:
         """End the capture."""
@@ -79,7 +79,7 @@ class BpfSocket:
 
 
 class BpfFeed:
-    """The packets of such a socket."""
+    """Takes the packets from a :class:`BpfSocket`."""
 
     description = "through /dev/bpf, times in microseconds"
     is_filling = False

@@ -1,10 +1,10 @@
-"""The packets of an interface, while they come.
+"""Captures the packets of an interface.
 
 In: the name of an interface. Out: :class:`kanalyze.model.PacketBatch`. Must not know: what is
 inside a packet, nor who reads.
 
-On Linux they come through a packet socket: out of a ring that the kernel shares, or in messages
-where it shares none. On macOS they come through scapy's socket.
+On Linux, packets come through a packet socket: from a ring that the kernel shares, or in messages
+if it shares none. On macOS they come through scapy's socket.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BUFFER_BYTES", "DEFAULT_GATHER_S", "InterfaceState", "LiveCapture"]
 
 DEFAULT_BUFFER_BYTES: Final = 128 << 20
-"""Enough for two fifths of a second of 200,000 packets of 1,500 bytes a second."""
+"""Holds 0.4 s of traffic at 200,000 packets of 1,500 bytes a second."""
 DEFAULT_GATHER_S: Final = 0.5
-"""Large batches take less time per packet: at 5,000 a second half as much as batches of 0.1 s."""
+"""Large batches take less time per packet: at 5,000 packets a second half as much as batches of
+0.1 s."""
 _LOOK_EVERY_S: Final = 0.01
 
 
 class _Source(Protocol):
-    """What listens on the interface."""
+    """The socket or device that listens on the interface."""
 
     link_type: int
     is_promiscuous: bool
@@ -55,7 +56,7 @@ class _Source(Protocol):
 
 
 class _Feed(Protocol):
-    """How packets get from there to here."""
+    """How packets are taken from the source."""
 
     description: str
 
@@ -75,21 +76,21 @@ class _Opened(NamedTuple):
 
 
 class LiveCapture:
-    """An interface that is listened on; a context manager that ends that.
+    """A capture of an interface; a context manager that ends it.
 
     ``interface`` is a name, on Linux also ``any``. ``filter_text`` is an expression in tcpdump's
-    language that the kernel applies (see :mod:`kanalyze.capture.live.kernel_filter`; None for
-    none). ``promiscuous`` asks for packets that are not for this machine too. ``buffer_bytes`` is
-    held by the kernel until it is read; ``snap_bytes`` (at most 262,144) is kept of each packet.
-    Batches are ``gather_s`` apart, so that they are not many small ones, or less where the buffer
-    would fill.
+    language that the kernel applies (see :mod:`kanalyze.capture.live.kernel_filter`), or None.
+    ``promiscuous`` requests packets for other machines too. ``buffer_bytes`` is the size of the
+    kernel's buffer for unread packets. ``snap_bytes`` (at most 262,144) are kept of each packet.
+    A batch is returned every ``gather_s`` seconds, so that there are not many small ones, or sooner
+    if the buffer fills.
 
-    Packets of the loopback interface are given once, as they come in; those of others as they come
-    in and go out. What the kernel puts together for speed (GRO, TSO) is one packet here, larger
-    than the interface's MTU.
+    Each packet on the loopback interface is returned once, as an incoming one; other interfaces
+    have incoming and outgoing packets. Packets that the kernel joins for speed (GRO, TSO) are one
+    packet here, larger than the interface's MTU.
 
-    Raises :class:`CaptureError` when there is no such interface, no right to capture, or nothing to
-    compile a filter with, :class:`UsageError` for a wrong filter.
+    Raises :class:`CaptureError` if there is no such interface, no right to capture, or no libpcap
+    to compile a filter; :class:`UsageError` for a wrong filter.
     """
 
     def __init__(
@@ -106,14 +107,14 @@ class LiveCapture:
             raise UsageError(f"not a snap length: {snap_bytes} (1 to {STANDARD_SNAP_BYTES})")
         self.name = interface
         self.packets = 0
-        """Packets handed out so far."""
+        """Packets returned so far."""
         self._filter_text = filter_text
         self._promiscuous = promiscuous
         self._buffer_bytes = buffer_bytes
         self._snap_bytes = snap_bytes
         self._gather_s = gather_s
         self._gathered_s = 0.0
-        """When the next batch may be handed out, however small it is."""
+        """Time (monotonic clock) from which the next batch may be returned, however small."""
         self._received_before = 0
         self._dropped_before = 0
         self._use(self._open())
@@ -130,17 +131,17 @@ class LiveCapture:
 
     @property
     def state(self) -> InterfaceState:
-        """How the interface is at this moment; asks the system."""
+        """The current state of the interface, from the system."""
         return self._source.state
 
     @property
     def received_packets(self) -> int:
-        """Packets that the filter took so far, by the kernel's count; those dropped among them."""
+        """Packets that passed the filter so far, by the kernel's count, with dropped ones."""
         return self._received_before + self._source.counts[0]
 
     @property
     def dropped_packets(self) -> int:
-        """Packets that the filter took and that found no room in the buffer, so far."""
+        """Packets that passed the filter and were dropped because the buffer was full, so far."""
         return self._dropped_before + self._source.counts[1]
 
     @property
@@ -167,9 +168,9 @@ class LiveCapture:
     def read(self, timeout_s: float) -> PacketBatch | None:
         """Return the packets since the last call, or None if none are due in ``timeout_s``.
 
-        A packet may be on its way for a twentieth of a second, and for what is gathered on top. The
-        batch's buffer is valid until the next call. An interface that is down gives nothing until
-        it is up again; one that was removed gives nothing until :meth:`reopen`.
+        A packet may be delayed by 0.05 s, and by the time that batches are gathered. The batch's
+        buffer is valid until the next call. An interface that is down has no packets until it is up
+        again; one that was removed has none until :meth:`reopen`.
         """
         if self._source.fileno() < 0:
             return None  # closed
@@ -182,7 +183,7 @@ class LiveCapture:
             if gathered is not None and len(gathered[1]):
                 self._gathered_s = now_s + self._gather_s
                 return self._numbered(*gathered)
-            self._feed.give_back()  # the caller wants packets, not blocks
+            self._feed.give_back()  # blocks without packets
             if now_s >= until_s:
                 return None
             if is_gathered:
@@ -191,17 +192,17 @@ class LiveCapture:
                 time.sleep(min(self._gathered_s - now_s, until_s - now_s, _LOOK_EVERY_S))
 
     def reopen(self) -> bool:
-        """Listen on the interface of that name that there is now; whether there is one.
+        """Listen on a new interface of the same name; return whether there is one.
 
-        Counts and numbers continue. The unread packets of the old one are lost, and its last batch;
-        read before. Raises :class:`CaptureError` when there is one that cannot be listened on.
+        Counts and numbers continue. The unread packets of the old one are lost, and its last batch
+        becomes invalid. Raises :class:`CaptureError` if the interface cannot be listened on.
         """
         if not self._is_there():
             return False
         try:
             opened = self._open()
         except CaptureError:
-            # One that comes and goes may have gone again.
+            # The interface may have been removed again meanwhile.
             if self._is_there():
                 raise
             return False
@@ -211,7 +212,7 @@ class LiveCapture:
         return True
 
     def close(self) -> None:
-        """End the capture. What the last batch is over goes with it: it can be read no longer."""
+        """End the capture. The last batch cannot be read any more: its buffer is freed."""
         self._feed.give_back()
         self._source.close()
         self._feed.close()
@@ -255,7 +256,7 @@ class LiveCapture:
 def _open_linux(
     name: str, filter_text: str | None, buffer_bytes: int, snap_bytes: int, *, promiscuous: bool
 ) -> _Opened:
-    """Listen on an interface: nothing comes before the filter is there."""
+    """Listen on an interface: no packet comes before the filter is set."""
     from kanalyze.capture.live.interfaces import link_type_of
     from kanalyze.capture.live.packet_socket import PacketSocket
     from kanalyze.capture.live.ring import open_ring

@@ -34,7 +34,7 @@ ANY: Final = "any"
 ETHERNET: Final = 1
 RAW_IP: Final = 101
 COOKED: Final = 276
-"""LINKTYPE_LINUX_SLL2: the kernel's data about a packet in place of a link-layer header."""
+"""LINKTYPE_LINUX_SLL2: the kernel's metadata of a packet in place of a link-layer header."""
 
 _LINK_TYPES: Final = {
     1: ETHERNET,
@@ -49,8 +49,8 @@ _LINK_TYPES: Final = {
     803: 127,
     0xFFFE: RAW_IP,
 }
-"""LINKTYPE_ values by Linux's kind of hardware (``ARPHRD_``, linux/if_arp.h), as libpcap maps
-them. Other kinds are captured cooked: the kernel knows where the network layer begins."""
+"""LINKTYPE_ values by Linux's hardware type (``ARPHRD_``, linux/if_arp.h), as libpcap maps them.
+Other types are captured cooked, because the kernel knows where the network layer begins."""
 
 _UP_FLAG: Final = 0x1
 _FLAG_NAMES: Final = ((0x8, "loopback"), (0x10, "point-to-point"), (0x100, "promiscuous"))
@@ -73,7 +73,7 @@ class Interface(NamedTuple):
 
 
 def interfaces() -> list[Interface]:
-    """Return the interfaces in the order of the system; on Linux ``any`` is the last.
+    """Return the interfaces in the order of the system; on Linux, ``any`` is last.
 
     Raises :class:`CaptureError` if scapy, which lists them, is not installed.
     """
@@ -103,9 +103,9 @@ def interfaces() -> list[Interface]:
 
 
 def hardware_type(name: str) -> int | None:
-    """Return Linux's kind of hardware (``ARPHRD_``) of an interface; None for ``any``.
+    """Return Linux's hardware type (``ARPHRD_``) of an interface; None for ``any``.
 
-    Raises :class:`CaptureError` when there is no such interface.
+    Raises :class:`CaptureError` if there is no such interface.
     """
     if name == ANY:
         return None
@@ -128,7 +128,7 @@ def _ioctl(name: str, request: int) -> bytes:
     encoded = name.encode(errors="replace")
     if not 0 < len(encoded) < _NAME_BYTES or b"\0" in encoded:
         raise CaptureError(f"{name!a}: is not the name of an interface")
-    # Any socket can be asked about interfaces.
+    # Any socket works to query interfaces.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         try:
             return fcntl.ioctl(any_socket, request, encoded.ljust(2 * _NAME_BYTES + 8, b"\0"))
@@ -143,7 +143,7 @@ def _listed_link_type(name: str) -> int:
     try:
         return link_type_of(name)
     except CaptureError:
-        return COOKED  # gone since it was listed
+        return COOKED  # removed since it was listed
 
 
 def _described(flags: int, texts: tuple[str, str]) -> str:

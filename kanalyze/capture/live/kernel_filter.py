@@ -1,4 +1,4 @@
-"""Filters that the kernel applies to packets before it hands them out.
+"""Filters that the kernel applies to packets before the program gets them.
 
 In: an expression in tcpdump's language, or ports and hosts. Out: a program for the kernel. Must
 not know: sockets.
@@ -39,7 +39,7 @@ _ABSOLUTE, _INDIRECT, _HEADER_LENGTH = 0x20, 0x40, 0xA0
 _CLASS_MASK: Final = 0x07
 _MODE_MASK: Final = 0xE0
 _METADATA: Final = 0xFFFFF000
-"""Loads from here on read the kernel's data about the packet, not the packet (SKF_AD_OFF)."""
+"""Loads from this offset on read the kernel's metadata, not the packet (SKF_AD_OFF)."""
 _PROTOCOL: Final = _METADATA + 0
 _PACKET_TYPE: Final = _METADATA + 4
 _HARDWARE: Final = _METADATA + 28
@@ -53,7 +53,7 @@ _DROP_COPIES: Final[tuple[Instruction, ...]] = (
     (_JUMP_IF_EQUAL, 0, 1, _LOOPBACK),
     (_RETURN, 0, 0, 0),
 )
-"""Drops outgoing packets on loopback, which come in on it a second time."""
+"""Drops outgoing packets on loopback, which are captured again as incoming ones."""
 EVERYTHING: Final[tuple[Instruction, ...]] = ((_RETURN, 0, 0, 0xFFFFFFFF),)
 NOTHING: Final[tuple[Instruction, ...]] = ((_RETURN, 0, 0, 0),)
 
@@ -62,8 +62,8 @@ _COOKED_V1_HEADER_BYTES: Final = 16
 _COOKED_V1_FIELDS: Final = {0: _PACKET_TYPE, 14: _PROTOCOL}
 _DLT_RAW: Final = 12
 _DLT: Final = {COOKED: _COOKED_V1, RAW_IP: _DLT_RAW}
-"""What libpcap calls a link type while capturing, where that is not the LINKTYPE_ value. Linux
-cooked is compiled as its first version: the kernel's metadata has the few fields of its header."""
+"""libpcap's DLT_ values, if they differ from the LINKTYPE_ value. Linux cooked is compiled as its
+first version, because the kernel's metadata has the few fields of that header."""
 _MAX_INSTRUCTIONS: Final = 4096
 """BPF_MAXINSNS: the kernel refuses longer programs."""
 
@@ -90,12 +90,12 @@ def port_filter(ports: Iterable[int], hosts: Iterable[str], link_type: int = ETH
     expression = " and ".join(conditions)
     if link_type != ETHERNET:
         return expression
-    # `vlan` moves all that follows it behind a tag: the last part is behind two.
+    # `vlan` applies all that follows it to the bytes after a tag: the last part is after two tags.
     return f"({expression}) or (vlan and (({expression}) or (vlan and {expression})))"
 
 
 def parse_networks(hosts: Iterable[str]) -> list[IPv4Network | IPv6Network]:
-    """Return addresses (networks of one) and networks as such; raises :class:`UsageError`."""
+    """Return addresses and networks as networks; raises :class:`UsageError` for a wrong one."""
     return [_network(host) for host in hosts]
 
 
@@ -113,7 +113,7 @@ def compile_filter(text: str, link_type: int, interface: str | None = None) -> l
 def program_for(instructions: Sequence[Instruction], snap_bytes: int) -> list[Instruction]:
     """Return the program that keeps ``snap_bytes`` of each packet that ``instructions`` select.
 
-    Packets on loopback are kept once. Raises :class:`UsageError` if the program gets too long.
+    Packets on loopback are selected once. Raises :class:`UsageError` if the program is too long.
     """
     program = [*_DROP_COPIES, *(_keeping(one, snap_bytes) for one in instructions)]
     if len(program) > _MAX_INSTRUCTIONS:

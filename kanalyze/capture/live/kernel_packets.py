@@ -1,12 +1,11 @@
-"""Packets as Linux hands them out, to packets as they were on the wire: once for each of them.
+"""Restores packets of the kernel as they were on the wire: the code that runs once per packet.
 
 In: packets and their metadata from the kernel, in writable memory. Out: packets for a
 :class:`~kanalyze.capture.formats.packet_scan.ColumnMaker`. Must not know: how packets were
 captured, nor what is inside them.
 
-The kernel removes the VLAN tag from a packet and passes it separately; here it is put
-back. A cooked
-packet comes without a link-layer header; here it gets one of LINKTYPE_LINUX_SLL2
+The kernel removes the VLAN tag from a packet and passes it separately; here it is put back. A
+cooked packet comes without a link-layer header; here it gets one of LINKTYPE_LINUX_SLL2
 (https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html). Both are written into the free bytes
 before the packet, so that no packet is copied.
 
@@ -50,7 +49,7 @@ __all__ = ["KernelScan"]
 
 
 class KernelScan:
-    """Reads packets of one link type, each up to a number of bytes."""
+    """Reads packets of one link type, each up to a snap length."""
 
     __slots__ = ("_is_big_endian", "_link_type", "_snap_bytes")
 
@@ -60,14 +59,14 @@ class KernelScan:
         self._is_big_endian = sys.byteorder == "big"
 
     def blocks(self, buffer: memoryview, block_bytes: int, blocks: int, maker: ColumnMaker) -> None:
-        """Hand on the packets of the first ``blocks`` blocks of TPACKET_V3 in ``buffer``."""
+        """Add the packets of the first ``blocks`` TPACKET_V3 blocks in ``buffer`` to ``maker``."""
         data = buffer
         is_big_endian = self._is_big_endian
         for block in range(blocks):
             start = block * block_bytes
             at = start + u32(data, start + BLOCK_FIRST_AT, is_big_endian)
             for _ in range(u32(data, start + BLOCK_PACKETS_AT, is_big_endian)):
-                # struct tpacket3_hdr; the packet's address stands behind it.
+                # struct tpacket3_hdr; the packet's address follows it.
                 seconds, nanoseconds = (
                     u32(data, at + 4, is_big_endian),
                     u32(data, at + 8, is_big_endian),
@@ -95,7 +94,7 @@ class KernelScan:
         """Add packets that the kernel described in another way, by columns.
 
         ``columns`` are arrays of 64-bit integers: time in ns, offset, bytes captured and on the
-        wire, status, control and protocol of the tag, and where the address stands.
+        wire, status, control and protocol of the tag, and the offset of the address.
         """
         data = buffer
         times, offsets, captureds, wires, statuses, controls, protocols, addresses = columns
@@ -114,7 +113,7 @@ class KernelScan:
             )
 
     def bpf(self, buffer: memoryview, end: int, maker: ColumnMaker) -> None:
-        """Hand on the packets that were read from the packet filter of macOS at once."""
+        """Add the packets of one read from the BPF device of macOS to ``maker``."""
         data = buffer
         is_big_endian = self._is_big_endian
         at = 0
@@ -149,10 +148,10 @@ class KernelScan:
         address: int,
         maker: ColumnMaker,
     ) -> int:
-        """Give a packet its link-layer header back, by writing before it."""
+        """Restore a packet's link-layer header in the bytes before it, and add it to ``maker``."""
         added = 0
         if self._link_type == ETHERNET:
-            # Kernels before 3.0 do not say of a tag of zeros that there is one.
+            # Kernels before 3.0 do not mark a tag as valid; a tag of zeros is not seen there.
             if captured >= TAG_AT and (status & TAG_IS_VALID or control):
                 added = TAG_BYTES
                 for position in range(at, at + TAG_AT):
@@ -170,8 +169,8 @@ class KernelScan:
         return 0
 
     def _put_cooked_header(self, data: memoryview, at: int, address: int) -> int:
-        """Write what ``struct sockaddr_ll`` (packet(7)) says as a header of SLL2."""
-        # The protocol is in network byte order there too.
+        """Write the values of ``struct sockaddr_ll`` (packet(7)) as a header of SLL2."""
+        # The protocol is in network byte order in both.
         data[at], data[at + 1] = data[address + 2], data[address + 3]
         data[at + 2] = data[at + 3] = 0
         for index in range(4):

@@ -78,8 +78,8 @@ def has_libpcap() -> bool:
 def compile_expression(text: str, dlt: int, interface: str | None = None) -> list[Instruction]:
     """Compile an expression for packets of the link type that libpcap calls ``dlt``.
 
-    ``interface`` is where the packets will come from: with the right to capture there, ``vlan``
-    also finds the tags that the kernel took out of packets.
+    ``interface`` is the source of the packets, if known: with the right to capture there, ``vlan``
+    also matches tags that the kernel removed from packets.
 
     Raises :class:`UsageError` for a wrong expression, :class:`CaptureError` without libpcap.
     """
@@ -106,7 +106,7 @@ def compile_expression(text: str, dlt: int, interface: str | None = None) -> lis
 
 
 def program_of(instructions: Sequence[Instruction]) -> BpfProgram:
-    """Return a program as libpcap reads it, in memory that belongs to the program."""
+    """Return a program in libpcap's structure, which owns its memory."""
     array = (_BpfInstruction * len(instructions))()
     for index, one in enumerate(instructions):
         array[index] = _BpfInstruction(*one)
@@ -146,7 +146,7 @@ def _with_types(pcap: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _open(pcap: ctypes.CDLL, dlt: int, interface: str | None) -> int:
-    """Return a handle to compile with: one that could capture, if possible."""
+    """Return a handle for the compiler: of the live interface if possible, else a dead one."""
     if interface is not None:
         message = ctypes.create_string_buffer(_ERROR_BYTES)
         live: int | None = pcap.pcap_open_live(

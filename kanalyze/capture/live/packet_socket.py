@@ -1,11 +1,11 @@
 """A packet socket of Linux: opens, filters and starts it, and reads its state (see packet(7)).
 
 In: the name of an interface, a program for the kernel. Out: :class:`PacketSocket`. Must not know:
-how packets are taken out of it.
+how packets are read from it.
 
-scapy has such a socket too, which is not used: it comes with all of scapy (half a second), listens
-before it is filtered, keeps its packets in a queue of single ones, and asks for each one's address,
-which costs a system call more. What is left of it without that is the few calls below.
+scapy has such a socket too. It is not used: it imports all of scapy (half a second), listens before
+it is filtered, queues packets one by one, and takes one more system call for each packet's address.
+Without these, only the few calls below are left.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["ADDRESS_BYTES", "HEADROOM_BYTES", "SOL_PACKET", "InterfaceState", "P
 
 SOL_PACKET: Final = 263
 HEADROOM_BYTES: Final = 24
-"""Free bytes that have to be before each packet: a header that the kernel took away goes there."""
+"""Free bytes before each packet, for a header that the kernel removed."""
 ADDRESS_BYTES: Final = 20
-"""Of ``struct sockaddr_ll`` (packet(7))."""
+"""Size of ``struct sockaddr_ll`` (packet(7))."""
 _ADD_MEMBERSHIP: Final = 1
 _DROP_MEMBERSHIP: Final = 2
 _STATISTICS: Final = 6
@@ -46,31 +46,31 @@ _TIMESTAMPS_NS: Final = 35
 _GET_FLAGS: Final = 0x8913
 _GET_NUMBER: Final = 0x8933
 _REQUEST: Final = struct.Struct("@16s24x")
-"""``struct ifreq`` (netdevice(7)): a name, behind which an answer is written."""
+"""``struct ifreq`` (netdevice(7)): a name, after which the kernel writes the result."""
 _NAME_BYTES: Final = 16
 _ADDRESS: Final = struct.Struct("@HHi12x")
 """``struct sockaddr_ll``: its family, a protocol, the number of an interface."""
 _UP_FLAG: Final = 0x1
 _LOOPBACK_FLAG: Final = 0x8
 _COUNTS: Final = struct.Struct("@2I")
-"""``struct tpacket_stats``; those dropped are among those received."""
+"""``struct tpacket_stats``: received packets, and how many of these were dropped."""
 
 
 class InterfaceState(enum.Enum):
-    """How the interface is that packets are captured on."""
+    """State of the interface that packets are captured on."""
 
     UP = "up"
     DOWN = "down"
-    """No packets come; they come again when it is up again."""
+    """No packets come until it is up again."""
     REMOVED = "removed"
-    """No packets come from this socket any more, even where there is one of that name again."""
+    """No packets come from this socket any more, even if a new interface has the same name."""
 
 
 class PacketSocket:
     """A socket that gets the packets of an interface, once it is started.
 
-    It is filtered before it is started: nothing comes that the filter does not take. Raises
-    :class:`CaptureError` when there is no such interface, or no right to capture.
+    The filter is set before it is started, so that every packet passes it. Raises
+    :class:`CaptureError` if there is no such interface, or no right to capture.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class PacketSocket:
         self.link_type = link_type_of(interface)
         """LINKTYPE_ value of the packets."""
         self.is_promiscuous = False
-        """Whether packets come that are not for this machine."""
+        """Whether packets for other machines come too."""
         self._received_packets = 0
         self._dropped_packets = 0
         kind = socket.SOCK_DGRAM if self.link_type == COOKED else socket.SOCK_RAW
@@ -92,7 +92,7 @@ class PacketSocket:
         except OSError as error:
             raise CaptureError(f"{interface}: {_reason(error)}") from error
         try:
-            # The clock is read where packets come in, not where they are handed out.
+            # Packets get their time when they arrive, not when they are read.
             self.socket.setsockopt(socket.SOL_SOCKET, _TIMESTAMPS_NS, 1)
             self._attach(program_for(filtering or EVERYTHING, snap_bytes))
         except OSError as error:
@@ -103,7 +103,7 @@ class PacketSocket:
             raise
 
     def start(self, *, promiscuous: bool) -> None:
-        """Let packets come; raises :class:`CaptureError` when the interface is gone."""
+        """Start to receive packets; raises :class:`CaptureError` if the interface was removed."""
         try:
             if self.interface == ANY:
                 self._bind_to_all()
@@ -117,7 +117,7 @@ class PacketSocket:
 
     @property
     def state(self) -> InterfaceState:
-        """How the interface is now. ``any`` is always up."""
+        """The current state of the interface. ``any`` is always up."""
         if self.interface == ANY:
             return InterfaceState.UP
         name = self._name()
@@ -131,7 +131,7 @@ class PacketSocket:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Packets that the filter took so far, and how many of these were dropped."""
+        """Packets that passed the filter so far, and how many of these were dropped."""
         if self.socket.fileno() >= 0:
             # The kernel resets its counts each time they are read.
             counts = self.socket.getsockopt(SOL_PACKET, _STATISTICS, _COUNTS.size)
@@ -141,11 +141,11 @@ class PacketSocket:
         return self._received_packets, self._dropped_packets
 
     def fileno(self) -> int:
-        """Return what can be polled."""
+        """Return the descriptor to poll."""
         return self.socket.fileno()
 
     def clear_error(self) -> None:
-        """Forget that the interface went down: poll() would say it again and again."""
+        """Clear the error of an interface that went down; else poll() would always report it."""
         self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class PacketSocket:
         self.socket.close()
 
     def _bind_to_all(self) -> None:
-        # Python binds to an interface that has a name.
+        # Python's bind() needs the name of an interface.
         address = _ADDRESS.pack(socket.AF_PACKET, socket.htons(_ALL_PROTOCOLS), 0)
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.bind(self.socket.fileno(), address, len(address)):
@@ -177,7 +177,7 @@ class PacketSocket:
         self.socket.setsockopt(SOL_PACKET, request, membership)
 
     def _name(self) -> str:
-        """Return the name that the interface bound to has by now; empty when it was removed."""
+        """Return the current name of the interface bound to; empty if it was removed."""
         name: str = self.socket.getsockname()[0]
         return name
 
@@ -192,7 +192,7 @@ class PacketSocket:
 
 
 def _who_may(interface: str) -> str:
-    # Not granted to the interpreter: whoever may run Python could capture then.
+    # Not suggested: to grant the right to the interpreter. Every Python program could capture then.
     tcpdump = f"sudo tcpdump -i {shlex.quote(interface)} -U -s 0 -w -"
     return (
         f"{interface}: no right to capture: run as root, or let tcpdump do it"

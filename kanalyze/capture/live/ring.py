@@ -1,11 +1,11 @@
-"""Packets out of memory that the kernel shares: a ring of blocks, each with many packets.
+"""Reads packets from memory that the kernel shares: a ring of blocks, each with many packets.
 
 In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over the ring itself: no
 packet is copied. Must not know: which interface it is, what is inside a packet.
 
 The layout is that of TPACKET_V3 (linux/if_packet.h; Documentation/networking/packet_mmap.rst): the
-kernel fills block after block, hands each over when it is full or some time has passed, and drops
-packets while the next one has not been given back.
+kernel fills block after block, passes each to the program when it is full or some time has passed,
+and drops packets if the program has not given back the next one.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _VERSION_3: Final = 2
 _LEAST_BLOCK_BYTES: Final = 256 << 10
 _LEAST_BLOCKS: Final = 4
 _FRAME_BYTES: Final = 2048
-"""Means nothing in this version, but has to make sense."""
+"""Not used in this version, but the kernel checks it."""
 RETIRE_MS: Final = 50
-"""A block that is not full is handed over after so long."""
+"""The kernel passes on a block that is not full after this time."""
 _PACKET_OVERHEAD_BYTES: Final = 4096
 """More than the headers of a block and of a packet in it."""
 
@@ -56,9 +56,9 @@ class RingLayout(NamedTuple):
 
     @classmethod
     def of(cls, buffer_bytes: int, snap_bytes: int) -> RingLayout:
-        """Return the ring of at most ``buffer_bytes`` whose blocks hold the largest packet.
+        """Return a ring of at most ``buffer_bytes`` whose blocks can hold the largest packet.
 
-        Blocks cannot be smaller than that, and a few there are in any case.
+        It is larger if four such blocks, the least number, need more.
         """
         block_bytes = _LEAST_BLOCK_BYTES
         while block_bytes < snap_bytes + _PACKET_OVERHEAD_BYTES:
@@ -72,7 +72,7 @@ class RingLayout(NamedTuple):
 
 
 class BlockRing:
-    """Reads blocks in memory; what the kernel does with it, and when, is not known here."""
+    """Reads blocks in shared memory; it makes no system calls."""
 
     def __init__(
         self, memory: memoryview, layout: RingLayout, link_type: int, snap_bytes: int
@@ -85,9 +85,9 @@ class BlockRing:
         self._first = 0
         """The next block to be read."""
         self._taken_blocks = 0
-        """Blocks before it that were read and not given back."""
-        # The rest is for the kernel to go on with while these are worked on. Of a large ring that
-        # is all but what is worth taking at once: a batch takes as much again in columns.
+        """Number of blocks before it that were read and not given back."""
+        # While these blocks are read, the kernel fills the others: three quarters, or more in a
+        # large ring, because the columns of a batch take as much memory again.
         most = min(layout.block_count // 4, _MOST_TAKEN_BYTES // layout.block_bytes)
         self._most_blocks = max(most, 1)
 
@@ -97,10 +97,10 @@ class BlockRing:
         return self._count_ready() == self._most_ready()
 
     def take(self) -> tuple[memoryview, Columns] | None:
-        """Return the packets of the blocks that were handed over; None when there are none.
+        """Return the packets of the blocks that the kernel has passed on; None if there are none.
 
-        Up to 16 MiB, and a quarter of the ring at most. They are valid until :meth:`give_back`. A
-        block is never read twice, and blocks are given in their order.
+        Up to 16 MiB, and at most a quarter of the ring. They are valid until :meth:`give_back`. A
+        block is never read twice, and blocks are read in their order.
         """
         ready = self._count_ready()
         if not ready:
@@ -113,16 +113,16 @@ class BlockRing:
         return view, self._maker.take_all()
 
     def give_back(self) -> None:
-        """Let the kernel have the blocks that were read."""
+        """Give the blocks that were read back to the kernel."""
         for block in range(self._first - self._taken_blocks, self._first):
             self._words[self._word(block % self._layout.block_count, _BLOCK_STATUS_AT)] = _OF_KERNEL
         self._taken_blocks = 0
 
     def _count_ready(self) -> int:
-        """How many blocks from the next on can be read, without going round.
+        """Return how many blocks from the next one on can be read, up to the end of the ring.
 
-        What is in a block was written before its status. No barrier is taken for that here: no
-        processor reads ahead by as much as the interpreter does in between.
+        The kernel writes a block before its status. No memory barrier is needed to read them in
+        that order: the interpreter executes far more in between than a processor reads ahead.
         """
         most = self._most_ready()
         status = self._word(self._first, _BLOCK_STATUS_AT)
@@ -148,12 +148,12 @@ class RingFeed:
             memoryview(self._memory), layout, packet_socket.link_type, snap_bytes
         )
         self._taken: memoryview | None = None
-        """What was handed out last."""
+        """The memory of the last batch."""
         self.description = f"a ring of {layout.total_bytes >> 20} MiB shared with the kernel"
 
     @property
     def is_filling(self) -> bool:
-        """Whether there is enough not to wait for more."""
+        """Whether there are enough packets to return them without waiting for more."""
         return self._ring is not None and self._ring.is_filling
 
     def take(self) -> tuple[memoryview, Columns] | None:
@@ -169,22 +169,22 @@ class RingFeed:
             self._ring.give_back()
 
     def close(self) -> None:
-        """Free the ring: batches can be read no longer.
+        """Free the ring: batches cannot be read any more.
 
         Memory that another view still uses is freed with that view.
         """
         self._ring = None
         with contextlib.suppress(BufferError):
             if self._taken is not None:
-                # A batch is in use until the next one comes, which may be never.
+                # The last batch still refers to this memory.
                 self._taken.release()
             self._memory.close()
 
 
 def open_ring(packet_socket: PacketSocket, buffer_bytes: int, snap_bytes: int) -> RingFeed | None:
-    """Make the ring of a socket that was not started; None where the kernel has no such rings.
+    """Make the ring of a socket that was not started; None if the kernel has no such rings.
 
-    It gets smaller than ``buffer_bytes`` where the system has not so much in a piece.
+    It is smaller than ``buffer_bytes`` if the kernel cannot allocate as much.
     """
     layout = RingLayout.of(buffer_bytes, snap_bytes)
     options = packet_socket.socket

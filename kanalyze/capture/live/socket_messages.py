@@ -1,10 +1,10 @@
-"""Packets from a socket in messages, many to a call: for kernels without shared rings.
+"""Reads packets from a socket as messages, many per call: for kernels without shared rings.
 
 In: a packet socket. Out: :class:`~kanalyze.capture.formats.parser.Columns` over one buffer. Must
 not know: which interface it is, what is inside a packet.
 
-Each packet costs a copy, and the socket's queue holds single packets. gVisor and other systems that
-behave like Linux have nothing better.
+Each packet is copied, and the socket queues packets one by one. gVisor and other systems that
+behave like Linux have no faster way.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _AUXILIARY: Final = 8
 _RECEIVE_BUFFER: Final = 8
 _RECEIVE_BUFFER_FORCED: Final = 33
 _MOST_PACKETS: Final = 512
-"""To a call."""
+"""Most packets per call."""
 _LARGEST_PACKET_BYTES: Final = 66 << 10
 """The largest packet that is not cut here: the largest of IP, and the headers before it."""
 _MAX_QUEUE_BYTES: Final = (1 << 31) - 1
 
 
 class _MessageHeader(ctypes.Structure):
-    """``struct mmsghdr``; pointers are numbers, to be set and read by columns.
+    """``struct mmsghdr``; pointers are numbers, so that NumPy sets and reads them by columns.
 
-    The flags are an int, with what fills up ``struct msghdr`` behind it.
+    ``flags`` are an int with the padding of ``struct msghdr`` after it.
     """
 
     _fields_ = (
@@ -68,7 +68,7 @@ _CONTROL: Final = np.dtype(
         *(("tag_control", "=u2"), ("tag_protocol", "=u2"), ("padding", "V4")),
     ]
 )
-"""What comes with each packet, in this order: its time, then ``struct tpacket_auxdata``."""
+"""The control data of each packet, in this order: its time, then ``struct tpacket_auxdata``."""
 _NS_PER_SECOND: Final = 1_000_000_000
 
 
@@ -120,7 +120,7 @@ class MessageFeed:
 
     @property
     def is_filling(self) -> bool:
-        """Whether there is enough not to wait for more: the last time there was."""
+        """Whether the last call was full, so that more packets are likely to wait."""
         return self._last_count == len(self._slots.messages)
 
     def take(self) -> tuple[memoryview, Columns] | None:
@@ -173,6 +173,6 @@ def _enlarge_queue(queue: socket.socket, queue_bytes: int) -> int:
             queue.setsockopt(socket.SOL_SOCKET, option, queue_bytes)
             break
         except PermissionError:
-            continue  # beyond the system's limit with CAP_NET_ADMIN alone
+            continue  # sizes above the system's limit need CAP_NET_ADMIN
     size: int = queue.getsockopt(socket.SOL_SOCKET, _RECEIVE_BUFFER)
     return size

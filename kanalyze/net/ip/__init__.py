@@ -1,5 +1,5 @@
 """IP headers, fragments, and the tunnels that IP carries.
 
-In: a packet, and where reading it has come to. Out: which header follows, and where. Begin reading
-with ``ip_headers.py``.
+In: a packet, and the position of the next header in it. Out: the kind and the position of the
+header that follows. Begin reading with ``ip_headers.py``.
 """

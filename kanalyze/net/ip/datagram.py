@@ -2,8 +2,8 @@
 
 In: ranges of bytes, in any order. Out: the bytes from the first on. Must not know: their meaning.
 
-The first copy of a byte counts (RFC 815 leaves it open); a fragment that the capture cut covers its
-whole range, with the bytes that it has.
+The first copy of a byte counts (RFC 815 leaves it open). A fragment that the capture cut covers its
+whole range, although some of its bytes are missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["PIECE_BYTES", "Datagram"]
 
 PIECE_BYTES: Final = 256
-"""Memory of a range besides its bytes, roughly."""
+"""Approximate memory of a range, without its bytes."""
 MOST_BYTES: Final = 65_535
 _LEAST_HEADER_BYTES: Final = 20
 
@@ -41,27 +41,27 @@ class Datagram:
         self.header: bytes | None = None
         """IP header of the fragment at offset 0, without options."""
         self.protocol: int | None = None
-        """By the fragment at offset 0."""
+        """Protocol, from the fragment at offset 0."""
         self.total: int | None = None
-        """Bytes of data; known from the last fragment."""
+        """Bytes of data; known once the last fragment came."""
         self.covered = 0
-        """Bytes of data that fragments were seen of."""
+        """Bytes of data that the fragments cover."""
         self.buffered_bytes = 0
         self.contradicts = False
         """Two fragments have different bytes at the same offset."""
         self.is_false = False
-        """It was dropped for what its fragments said; later fragments of it are dropped too."""
-        self._seen: set[tuple[int, int, int]] = set()
-        """Fragments: offset, length, checksum of the captured bytes."""
+        """It was dropped because its fragments are invalid; later fragments are dropped, too."""
+        self._fragments: set[tuple[int, int, int]] = set()
+        """Fragments: begin, end, checksum of the captured bytes."""
         self._pieces: list[_FragmentRange] = []
-        """Sorted by where they start."""
+        """Sorted by their start."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
         return (
             *(self.time_ns, self.packet, tuple(self.packets), self.header, self.protocol),
             *(self.total, self.contradicts, self.is_false, self.covered),
-            tuple(sorted(self._seen)),
+            tuple(sorted(self._fragments)),
             tuple([tuple(piece) for piece in self._pieces]),
         )
 
@@ -69,27 +69,35 @@ class Datagram:
     def from_state(cls, state: object) -> Datagram:
         """Make one from a state; raises ValueError for any other value."""
         values = fields(state, "intYNNbbntt")
-        made = cls(values[0], values[1])
-        made.packets = list(items(values[2], "n"))
-        made.header, made.protocol, made.total, made.contradicts, made.is_false = values[3:8]
-        made.covered = values[8]
-        made._seen = {fields(each, "nnn") for each in items(values[9], "t")}
-        made._pieces = [_FragmentRange(*fields(each, "nny")) for each in items(values[10], "t")]
+        datagram = cls(values[0], values[1])
+        datagram.packets = list(items(values[2], "n"))
+        (
+            datagram.header,
+            datagram.protocol,
+            datagram.total,
+            datagram.contradicts,
+            datagram.is_false,
+        ) = values[3:8]
+        datagram.covered = values[8]
+        datagram._fragments = {fields(part, "nnn") for part in items(values[9], "t")}
+        datagram._pieces = [_FragmentRange(*fields(part, "nny")) for part in items(values[10], "t")]
         at = 0
-        for piece in made._pieces:
+        for piece in datagram._pieces:
             if not at <= piece.start < piece.stop or len(piece.data) > piece.stop - piece.start:
                 raise ValueError("pieces of a datagram that overlap")
             at = piece.stop
-        if at > MOST_BYTES or (made.header is not None and len(made.header) < _LEAST_HEADER_BYTES):
+        if at > MOST_BYTES or (
+            datagram.header is not None and len(datagram.header) < _LEAST_HEADER_BYTES
+        ):
             raise ValueError("a datagram longer than there are, or with no header")
-        made.buffered_bytes = PIECE_BYTES * (len(made._seen) + len(made._pieces)) + sum(
-            [len(piece.data) for piece in made._pieces]
-        )
-        return made
+        datagram.buffered_bytes = PIECE_BYTES * (
+            len(datagram._fragments) + len(datagram._pieces)
+        ) + sum([len(piece.data) for piece in datagram._pieces])
+        return datagram
 
     @property
     def is_complete(self) -> bool:
-        """Every byte was in a fragment."""
+        """True if every byte was in a fragment."""
         return self.header is not None and self.covered == self.total
 
     @property
@@ -99,21 +107,21 @@ class Datagram:
 
     @property
     def fragments(self) -> int:
-        """Fragments seen that were not the same as another one."""
-        return len(self._seen)
+        """Number of different fragments."""
+        return len(self._fragments)
 
     def has(self, start: int, stop: int, data: bytes) -> bool:
-        """Tell whether this very fragment was seen."""
-        return (start, stop, zlib.crc32(data)) in self._seen
+        """Tell whether a fragment of the same range and bytes came before."""
+        return (start, stop, zlib.crc32(data)) in self._fragments
 
     def add(self, start: int, stop: int, data: bytes) -> bool:
-        """Add a fragment; return whether it overlaps others without being one of them again.
+        """Add a fragment; return whether it overlaps others and is no copy of one of them.
 
         ``data`` may be shorter than ``stop - start``.
         """
         if self.has(start, stop, data):
             return False
-        self._seen.add((start, stop, zlib.crc32(data)))
+        self._fragments.add((start, stop, zlib.crc32(data)))
         self.buffered_bytes += PIECE_BYTES
         index = max(bisect_right(self._pieces, start, key=_start) - 1, 0)
         if self._extends(index, start, stop, data):
@@ -141,7 +149,7 @@ class Datagram:
         return overlaps
 
     def _extends(self, index: int, start: int, stop: int, data: bytes) -> bool:
-        """Take the longer of two captures of the same fragment, which say the same."""
+        """Keep the longer of two captures of the same fragment; false if there is no such piece."""
         if index >= len(self._pieces):
             return False
         piece = self._pieces[index]
@@ -166,20 +174,20 @@ class Datagram:
         return b"".join(parts)
 
     def let_go(self) -> None:
-        """Drop the bytes; which fragments were seen stays known."""
+        """Drop the bytes, but remember which fragments came."""
         self._pieces.clear()
         self.header = None
-        self.buffered_bytes = len(self._seen) * PIECE_BYTES
+        self.buffered_bytes = len(self._fragments) * PIECE_BYTES
 
 
 class _FragmentRange(NamedTuple):
     start: int
     stop: int
     data: bytes
-    """As much of it as was captured."""
+    """The captured part of it."""
 
     def differs(self, start: int, data: bytes) -> bool:
-        """Tell whether ``data``, from ``start`` on, is not what was captured there."""
+        """Tell whether ``data``, from ``start`` on, differs from what was captured there."""
         mine = self.data[start - self.start : start - self.start + len(data)]
         return mine != data[: len(mine)]
 

@@ -1,7 +1,7 @@
 """Reassembly of IP fragments, across batches.
 
-In: fragments, with the times of their packets. Out: complete datagrams, as packets with a header of
-their own behind the bytes of the batch. Must not know: the content of the datagrams.
+In: fragments, with the times of their packets. Out: complete datagrams, as packets with an IP
+header, which follow the bytes of the batch. Must not know: the content of the datagrams.
 
 IPv4: RFC 791, 815. IPv6: RFC 8200 (section 4.5), RFC 5722.
 """
@@ -35,20 +35,19 @@ _UDP: Final = 17
 
 
 class FragmentLimits(NamedTuple):
-    """Bounds of the memory and the patience for fragments."""
+    """Bounds of the memory for fragments, and how long to wait for missing ones."""
 
     datagrams: int = 1024
-    """Open ones, and as many completed ones; beyond, the oldest is given up."""
+    """Incomplete datagrams, and as many completed ones; beyond, the oldest is given up."""
     buffered_bytes: int = 16 << 20
-    """Of all open datagrams; as much again for the records of completed ones."""
+    """Of all incomplete datagrams; as much again for the records of completed ones."""
     fragments: int = 1400
-    """Of one datagram: more than the largest has over a link of 68 bytes, the least that IPv4
-    allows (RFC 791)."""
+    """Of one datagram. The largest datagram has fewer, even over links with an MTU of 68 bytes, the
+    least that IPv4 allows (RFC 791)."""
     age_ns: int = 30_000_000_000
-    """How long after its first fragment a datagram may be completed. RFC 1122 says 60 to 120 s,
-    but Linux gives up after 30 s, and IPv4's 16 bits of identification come round again the
-    sooner the faster a host sends (RFC 4963): old fragments are more often of another datagram than
-    late."""
+    """How long after its first fragment a datagram may be completed. RFC 1122 says 60 to 120 s, but
+    Linux gives up after 30 s. A fast host soon repeats IPv4's 16 bits of identification (RFC 4963),
+    so an old fragment more often belongs to another datagram than it is late."""
 
 
 class _Fragment(NamedTuple):
@@ -85,7 +84,7 @@ class FragmentReassembler:
         Args:
             limits: bounds of memory and time.
             stats: where to count.
-            return_incomplete: return the incomplete datagrams that may contain TCP, in place of
+            return_incomplete: return the incomplete datagrams that may contain TCP, instead of
                 counting them as lost.
         """
         self._limits = limits
@@ -94,7 +93,7 @@ class FragmentReassembler:
         self._open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         """The oldest first."""
         self._done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
-        """Those that were reassembled or dropped as false, without their bytes: a capture with each
+        """Datagrams that were reassembled or dropped, without their bytes: a capture that has each
         packet twice has their fragments again."""
         self._buffered_bytes = 0
         self._done_bytes = 0
@@ -112,10 +111,10 @@ class FragmentReassembler:
         self._done_bytes = sum([datagram.buffered_bytes for datagram in self._done.values()])
 
     def add(self, cursor: HeaderCursor) -> int:
-        """Take the fragment behind a cursor.
+        """Take the fragment that a cursor is at.
 
-        If it completes a datagram, the cursor goes there and the kind of the datagram's header is
-        returned; otherwise :data:`~kanalyze.net.header_kinds.DROPPED`.
+        If it completes a datagram, the cursor moves to that and the kind of the datagram's header
+        is returned; otherwise :data:`~kanalyze.net.header_kinds.DROPPED`.
         """
         is_ipv6 = cursor.is_ipv6
         batch, row, at = cursor.batch, cursor.row, cursor.at
@@ -163,11 +162,11 @@ class FragmentReassembler:
         return self.take_incomplete()
 
     def take_incomplete(self) -> list[IncompleteDatagram]:
-        """Return the datagrams given up since the last call, if they are to be returned."""
+        """Return the datagrams given up since the last call; empty without return_incomplete."""
         if not self._incomplete:
             return []
-        taken, self._incomplete = self._incomplete, []
-        return taken
+        incomplete, self._incomplete = self._incomplete, []
+        return incomplete
 
     def _take(self, fragment: _Fragment, header: bytes, data: bytes) -> Datagram | None:
         """Add a fragment to its datagram; return it if it is complete now."""
@@ -180,7 +179,7 @@ class FragmentReassembler:
             return None
         datagram = self._open.get(fragment.key)
         if datagram is not None and self._is_old(datagram, fragment.time_ns):
-            # Where times go back, an old one may be behind a newer one.
+            # Where capture times go back, an old datagram may be behind a newer one in the order.
             self._give_up(fragment.key, "fragments are missing")
             datagram = None
         if datagram is None:
@@ -201,7 +200,7 @@ class FragmentReassembler:
         return None
 
     def _add(self, datagram: Datagram, fragment: _Fragment, data: bytes) -> str | None:
-        """Add a fragment; return why its datagram is to be dropped, if so."""
+        """Add a fragment; return why its datagram has to be dropped, or None."""
         if not fragment.has_more:
             if datagram.total not in {None, fragment.stop} or datagram.stop > fragment.stop:
                 return "fragments say different lengths"
@@ -220,12 +219,12 @@ class FragmentReassembler:
         return now_ns - datagram.time_ns > self._limits.age_ns
 
     def _is_late(self, fragment: _Fragment, data: bytes) -> bool:
-        """Tell whether a fragment was part of a completed datagram."""
+        """Tell whether a fragment is of a datagram that was completed or dropped before."""
         done = self._done.get(fragment.key)
         if done is None:
             return False
-        known = done.is_false or done.has(fragment.start, fragment.stop, data)
-        if known and not self._is_old(done, fragment.time_ns):
+        is_of_done = done.is_false or done.has(fragment.start, fragment.stop, data)
+        if is_of_done and not self._is_old(done, fragment.time_ns):
             return True
         self._forget_done(fragment.key)
         return False
@@ -305,11 +304,11 @@ def _datagrams_state(datagrams: OrderedDict[tuple[int, ...], Datagram]) -> State
 
 
 def _datagrams_from_state(state: object) -> OrderedDict[tuple[int, ...], Datagram]:
-    made: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
-    for each in items(state, "t"):
-        key, datagram = fields(each, "tt")
-        made[tuple([from_wide(part) for part in key])] = Datagram.from_state(datagram)
-    return made
+    datagrams: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
+    for entry in items(state, "t"):
+        key, datagram = fields(entry, "tt")
+        datagrams[tuple([from_wide(part) for part in key])] = Datagram.from_state(datagram)
+    return datagrams
 
 
 def _flaw(fragment: _Fragment) -> str | None:
@@ -332,9 +331,9 @@ def _may_contain_tcp(datagram: Datagram) -> bool:
 
 
 def _as_packet(datagram: Datagram, *, is_ipv6: bool) -> tuple[bytes, int]:
-    """Return a datagram as one packet, under its first fragment's header, and its size on the wire.
+    """Return a datagram as one packet with its first fragment's header, and its size on the wire.
 
-    The bytes end where the first is missing.
+    The packet ends before the first byte that was not captured.
     """
     header = bytearray(datagram.header or b"")
     total = datagram.total or 0
@@ -345,7 +344,7 @@ def _as_packet(datagram: Datagram, *, is_ipv6: bool) -> tuple[bytes, int]:
         total += _IPV4_BYTES
         header[0] = 0x45
         header[2:4] = total.to_bytes(2)
-        # "Don't fragment" may stay; the other bits and the offset go.
+        # Keep "Don't fragment"; clear "More fragments" and the offset.
         header[6:8] = bytes([header[6] & 0xC0, 0])
     wire_bytes = total + (_IPV6_BYTES if is_ipv6 else 0)
     return bytes(header) + datagram.data(), wire_bytes

@@ -1,12 +1,12 @@
 """IPv4 and IPv6 headers.
 
-In: a cursor at an IP header. Out: what the packet carries, the cursor there, and in it the
-addresses; or what there is to know of a fragment. Must not know: what lies around IP.
+In: a cursor at an IP header. Out: the kind of what the packet carries, the cursor there, with the
+addresses; or the fields of a fragment. Must not know: headers outside or inside of IP.
 
 IPv4: RFC 791. IPv6 and its extension headers: RFC 8200, RFC 4302 (AH), RFC 7401 (HIP), RFC 5533
-(shim6). Lengths are those of the IP header: what a link layer added behind (Ethernet pads to 60
-bytes) is no payload. A length of 0 is written where segmentation is left to the network card, and
-in jumbograms (RFC 2675): then the packet's size tells, or what is around it.
+(shim6). Lengths are those of the IP header: bytes that a link layer adds after it (Ethernet pads to
+60 bytes) are no payload. The length is 0 where the network card does the segmentation, and in
+jumbograms (RFC 2675): then the size of the packet, or of the outer header, is used.
 
 Compiled by Cython, with the types in ``ip_headers.pxd``; uncompiled it does the same, slowly.
 """
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 __all__ = ["TUNNEL_PROTOCOLS", "read_ipv4", "read_ipv6"]
 
 TUNNEL_PROTOCOLS: Final = (4, 17, 41, 47, 97, 137)
-"""Protocols that hold TCP or may: IP in IP, UDP, GRE, EtherIP, MPLS in IP."""
-_JOINED: Final = frozenset((6, *TUNNEL_PROTOCOLS))
-"""Protocols whose fragments are put together."""
+"""Protocols that may hold TCP: IP in IP, UDP, GRE, EtherIP, MPLS in IP."""
+_REASSEMBLED: Final = frozenset((6, *TUNNEL_PROTOCOLS))
+"""Protocols whose fragments are reassembled."""
 _WITHIN: Final = "within the IP header"
 
 
 def read_ipv4(cursor: HeaderCursor) -> int:
-    """Step over an IPv4 header; return ``IP_PROTOCOL | protocol``, or that it is a fragment."""
+    """Step over an IPv4 header; return ``IP_PROTOCOL | protocol``, or ``FRAGMENT``."""
     if not cursor.fits(IPV4_BYTES):
         return cursor.cut(_WITHIN)
     at = cursor.at
@@ -71,7 +71,7 @@ def read_ipv4(cursor: HeaderCursor) -> int:
     cursor.source_low = cursor.u32(at + 12)
     cursor.destination_low = cursor.u32(at + 16)
     cursor.identification = cursor.u16(at + 4)
-    if fragment_field & FRAGMENT_BITS and protocol in _JOINED:
+    if fragment_field & FRAGMENT_BITS and protocol in _REASSEMBLED:
         ends = cursor.source_low, cursor.destination_low
         cursor.datagram_key = (*ends, cursor.identification, protocol)
         cursor.datagram_protocol = protocol
@@ -123,14 +123,14 @@ def without_extensions(cursor: HeaderCursor, protocol: int) -> int:
             continue
         cursor.at += FRAGMENT_HEADER_BYTES
         protocol = following
-        # Offset 0 and no more to come: a fragment that is the whole datagram (RFC 6946).
+        # Offset 0 and no more fragments: this one is the whole datagram (RFC 6946).
         fragment_field = cursor.u16(at + 2)
         if fragment_field & 0xFFF9 == 0:
             continue
-        if protocol in _JOINED or is_option(protocol):
+        if protocol in _REASSEMBLED or is_option(protocol):
             note_fragment(cursor, at, protocol)
             return FRAGMENT
-        # Other fragments only get their kind.
+        # Other fragments are not reassembled: only their protocol is returned.
         if protocol == FRAGMENT_HEADER:
             return drop_bad(cursor)
     if protocol != TCP_PROTOCOL:
@@ -139,16 +139,16 @@ def without_extensions(cursor: HeaderCursor, protocol: int) -> int:
 
 
 def is_option(protocol: int) -> bool:
-    """Tell an extension header whose length stands in it.
+    """Tell whether a protocol is an extension header that has a length field.
 
-    Hop-by-hop, routing and destination options, mobility, HIP, shim6: 8 bytes and 8 for each that
-    they say; authentication is of another form.
+    Hop-by-hop, routing and destination options, mobility, HIP, shim6: the field counts units of 8
+    bytes after the first 8. The authentication header counts differently.
     """
     return protocol in (0, 43, 60, 135, 139, 140, AUTHENTICATION)
 
 
 def note_fragment(cursor: HeaderCursor, at: int, protocol: int) -> None:
-    """Note what a fragment is of, by the header of IPv6 at a place that says it."""
+    """Note the datagram and the range of a fragment, from the IPv6 fragment header at ``at``."""
     fragment_field = cursor.u16(at + 2)
     cursor.datagram_key = (
         *(cursor.source_high, cursor.source_low),
@@ -161,10 +161,10 @@ def note_fragment(cursor: HeaderCursor, at: int, protocol: int) -> None:
 
 
 def unstated_bytes(cursor: HeaderCursor) -> int:
-    """Return what a packet had on the wire from its IP header on, which says 0.
+    """Return the bytes from the IP header on, for a header whose length is 0.
 
-    What the capture says of that is believed up to :data:`LARGEST_UNSTATED_BYTES`; beyond, only
-    the bytes that are there are.
+    That is the packet's size on the wire, by the capture. Above :data:`LARGEST_UNSTATED_BYTES` that
+    is not believed, and the captured bytes are returned.
     """
     on_wire = cursor.end - cursor.at
     return on_wire if on_wire <= LARGEST_UNSTATED_BYTES else cursor.limit - cursor.at

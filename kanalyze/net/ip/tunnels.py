@@ -1,7 +1,7 @@
-"""Tunnels that IP carries as protocols of its own: IP in IP, GRE, MPLS in IP; and those in UDP.
+"""Tunnels that are protocols of IP: IP in IP, GRE, MPLS in IP, EtherIP; and those in UDP.
 
-In: a cursor at what an IP header carries. Out: the kind of what is inside, the cursor there. Must
-not know: IP.
+In: a cursor at the payload of IP. Out: the kind of the tunnel's content, the cursor there. Must not
+know: IP.
 
 IP in IP: RFC 2003, 2473, 4213. MPLS in IP: RFC 4023. GRE: RFC 2784, 2890; with Ethernet inside:
 RFC 7637. ERSPAN: draft-foschiano-erspan.
@@ -42,12 +42,12 @@ _SEQUENCE: Final = 0x1000
 _VERSION: Final = 0x0007
 _CARRIED: Final = (IPV4, IPV6, ETHERNET, MPLS, MPLS_MULTICAST)
 _ERSPAN: Final = 0x88BE
-"""Type I without a sequence number, with nothing before the frame; type II with one."""
+"""Type I has no sequence number, and nothing in front of the frame; type II has both."""
 _ERSPAN_2_BYTES: Final = 8
 _ERSPAN_3: Final = 0x22EB
 _ERSPAN_3_BYTES: Final = 12
 _ERSPAN_3_MORE_BYTES: Final = 8
-"""Of what one platform or another adds, where a flag says so."""
+"""Of the platform-specific part, which a flag announces."""
 _ERSPAN_3_FRAMES: Final = {0: ETHERNET, 2: ANY_IP}
 _WITHIN_GRE: Final = "within the GRE header"
 
@@ -78,7 +78,7 @@ def _read_rare(cursor: HeaderCursor, tunnel: str, name: str, reader: str, kind: 
 
 
 def read_gre(cursor: HeaderCursor) -> int:
-    """Step over a GRE header without routing; others keep a kind of their own."""
+    """Step over a GRE header without routing; for another one, return ``GRE | protocol``."""
     if not cursor.fits(_GRE_BYTES):
         return cursor.cut(_WITHIN_GRE)
     flags, protocol = cursor.u16(cursor.at), cursor.u16(cursor.at + 2)

@@ -6,8 +6,8 @@ know: IP.
 VXLAN: RFC 7348; its group policy extension: draft-smith-vxlan-group-policy; VXLAN-GPE:
 draft-ietf-nvo3-vxlan-gpe. Geneve: RFC 8926. Mirrored traffic of Amazon's clouds is VXLAN.
 
-A port alone proves nothing, and what is no tunnel stays UDP: the reserved bits are 0 and what is
-carried looks like it.
+A port alone proves nothing. A packet counts as a tunnel only if the reserved bits are 0 and the
+content looks like what the header says; otherwise it stays UDP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UDP_BYTES: Final = 8
 _BASE_BYTES: Final = 8
 """Of a VXLAN or Geneve header, without options."""
 _FRAME_BYTES: Final = 15
-"""Of Ethernet, and the first of what it carries."""
+"""Of an Ethernet header, and the first byte of its content."""
 _GTP_1: Final = 3
 """Upper half of the first byte: version 1, and GTP, not GTP'."""
 _GTP_DATA: Final = 255
@@ -40,7 +40,7 @@ _INSIDE: Final = "within a tunnel's header"
 
 
 class _TunnelHeader(NamedTuple):
-    """The values of a tunnel's header; possible values if it was cut."""
+    """The values of a tunnel's header; plausible values if it was cut."""
 
     size: int
     kind: int
@@ -61,7 +61,7 @@ def read_udp(cursor: HeaderCursor) -> int:
         if _looks_like(cursor, header.kind):
             cursor.enter(tunnel_bit(name))
             return header.kind
-        # Too little was captured to tell: no segment, and not simply other traffic either.
+        # Too little was captured to decide: count it as cut, not as other UDP traffic.
         needed = _FRAME_BYTES if header.kind == ETHERNET else _BASE_BYTES
         is_short = cursor.at + needed > cursor.limit
         if header.kind and is_short and cursor.limit < cursor.end:
@@ -71,7 +71,7 @@ def read_udp(cursor: HeaderCursor) -> int:
 
 
 def _looks_like(cursor: HeaderCursor, kind: int) -> bool:
-    """Tell whether what a header says is carried looks like it."""
+    """Tell whether the content looks like the kind that the tunnel's header says."""
     if kind == ETHERNET:
         return looks_like_ethernet(cursor, 0)
     return kind in (IPV4, IPV6) and looks_like_ip(cursor, 0, kind)
@@ -79,7 +79,8 @@ def _looks_like(cursor: HeaderCursor, kind: int) -> bool:
 
 def _read_vxlan(cursor: HeaderCursor) -> _TunnelHeader | None:
     word, last = cursor.peek32(0), cursor.peek8(7)
-    # The network is given; a group policy may be, with its two flags and 16 bits of group.
+    # The flag for a network identifier is set; a group policy may be there, with its two flags and
+    # a group of 16 bits.
     good = word < 0 or word == 0x0800_0000 or word & 0xFFB7_0000 == 0x8800_0000
     return _TunnelHeader(_BASE_BYTES, ETHERNET) if good and last <= 0 else None
 
@@ -90,8 +91,8 @@ def _read_vxlan_gpe(cursor: HeaderCursor) -> _TunnelHeader | None:
         return None
     if word < 0:
         return _TunnelHeader(_BASE_BYTES, ETHERNET)
-    # Version 0, the network is given, no maintenance; the last byte says what is carried, or,
-    # without the flag for that, it is Ethernet.
+    # Version 0, with a network identifier, no maintenance packet. The last byte is the protocol of
+    # the content; without the flag for that field, the content is Ethernet.
     if word & 0xF9FF_FF00 != 0x0800_0000:
         return None
     number = word & 0xFF if word & 0x0400_0000 else 3
@@ -104,7 +105,7 @@ def _read_geneve(cursor: HeaderCursor) -> _TunnelHeader | None:
         return None
     if word < 0:
         return _TunnelHeader(_BASE_BYTES, ETHERNET)
-    # Version 0, a length of options, no control packet, critical options or none.
+    # Version 0, any length of options, no control packet; critical options are allowed.
     if word & 0xC0BF_0000:
         return None
     kind = word & 0xFFFF
@@ -113,14 +114,14 @@ def _read_geneve(cursor: HeaderCursor) -> _TunnelHeader | None:
 
 
 def _read_gtp(cursor: HeaderCursor) -> _TunnelHeader | None:
-    # Version 1 of GTP, a packet of a user.
+    # Version 1 of GTP, a user's data packet.
     if cursor.peek8(0) >> 4 != _GTP_1 or cursor.peek8(1) != _GTP_DATA:
         return None
     if not can_read():
         note_missing(cursor, "GTP-U")
         return None
-    found = find_inside(cursor, "read_gtp")
-    return _TunnelHeader(0, 0) if isinstance(found, str) else _TunnelHeader(*found)
+    inside = find_inside(cursor, "read_gtp")
+    return _TunnelHeader(0, 0) if isinstance(inside, str) else _TunnelHeader(*inside)
 
 
 _BY_PORT: Final[dict[int, tuple[str, Callable[[HeaderCursor], _TunnelHeader | None]]]] = {
@@ -130,5 +131,5 @@ _BY_PORT: Final[dict[int, tuple[str, Callable[[HeaderCursor], _TunnelHeader | No
     6081: ("Geneve", _read_geneve),
     2152: ("GTP-U", _read_gtp),
 }
-"""Ports by IANA, and 8472, which Linux used before there was one."""
+"""Ports of IANA, and 8472, which Linux used before VXLAN had one."""
 UDP_TUNNEL_PORTS: Final = tuple(_BY_PORT)

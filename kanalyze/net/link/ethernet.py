@@ -48,7 +48,7 @@ BEFORE_IP: Final = "before the IP header"
 
 
 def read_ethernet(cursor: HeaderCursor) -> int:
-    """Step over an Ethernet header and the tags behind."""
+    """Step over an Ethernet header and its VLAN tags; return the kind of the next header."""
     if not cursor.fits(ETHERNET_BYTES):
         return cursor.cut(BEFORE_IP)
     kind = cursor.u16(cursor.at + TYPE_AT)
@@ -95,9 +95,9 @@ def read_llc(cursor: HeaderCursor) -> int:
 
 
 def looks_like_ip(cursor: HeaderCursor, skip: int, kind: int) -> bool:
-    """Tell whether an IP header may begin there: its version is right, and IPv4 has sane lengths.
+    """Tell whether an IP header may begin ``skip`` bytes from here; ``kind`` is IPV4 or IPV6.
 
-    Of IPv4 and IPv6, ``kind`` is the one.
+    The version has to be right; for IPv4, the lengths have to be possible, too.
     """
     first = cursor.peek8(skip)
     if kind == IPV6:
@@ -110,9 +110,10 @@ def looks_like_ip(cursor: HeaderCursor, skip: int, kind: int) -> bool:
 
 
 def looks_like_ethernet(cursor: HeaderCursor, skip: int) -> bool:
-    """Tell whether an Ethernet header may begin there, by what its ethertype promises.
+    """Tell whether an Ethernet header may begin ``skip`` bytes from here.
 
-    False where the packet ends before what has to be seen.
+    Its ethertype has to be a known one, and IP has to follow where it says so. False if the packet
+    ends before that.
     """
     ethertype = cursor.peek16(skip + TYPE_AT)
     if ethertype in (IPV4, IPV6):

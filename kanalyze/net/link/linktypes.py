@@ -55,7 +55,7 @@ _PKTAP: Final = 258
 _PKTAP_LEAST_BYTES: Final = 12
 _PKTAP_PACKET: Final = 1
 _PKTAP_LINKS: Final = {12: 101, 14: 101}
-"""What it says in numbers of macOS's own, as LINKTYPE_ values: raw IP."""
+"""Numbers that only macOS uses, as LINKTYPE_ values: raw IP."""
 
 
 def read_link(cursor: HeaderCursor, link: int) -> int:
@@ -84,7 +84,7 @@ def read_version(cursor: HeaderCursor) -> int:
 
 
 def read_ethertype(cursor: HeaderCursor, type_at: int, header_bytes: int) -> int:
-    """Step over a header of fixed size with an ethertype in it, and the tags behind."""
+    """Step over a header of fixed size with an ethertype in it, and the VLAN tags after it."""
     if not cursor.fits(header_bytes):
         return cursor.cut(_BEFORE_IP)
     kind = cursor.u16(cursor.at + type_at)
@@ -96,7 +96,7 @@ def read_ethertype(cursor: HeaderCursor, type_at: int, header_bytes: int) -> int
 def read_family(cursor: HeaderCursor) -> int:
     """Step over BSD's loopback header: an address family in either byte order.
 
-    Small numbers tell which.
+    Families are small numbers, so the smaller reading is the right one.
     """
     if not cursor.fits(FAMILY_BYTES):
         return cursor.cut(_BEFORE_IP)
@@ -114,7 +114,7 @@ def read_family(cursor: HeaderCursor) -> int:
 
 
 def read_rare(cursor: HeaderCursor, link: int) -> int:
-    """Step over the header of a link type that is seldom met; count one that is not known."""
+    """Step over the header of a rare link type; count a packet of an unknown one."""
     wireless = _WIRELESS.get(link)
     if wireless is not None and can_read():
         return read_wireless(cursor, wireless)
@@ -141,7 +141,7 @@ def count_unknown(cursor: HeaderCursor, link: int) -> int:
 
 
 def _read_pktap(cursor: HeaderCursor) -> int:
-    """Step over macOS's header: length, what follows (1: a packet), its kind of link layer."""
+    """Step over macOS's PKTAP header: its length, what follows (1: a packet), the link type."""
     if not cursor.fits(_PKTAP_LEAST_BYTES):
         return cursor.cut(_BEFORE_IP)
     head = cursor.rest(_PKTAP_LEAST_BYTES)
@@ -161,7 +161,7 @@ _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
 }
 """PPP; PPP or Cisco in HDLC; Cisco's HDLC; Linux netfilter's log; macOS's PKTAP."""
 _WIRELESS: Final = {105: "read_dot11", 127: "read_radiotap"}
-"""802.11, alone and with radiotap before it, by what reads them (see
+"""802.11, alone and with radiotap in front of it, with the function that reads it (see
 :mod:`kanalyze.net.rare_layers`)."""
 _FIXED: Final = {51: PPPOE, 228: IPV4, 229: IPV6}
 """Nothing stands before the header: PPPoE, raw IPv4, raw IPv6."""

@@ -1,7 +1,7 @@
-"""MPLS: labels, and a guess at what follows them, for nothing in a packet says it.
+"""MPLS: labels, and a guess at what follows them, because no field of a packet says it.
 
 In: a cursor at an MPLS label. Out: the kind of what the labels carry, the cursor there. Must not
-know: what is around.
+know: what is outside of the labels.
 
 Labels: RFC 3032. What may follow the last label: RFC 4385 (the first half byte of an IP packet is
 4 or 6, that of a control word 0 or 1), RFC 4448 (Ethernet, with a control word or without).
@@ -28,7 +28,7 @@ _SHORT_FRAME_BYTES: Final = 64
 
 
 def read_mpls(cursor: HeaderCursor) -> int:
-    """Step over one label; behind the last of a stack, return the kind of the content."""
+    """Step over one label; after the last of a stack, return the kind of the content."""
     if not cursor.fits(_LABEL_BYTES):
         return cursor.cut(BEFORE_IP)
     is_last = cursor.u8(cursor.at + 2) & 1
@@ -40,9 +40,9 @@ def read_mpls(cursor: HeaderCursor) -> int:
 def _behind_labels(cursor: HeaderCursor) -> int:
     if not cursor.fits(1):
         return cursor.cut(BEFORE_IP)
-    # What fills the packet comes before what looks like something: the address of an IP packet may
-    # look like an ethertype. An address of Ethernet may begin with a 4 or a 6, or with the 0 of a
-    # control word.
+    # First the check whether an IP packet fills the rest exactly, then what the bytes look like:
+    # an IP address may look like an ethertype, and an Ethernet address may begin with a 4 or a 6,
+    # or with the 0 of a control word.
     for kind in (IPV6, IPV4):
         if _fills(cursor, kind):
             return kind
@@ -56,9 +56,9 @@ def _behind_labels(cursor: HeaderCursor) -> int:
 
 
 def _fills(cursor: HeaderCursor, kind: int) -> bool:
-    """Tell whether an IP header begins here whose length is just what there is.
+    """Tell whether an IP header begins here whose length is exactly what is left of the packet.
 
-    Behind it there may be the frame check sequence, and in the shortest frames padding.
+    After that length the frame check sequence may follow, and in the shortest frames padding.
     """
     length = cursor.peek16(2) if kind == IPV4 else cursor.peek16(4) + _IPV6_BYTES
     behind = cursor.end - cursor.at - length

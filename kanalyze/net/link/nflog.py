@@ -22,15 +22,15 @@ _HEADER_BYTES: Final = 4
 _TAG_BYTES: Final = 4
 _PAYLOAD: Final = 9
 _MAX_VALUES: Final = 32
-"""Of the kernel's about twenty kinds, each stands in a packet once at most."""
+"""The kernel has about twenty kinds of values; each is in a packet at most once."""
 _FAMILIES: Final = {2: IPV4, 10: IPV6}
 
 
 def read_nflog(cursor: HeaderCursor) -> int:
-    """Step over the values before the one that is the packet.
+    """Step over the values in front of the one that is the packet.
 
-    Lengths and kinds are in the byte order of the machine that wrote: the small one of the two
-    readings of a kind is the right one.
+    Lengths and kinds are in the byte order of the machine that wrote them. Kinds are small numbers,
+    so the smaller reading of a kind is the right one.
     """
     if not cursor.fits(_HEADER_BYTES):
         return cursor.cut(BEFORE_IP)

@@ -1,7 +1,7 @@
 """PPP, in its framings.
 
 In: a cursor at a PPP, HDLC or PPPoE header. Out: the kind of what it carries, the cursor there.
-Must not know: what is around.
+Must not know: what is outside of that header.
 
 PPP: RFC 1661; in HDLC-like framing: RFC 1662; over Ethernet: RFC 2516. Cisco's HDLC:
 https://www.tcpdump.org/linktypes.html.
@@ -56,13 +56,13 @@ def read_cisco_hdlc(cursor: HeaderCursor) -> int:
 
 
 def read_hdlc(cursor: HeaderCursor) -> int:
-    """Step over an HDLC header of PPP or of Cisco, as the address tells."""
+    """Step over an HDLC header of PPP or of Cisco; the address field says which."""
     is_cisco = cursor.peek8(0) in _CISCO_ADDRESSES
     return read_cisco_hdlc(cursor) if is_cisco else read_ppp(cursor)
 
 
 def read_pppoe(cursor: HeaderCursor) -> int:
-    """Step over the PPPoE header of a session; others carry no packets and stay what they are."""
+    """Step over the PPPoE header of a session; another one is counted as PPPoE discovery."""
     if not cursor.fits(_PPPOE_BYTES):
         return cursor.cut(BEFORE_IP)
     at = cursor.at

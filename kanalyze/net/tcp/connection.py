@@ -3,14 +3,14 @@
 In: segments of one pair of endpoints in the order of the capture. Out: a
 :class:`kanalyze.model.StreamUpdate`. Must not know: other connections.
 
-What belongs to the connection and what begins another (RFC 9293, section 3.5):
+Which segments belong to the connection, and which begin another one (RFC 9293, section 3.5):
 
-- A SYN that repeats the one seen is the same SYN. Any other begins a new connection, unless it was
-  captured late or crosses another one (a simultaneous open).
+- A SYN with the sequence number of the first one repeats it. Any other SYN begins a new connection,
+  unless it was captured late or crosses the other end's SYN (a simultaneous open).
 - A RST closes the connection at once. A FIN closes one direction; when both FINs are acknowledged,
-  the connection is closed and what is missing will not come.
-- Payload far outside of any window is dropped. When nothing else comes, it is a new connection
-  on the same ports, of which the SYN was not captured.
+  the connection is closed and missing bytes will not come any more.
+- Payload far outside of any window is dropped. If several such segments come in a row, they are a
+  new connection on the same ports whose SYN was not captured.
 
 Compiled by Cython, with the types in ``connection.pxd``; uncompiled it does the same, slowly.
 """
@@ -60,7 +60,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 
 class OpenConnection:
-    """Both directions of a connection. Its first segment is not received when it is made."""
+    """Both directions of a connection. Its first segment is passed to :meth:`feed` afterwards."""
 
     __slots__ = (
         *("_limits", "_stats", "_writers", "active_tick", "higher", "lower", "meter", "pair"),
@@ -77,7 +77,7 @@ class OpenConnection:
         stats: LayerStats,
         all_timed: TimedSegments | None = None,
     ) -> None:
-        """``all_timed`` is None where nothing is measured."""
+        """``first`` sets the ends and times; ``all_timed`` is None where nothing is measured."""
         lower, higher = key_endpoint(pair[0]), key_endpoint(pair[1])
         from_higher = bool(first.from_higher)
         self.pair = pair
@@ -91,7 +91,7 @@ class OpenConnection:
             first_packet=first.packet,
         )
         self.lower = HalfStream(self.tcp, int(from_higher), limits, stats)
-        """What the lower end of the pair sent."""
+        """The direction from the lower end of the pair."""
         self.higher = HalfStream(self.tcp, int(not from_higher), limits, stats)
         self.meter: Meter | None = None
         if all_timed is not None:
@@ -99,15 +99,15 @@ class OpenConnection:
             indices = (int(from_higher), int(not from_higher))
             self.meter = Meter(self.tcp.measures, indices, all_timed)
         self.active_tick = 0
-        """The tick of :class:`~kanalyze.net.tcp.idle_timer.IdleTimer` with its last segment."""
+        """The tick of :class:`~kanalyze.net.tcp.idle_timer.IdleTimer` at its last segment."""
         self.update: StreamUpdate | None = None
-        """What the present batch has added so far."""
+        """What the current batch has added so far."""
         self._writers: tuple[StreamWriter, StreamWriter] | None = None
         self._limits = limits
         self._stats = stats
 
     def state(self) -> State:
-        """Return what :meth:`from_state` takes; the connection goes with it."""
+        """Return what :meth:`from_state` takes, with the state of :attr:`tcp`."""
         meter = None if self.meter is None else self.meter.state()
         states = self.tcp.state(), self.lower.state(), self.higher.state(), meter
         return (*pair_state(self.pair), self.lower.index, self.active_tick, *states)
@@ -126,14 +126,14 @@ class OpenConnection:
             raise ValueError("no end of a connection, or measured by one run alone")
         pair = pair_from_state(lower_end, higher_end)
         first = Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, index)
-        made = cls(pair, first, 0, limits, stats)
-        made._replace_tcp(TcpConnection.from_state(tcp), index, all_timed)
-        made.active_tick = tick
-        made.lower.load_state(lower)
-        made.higher.load_state(higher)
-        if made.meter is not None:
-            made.meter.load_state(meter)
-        return made
+        connection = cls(pair, first, 0, limits, stats)
+        connection._replace_tcp(TcpConnection.from_state(tcp), index, all_timed)
+        connection.active_tick = tick
+        connection.lower.load_state(lower)
+        connection.higher.load_state(higher)
+        if connection.meter is not None:
+            connection.meter.load_state(meter)
+        return connection
 
     def _replace_tcp(self, tcp: TcpConnection, index: int, all_timed: TimedSegments | None) -> None:
         """Continue a connection of an earlier run; ``index`` is that of its lower end."""
@@ -147,7 +147,7 @@ class OpenConnection:
 
     @property
     def last_time_ns(self) -> int:
-        """When its last segment came."""
+        """Time of its last segment."""
         return self.tcp.last_time_ns
 
     @property
@@ -156,7 +156,7 @@ class OpenConnection:
         return self.lower, self.higher
 
     def is_in_order(self) -> bool:
-        """Tell whether payload that comes next may be delivered at once, in both directions."""
+        """Tell whether no direction has a hole, a FIN or a segment out of the window."""
         return self.lower.is_in_order() and self.higher.is_in_order()
 
     def is_over(self) -> bool:
@@ -172,12 +172,12 @@ class OpenConnection:
 
     @property
     def buffered_memory_bytes(self) -> int:
-        """Memory that this payload takes, about."""
+        """Approximate memory of this payload."""
         count = len(self.lower.buffer.segments) + len(self.higher.buffer.segments)
         return self.buffered_bytes + count * BUFFERED_SEGMENT_BYTES
 
     def writers(self, shared: Segments) -> tuple[StreamWriter, StreamWriter]:
-        """Return what writes the present batch's update, ordered as :attr:`half_streams`."""
+        """Return the writers of the current batch's update, ordered as :attr:`half_streams`."""
         if self._writers is None:
             if self.update is None:
                 empty: tuple[list[StreamItem], list[StreamItem]] = ([], [])
@@ -188,7 +188,7 @@ class OpenConnection:
         return self._writers
 
     def end_writing(self) -> None:
-        """Complete the present update's items."""
+        """Complete the items of the current update."""
         if self._writers is not None:
             for_lower, for_higher = self._writers
             for_lower.flush()
@@ -198,7 +198,7 @@ class OpenConnection:
     def close(self, shared: Segments, end: ConnectionEnd) -> StreamUpdate:
         """Deliver the buffered bytes, with gaps; return the connection's last update.
 
-        ``end`` is why, unless both ends had sent a FIN.
+        ``end`` is the reason, unless both ends had sent a FIN.
         """
         both_sent_fin = all(half.fin_offset is not None for half in self.half_streams)
         self.tcp.end = "fin" if both_sent_fin and not self.tcp.reset else end
@@ -217,8 +217,8 @@ class OpenConnection:
     def feed(self, iterator: SegmentIterator) -> int:
         """Take segments, up to one that begins another connection or closes this one.
 
-        Returns :data:`AT_END`, :data:`IS_ANOTHER` or :data:`IS_OVER`. The iterator is left at that
-        segment, which is not taken where it is of another connection.
+        Returns :data:`AT_END`, :data:`IS_ANOTHER` or :data:`IS_OVER`. The iterator stays at that
+        segment. A segment of another connection is not taken.
         """
         while True:
             self._pass_in_order(iterator)
@@ -233,10 +233,10 @@ class OpenConnection:
             iterator.advance()
 
     def _pass_in_order(self, iterator: SegmentIterator) -> None:
-        """Read the segments that are in order, up to one that needs state.
+        """Read the segments that are in order, up to one that needs the slow path.
 
-        That is one with a SYN, FIN or RST, a window of 0, or payload that does not come next. The
-        iterator is left there, or at its end.
+        That is one with a SYN, FIN or RST, a window of 0, or payload out of order. The iterator
+        stays there, or at its end.
         """
         lower, higher = self.lower, self.higher
         if not self.is_in_order():
@@ -337,7 +337,10 @@ class OpenConnection:
         for_lower: StreamWriter,
         for_higher: StreamWriter,
     ) -> bool:
-        """Add a segment with a SYN, FIN or RST, one out of order, or one while others wait."""
+        """Add a segment with a SYN, FIN or RST, one out of order, or one while others are buffered.
+
+        Returns false, without adding it, if it begins another connection.
+        """
         flags = segment.flags
         if mine.buffer.segments or other.buffer.segments:
             self.lower.age(segment.time_ns, for_lower)
@@ -409,7 +412,7 @@ def count_in_order(tcp: TcpConnection, index: int, packets: int, payload_bytes: 
 
 
 def may_repeat(iterator: SegmentIterator, mine: HalfStream) -> bool:
-    """Tell whether the segment that an iterator is at may be a copy that would count."""
+    """Tell whether a duplicate check is needed: a copy of this segment would be counted wrongly."""
     row = iterator.row
     if not iterator.windows[row]:
         return True
@@ -419,12 +422,13 @@ def may_repeat(iterator: SegmentIterator, mine: HalfStream) -> bool:
 
 
 def is_later_syn(segment: Segment, mine: HalfStream, other: HalfStream) -> bool:
-    """Tell whether a SYN is that of a later connection than that of its half stream."""
+    """Tell whether a SYN begins a later connection than that of the half stream ``mine``."""
     is_answer = bool(segment.flags & ACK)
     if mine.started:
         if distance(segment.sequence + 1, mine.first_sequence) == 0:
             return False
-        # A server that keeps no state until the handshake is done may answer anew.
+        # A server that keeps no state until the handshake is done (SYN cookies) may send another
+        # SYN-ACK, with another sequence number.
         return not (is_answer and is_untouched(mine))
     if is_answer and other.started:
         return not 0 <= other.offset_of(segment.acknowledgment) <= other.stream_offset
@@ -445,5 +449,5 @@ def note_syn(tcp: TcpConnection, segment: Segment, mine: HalfStream, other: Half
 
 
 def is_untouched(half: HalfStream) -> bool:
-    """Tell whether no payload was seen."""
+    """Tell whether a half stream has no payload yet."""
     return half.stream_offset == 0 and not half.buffer.segments

@@ -1,7 +1,7 @@
 """Open TCP connections by their pair of endpoints, and the rules by which they begin and close.
 
-In: first segments, limits, the time. Out: connections, and the last update of those that closed.
-Must not know: how a connection's bytes are put in order.
+In: first segments, limits, the time. Out: connections, and the last updates of closed ones. Must
+not know: how a connection's bytes are reassembled.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class ConnectionTable:
         self._shard = shard
         self.open: dict[Pair, OpenConnection] = {}
         self.half_open: dict[Pair, HalfOpenConnection] = {}
-        """Those with nothing but a SYN; those of a batch are in the order of their packets."""
+        """Connections with nothing but a SYN; those of a batch are in order of their packets."""
         self.with_holes: dict[Pair, OpenConnection] = {}
-        """Open ones that were not in order after their last segment."""
+        """Open connections that were not in order after their last segment."""
         self._time_wait = TimeWaitTable(limits)
         self._idle_timer = None if limits.idle_ns is None else IdleTimer(limits.idle_ns)
         self._opened: list[tuple[int, TcpConnection | HalfOpenConnection]] = []
@@ -97,17 +97,17 @@ class ConnectionTable:
     # -- begin ------------------------------------------------------------------------------------
 
     def begin_half_open(self, pair: Pair, syn: Segment) -> None:
-        """Begin a connection with its SYN, unless it is a late one of an earlier connection."""
+        """Begin a connection with its SYN, unless that is a late one of an earlier connection."""
         if self.is_late(pair, syn):
             return
         tick = 0 if self._idle_timer is None else self._idle_timer.tick
-        begun = HalfOpenConnection(pair, self._time_wait.next_number(pair), syn, tick)
-        self.half_open[pair] = begun
-        self._opened.append((syn.packet, begun))
+        half_open = HalfOpenConnection(pair, self._time_wait.next_number(pair), syn, tick)
+        self.half_open[pair] = half_open
+        self._opened.append((syn.packet, half_open))
         self._stats.counters.connections += 1
 
     def promote(self, pair: Pair, shared: Segments) -> OpenConnection | None:
-        """Make a half-open connection an open one; None where the pair has none."""
+        """Turn the half-open connection of a pair into an open one; None if it has none."""
         half_open = self.half_open.pop(pair, None)
         if half_open is None:
             return None
@@ -133,12 +133,12 @@ class ConnectionTable:
         return connection
 
     def _new(self, pair: Pair, first: Segment, number: int) -> OpenConnection:
-        made = OpenConnection(pair, first, number, self._limits, self._stats, self._timed)
-        self.open[pair] = made
-        return made
+        connection = OpenConnection(pair, first, number, self._limits, self._stats, self._timed)
+        self.open[pair] = connection
+        return connection
 
     def assign_serials(self) -> None:
-        """Give the connections that a batch began their serials, in the order of their packets."""
+        """Assign serials to the connections that began in a batch, by their first packets."""
         self._opened.sort(key=itemgetter(0))
         for _, connection in self._opened:
             self._serial += self._shard.count
@@ -170,8 +170,8 @@ class ConnectionTable:
 
     def close_all(self, shared: Segments) -> list[StreamUpdate]:
         """Close every connection: the capture ends."""
-        updates = [self.close(each, shared, "open") for each in list(self.open.values())]
-        updates += [self._close_half_open(each, "open") for each in list(self.half_open.values())]
+        updates = [self.close(full, shared, "open") for full in list(self.open.values())]
+        updates += [self._close_half_open(half, "open") for half in list(self.half_open.values())]
         self._time_wait.clear()
         return updates
 
@@ -181,8 +181,8 @@ class ConnectionTable:
         for connection in _excess(self.open, self._limits.connections):
             updates.append(self.close(connection, shared, "limit"))
             self._report_limit(connection.tcp)
-        for known in _excess(self.half_open, self._limits.half_open):
-            updates.append(self._close_half_open(known, "limit"))
+        for half_open in _excess(self.half_open, self._limits.half_open):
+            updates.append(self._close_half_open(half_open, "limit"))
             self._report_limit(updates[-1].connection)
         return updates
 
@@ -194,7 +194,10 @@ class ConnectionTable:
     def close_idle(
         self, active: list[OpenConnection], now_ns: int, shared: Segments
     ) -> list[StreamUpdate]:
-        """Close those that were silent for too long at ``now_ns``; ``active`` ones were not."""
+        """Close the connections that are silent for too long at ``now_ns``.
+
+        ``active`` are those with segments in the current batch.
+        """
         timer = self._idle_timer
         if timer is None:
             return []
@@ -202,14 +205,14 @@ class ConnectionTable:
             connection.active_tick = timer.tick
         if not timer.advance_to(now_ns):
             return []
-        idle = [each for each in self.open.values() if timer.is_idle(each.active_tick)]
-        updates = [self.close(each, shared, "idle") for each in idle]
-        silent = [each for each in self.half_open.values() if timer.is_idle(each.active_tick)]
-        return updates + [self._close_half_open(each, "idle") for each in silent]
+        idle = [full for full in self.open.values() if timer.is_idle(full.active_tick)]
+        updates = [self.close(full, shared, "idle") for full in idle]
+        idle_half = [half for half in self.half_open.values() if timer.is_idle(half.active_tick)]
+        return updates + [self._close_half_open(half, "idle") for half in idle_half]
 
 
 def _excess(connections: dict[Pair, _Connection], most: int) -> list[_Connection]:
-    """Return the longest silent ones if there are too many: at least a quarter."""
+    """Return the connections that are silent longest, at least a quarter, if there are too many."""
     if len(connections) <= most:
         return []
     silent = sorted(connections.values(), key=attrgetter("last_time_ns"))

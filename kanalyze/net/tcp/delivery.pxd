@@ -21,7 +21,7 @@ cdef class Segment:
     cdef public long long marks
 
 
-@cython.locals(made=Segment)
+@cython.locals(segment=Segment)
 cpdef Segment new_segment(
     long long sequence,
     long long acknowledgment,

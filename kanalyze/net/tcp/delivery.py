@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    LONG_RANGE = 8  # where neighbours are fewer, copying their entries costs less than a chunk
+    LONG_RANGE = 8  # segments; copying the entries of shorter ranges costs less than a chunk each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
 LONGEST_SEGMENT_BYTES: Final = 1 << 32
-"""No IP header can say more."""
+"""An IP header cannot give a larger length."""
 
 __all__ = ["DUPLICATE", "ZERO_WINDOW", "BufferedSegment", "Segment", "StreamWriter", "new_segment"]
 
 DUPLICATE: Final = 1
-"""Mark of a packet that the capture has already."""
+"""Mark of a packet that the capture holds a second time."""
 ZERO_WINDOW: Final = 2
 """Mark of a packet that announces a window of 0."""
 
@@ -43,12 +43,13 @@ class Segment:
     """A TCP segment on the slow path of reassembly.
 
     Attributes:
-        start: index in the batch's buffer of the payload. length: payload bytes on the wire.
-        captured: those of them in the buffer.
-        rank: index in the batch's shared :class:`Segments`; means nothing without payload.
-        from_higher: 1 when the higher end of the pair sent it (see
+        start: index of the payload in the batch's buffer.
+        length: payload bytes on the wire.
+        captured: payload bytes in the buffer.
+        rank: index in the batch's shared :class:`Segments`; without a meaning if it has no payload.
+        from_higher: 1 if the higher end of the pair sent it (see
             :mod:`kanalyze.net.tcp.segment_groups`), else 0.
-        marks: :data:`DUPLICATE` (where payload may repeat, or when measuring) and
+        marks: :data:`DUPLICATE` (only found if payload may repeat, or when measuring) and
             :data:`ZERO_WINDOW`.
     """
 
@@ -104,28 +105,28 @@ def new_segment(
     from_higher: int,
     marks: int,
 ) -> Segment:
-    """Make a segment; compiled, it takes a tenth of the time of the class."""
-    made = Segment.__new__(Segment)
-    made.sequence = sequence
-    made.acknowledgment = acknowledgment
-    made.flags = flags
-    made.start = start
-    made.length = length
-    made.captured = captured
-    made.time_ns = time_ns
-    made.packet = packet
-    made.rank = rank
-    made.from_higher = from_higher
-    made.marks = marks
-    return made
+    """Make a segment; compiled, it takes a tenth of the time of calling the class."""
+    segment = Segment.__new__(Segment)
+    segment.sequence = sequence
+    segment.acknowledgment = acknowledgment
+    segment.flags = flags
+    segment.start = start
+    segment.length = length
+    segment.captured = captured
+    segment.time_ns = time_ns
+    segment.packet = packet
+    segment.rank = rank
+    segment.from_higher = from_higher
+    segment.marks = marks
+    return segment
 
 
 class BufferedSegment:
-    """A copy of payload that waits while bytes before it are missing.
+    """A copy of payload that is buffered while bytes before it are missing.
 
     Attributes:
         stream_offset: of its first byte.
-        data: a copy; shorter than ``length`` where the capture was.
+        data: a copy of the captured bytes; may be shorter than ``length``.
     """
 
     __slots__ = ("data", "length", "packet", "stream_offset", "time_ns")
@@ -146,18 +147,18 @@ class BufferedSegment:
     @classmethod
     def from_state(cls, state: object) -> BufferedSegment:
         """Make one from a state; raises ValueError for any other value."""
-        made = cls(*fields(state, "nnyin"))
-        if not 0 < made.length <= LONGEST_SEGMENT_BYTES or len(made.data) > made.length:
+        segment = cls(*fields(state, "nnyin"))
+        if not 0 < segment.length <= LONGEST_SEGMENT_BYTES or len(segment.data) > segment.length:
             raise ValueError("a buffered segment with other bytes than its length")
-        return made
+        return segment
 
 
 class StreamWriter:
     """Collects the items of one direction in one batch.
 
-    Whole segments that follow one another become one chunk: a range of the ``shared`` segments of
-    the batch where they are neighbours there, a copy of their columns where they seldom are (every
-    other one is a duplicate).
+    Whole segments that follow one another become one chunk. If they are neighbours in the
+    ``shared`` segments of the batch, the chunk is a range of those; if they seldom are (every
+    second one is a duplicate), it has copies of their columns.
     """
 
     __slots__ = ("_first", "_last", "_offset", "_ranges", "_shared", "items")
@@ -165,8 +166,8 @@ class StreamWriter:
     def __init__(self, items: list[StreamItem], shared: Segments) -> None:
         self.items = items
         self._shared = shared
-        # Whole segments that are not in the items yet, the first of them at the offset: ranges of
-        # neighbours, the last range apart.
+        # Whole segments that are not in the items yet: the stream offset of the first one, earlier
+        # ranges of neighbours in shared, and the last range.
         self._offset = 0
         self._ranges: list[tuple[int, int]] = []
         self._first = self._last = -1
@@ -177,11 +178,11 @@ class StreamWriter:
         return self._shared.buffer
 
     def whole(self, offset: int, rank: int) -> None:
-        """Deliver a segment as it came."""
+        """Deliver a whole segment."""
         self.whole_segments(offset, rank, rank + 1)
 
     def whole_segments(self, offset: int, first: int, last: int) -> None:
-        """Deliver ``shared[first:last]``, at least one, as they came."""
+        """Deliver the whole segments ``shared[first:last]``, at least one."""
         if first == self._last:
             self._last = last
             return
@@ -229,7 +230,7 @@ class StreamWriter:
         self.items.append(Gap(offset, length, after.time_ns, after.packet))
 
     def flush(self) -> None:
-        """Put the whole segments into the items; called at the end."""
+        """Put the whole segments into the items; called last."""
         if self._last < 0:
             return
         ranges = [*self._ranges, (self._first, self._last)]

@@ -37,7 +37,7 @@ cdef class SegmentIdentities:
         slot=cython.longlong,
         earlier=cython.longlong,
     )
-    cpdef mark(self, bytearray found)
+    cpdef mark(self, bytearray marks)
     @cython.locals(
         sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong
     )
@@ -48,7 +48,7 @@ cdef class SegmentIdentities:
     @cython.locals(
         mixed=cython.ulonglong,
         sequence=cython.ulonglong,
-        sum_and_slot=cython.ulonglong,
+        checksum_and_id=cython.ulonglong,
         ports=cython.ulonglong,
     )
     cdef long long _hash(self, long long row) except -1

@@ -1,17 +1,17 @@
-"""Packets that a capture has more than once, as opposed to those that were sent again.
+"""Packets that a capture has more than once, as opposed to retransmissions.
 
 In: segment columns, batch after batch. Out: which segments are copies. Must not know:
 connections.
 
-A packet is captured twice where it passes two interfaces of an ``any`` capture, or two mirrored
-ports. Its copy has the same addresses, sequence and acknowledgment numbers, flags, window, length,
-TCP checksum and IPv4 identification. What a sender sends again has another identification: hosts
-count it up for each packet (RFC 6864 asks that it differs from any in flight unless the packet
-may not be fragmented; stacks count all the same), so a copy may come as late as capture points are
-apart. IPv6 has no identification, and some hosts leave it 0: then the checksum, which covers TCP
-timestamps where it was filled in, and the time must do. Senders wait for a round trip before they
-repeat, 200 ms where nothing tells them of the loss, so what comes within less is a copy, but for
-very short round trips, where a repetition may be taken for a copy.
+A packet is captured twice if it passes two interfaces of an ``any`` capture, or two mirrored ports.
+Its copy has the same addresses, sequence and acknowledgment numbers, flags, window, length, TCP
+checksum and IPv4 identification. A retransmission has another identification, because hosts count
+it up for each packet (RFC 6864 requires that only of packets that may be fragmented; stacks do it
+for all). So with an identification, a copy is recognized at any distance that two capture points
+may have. IPv6 has no identification, and some hosts leave it 0: then only the checksum, which
+covers TCP timestamps if it was filled in, and the time are left. Senders wait for a round trip
+before they send again, or 200 ms if nothing tells them of the loss, so a segment that comes sooner
+is a copy. Where round trips are very short, a retransmission may be taken for a copy.
 
 Compiled by Cython, with the types in ``duplicates.pxd``; uncompiled it does the same, slowly.
 """
@@ -43,36 +43,36 @@ if TYPE_CHECKING:
 __all__ = ["DuplicateDetector", "DuplicateLookup"]
 
 IDENTIFIED_NS: Final = 20_000_000
-"""How far apart copies with an IPv4 identification may be: capture queues, and the clocks of
-two capture points, are seldom further apart."""
+"""Largest time between copies with an IPv4 identification: capture queues, and the clocks of two
+capture points, seldom differ by more."""
 UNIDENTIFIED_NS: Final = 1_000_000
-"""How far apart copies without one may be: one tick of Linux's TCP timestamps."""
+"""Largest time between copies without one: one tick of Linux's TCP timestamps."""
 WITHIN_PACKETS: Final = 2048
-"""How many packets of the capture apart: what is remembered. Interfaces of one host are some tens
-of packets apart at most."""
+"""Largest distance between copies in packets of the capture, and so how many are remembered. On
+interfaces of one host, copies are some tens of packets apart at most."""
 _COLUMNS: Final = (
     *("number", "time_ns", "sequence", "acknowledgment", "flags", "payload_bytes", "window"),
     *("checksum", "identification", "source_high", "source_low", "destination_high"),
     *("destination_low", "source_port", "destination_port"),
 )
-"""What two copies have in common; and when they came, by number and by time."""
+"""Number and time of a packet, and the columns that are equal in two copies."""
 
-# Odd multipliers with irregular bits, and a number that nobody outside the process knows, so that
-# collisions cannot be made up; which ones does not matter.
+# Odd multipliers with irregular bits (which ones does not matter), and a seed that is secret to the
+# process, so that a sender cannot produce collisions.
 MIX_ONE, MIX_OTHER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 SEED = hash("another number that differs from process to process") & LOW_64_BITS
 
 
 class DuplicateDetector:
-    """Finds copies among the segments of a batch and the last ones before.
+    """Finds copies among the segments of a batch and the last segments before it.
 
-    :meth:`remember` is called after each batch.
+    The caller calls :meth:`remember` after each batch.
     """
 
     def __init__(self) -> None:
         self._before: tuple[bytes, ...] | None = None
-        """The last segments, at most :data:`WITHIN_PACKETS`: each of their columns as bytes."""
+        """The columns of the last segments, as bytes; at most :data:`WITHIN_PACKETS` segments."""
 
     def state(self) -> State | None:
         """Return what :meth:`load_state` takes."""
@@ -91,10 +91,10 @@ class DuplicateDetector:
         self._before = before
 
     def find(self, segments: SegmentColumns) -> bytearray:
-        """Return for each segment of the present batch 1 if it is a copy, else 0.
+        """Return for each segment of the current batch 1 if it is a copy, else 0.
 
-        A copy equals an earlier segment, no more than :data:`WITHIN_PACKETS` packets and
-        :data:`IDENTIFIED_NS` or :data:`UNIDENTIFIED_NS` before; the first is none.
+        A copy equals a segment that came at most :data:`WITHIN_PACKETS` packets and
+        :data:`IDENTIFIED_NS` or :data:`UNIDENTIFIED_NS` before. The first one counts as original.
         """
         before = [b""] * len(_COLUMNS) if self._before is None else self._before
         columns = [
@@ -107,15 +107,15 @@ class DuplicateDetector:
         return marks[before_count:]
 
     def lookback(self, segments: SegmentColumns) -> DuplicateLookup:
-        """Return a look-up for single segments of the present batch, where few may be copies."""
+        """Return a look-up for single segments of the current batch, if few may be copies."""
         before = None if self._before is None else _identities(self._before)
         return DuplicateLookup(_identities([getattr(segments, name) for name in _COLUMNS]), before)
 
     def remember(self, segments: SegmentColumns) -> None:
         """Keep the last segments of a batch, to find their copies in the next one.
 
-        They are copied: columns kept from one batch to the next would be out of the cache when
-        the next one's are made.
+        They are copied, so that the memory of the columns can be used again while it is in the
+        processor's cache.
         """
         count = len(segments)
         first = max(count - WITHIN_PACKETS, 0)
@@ -170,13 +170,13 @@ class SegmentIdentities:
         self.destination_ports = destination_ports
 
     def mark(self, marks: bytearray) -> None:
-        """Write 1 for each segment that is a copy of the last one with its identity."""
+        """Write 1 for each segment that is a copy of the last one with the same identity."""
         copies = memoryview(marks)
         rows = len(copies)
         size = LEAST_TABLE
         while size < 2 * rows:
             size *= 2
-        # By hash: one more than the index of the last segment with an identity.
+        # By hash of an identity: one more than the index of its last segment; 0 is a free slot.
         table = memoryview(array("i", bytes(4 * size)))
         for row in range(rows):
             slot = self._hash(row) & (size - 1)
@@ -189,9 +189,9 @@ class SegmentIdentities:
                 copies[row] = IS_COPY
 
     def last_same(self, newer: SegmentIdentities, row: int, first: int) -> int:
-        """Return the last segment up to ``first`` with the identity of one of others.
+        """Return the last segment up to ``first`` with the identity of ``newer[row]``.
 
-        -1 where there is none that could be near it.
+        -1 if there is none within :data:`WITHIN_PACKETS` packets.
         """
         sequence, number = newer.sequences[row], newer.numbers[row]
         for earlier in range(first, -1, -1):
@@ -202,7 +202,7 @@ class SegmentIdentities:
         return -1
 
     def is_near(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
-        """Tell whether one of others came soon after a segment."""
+        """Tell whether ``newer[row]`` is near enough to the segment ``earlier`` to be a copy."""
         allowed_ns = IDENTIFIED if newer.identifications[row] > 0 else UNIDENTIFIED
         apart_ns = newer.times[row] - self.times[earlier]
         if apart_ns > allowed_ns or -apart_ns > allowed_ns:
@@ -210,7 +210,7 @@ class SegmentIdentities:
         return newer.numbers[row] - self.numbers[earlier] <= WITHIN
 
     def is_same(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
-        """Tell whether one of others and a segment have the same identity."""
+        """Tell whether ``newer[row]`` and the segment ``earlier`` have the same identity."""
         return (
             newer.sequences[row] == self.sequences[earlier]
             and newer.acknowledgments[row] == self.acknowledgments[earlier]
@@ -248,7 +248,7 @@ class DuplicateLookup:
     __slots__ = ("_before", "_now")
 
     def __init__(self, now: SegmentIdentities, before: SegmentIdentities | None) -> None:
-        """Look in those of a batch, and in the last ones ``before`` it."""
+        """``now`` are the segments of a batch, ``before`` the last ones before it."""
         self._now = now
         self._before = before
 
@@ -265,7 +265,7 @@ class DuplicateLookup:
 
 
 def _identities(columns: Sequence[Any]) -> SegmentIdentities:
-    """Return columns of :data:`_COLUMNS`, 64-bit numbers each, as identities."""
+    """Return columns of 64-bit numbers, ordered as :data:`_COLUMNS`, as identities."""
     return SegmentIdentities(
         *[
             memoryview(column).cast("B").cast("Q" if name.endswith(("_high", "_low")) else "q")

@@ -1,4 +1,4 @@
-"""Pairs of endpoints: what two segments of one connection have in common.
+"""Pairs of endpoints, by which segments are assigned to connections.
 
 In: pairs as numbers. Out: endpoints as text. Must not know: segments.
 """
@@ -39,7 +39,7 @@ def pair_state(pair: Pair) -> tuple[int | bytes, int | bytes]:
 
 
 def pair_from_state(lower: object, higher: object) -> Pair:
-    """Return a pair of its halves; raises ValueError for any other value."""
+    """Return the pair from its two halves; raises ValueError for any other value."""
     pair = from_wide(lower), from_wide(higher)
     for key in pair:
         bits = key.bit_length()
@@ -52,14 +52,14 @@ def pair_from_state(lower: object, higher: object) -> Pair:
 def ip_text(high: int, low: int, *, is_ipv6: bool) -> str:
     """Write an address: dotted quad, or RFC 5952 for IPv6, without brackets.
 
-    ``high`` and ``low`` are the halves of an IPv6 address; an IPv4 address stands in ``low``.
-    IPv6 addresses that wrap an IPv4 one are written ``::ffff:1.2.3.4``.
+    ``high`` and ``low`` are the halves of an IPv6 address; an IPv4 address is in ``low``.
+    IPv4-mapped IPv6 addresses are written ``::ffff:1.2.3.4``.
     """
     if not is_ipv6:
         return ".".join(map(str, low.to_bytes(4)))
     import ipaddress  # slow to import, and many captures have no IPv6
 
     address = ipaddress.IPv6Address(high << 64 | low)
-    # Python writes these with dots from 3.13 on only.
+    # Python writes IPv4-mapped addresses with dots only from 3.13 on.
     mapped = address.ipv4_mapped
     return str(address) if mapped is None else f"::ffff:{mapped}"

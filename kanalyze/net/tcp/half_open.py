@@ -1,8 +1,9 @@
-"""A connection with nothing but a SYN: a scan, a flood, a broker that is down.
+"""A connection with nothing but a SYN: of a port scan, a SYN flood, or to a broker that is down.
 
-In: the SYN. Out: the connection, once more comes or when it ends. Must not know: other connections.
+In: the SYN. Out: the connection, when another segment comes or when it ends. Must not know: other
+connections.
 
-There may be a hundred thousand of them in a second. Each is a record of a few numbers until its
+A flood begins a hundred thousand of them in a second. Each is a record of a few numbers until its
 next segment; most never have one.
 
 Compiled by Cython, with the types in ``half_open.pxd``; uncompiled it does the same, slowly.
@@ -46,7 +47,7 @@ class HalfOpenConnection:
     )
 
     def __init__(self, pair: Pair, number: int, syn: Segment, active_tick: int) -> None:
-        """``number`` is the connection's; ``active_tick`` as in an open connection."""
+        """``number`` and ``active_tick`` are as in an open connection."""
         self.pair = pair
         self.number = number
         self.active_tick = active_tick
@@ -81,16 +82,16 @@ class HalfOpenConnection:
         sequence, acknowledgment, flags, time_ns, packet, from_higher, marks = syn
         if max(sequence, acknowledgment) >> 32 or max(flags, marks) >> 16 or from_higher > 1:
             raise ValueError("no SYN")
-        made_of = Segment(
+        segment = Segment(
             sequence, acknowledgment, flags, 0, 0, 0, time_ns, packet, 0, from_higher, marks
         )
-        made = cls(pair_from_state(lower, higher), number, made_of, active_tick)
-        made.serial = serial
-        return made
+        half_open = cls(pair_from_state(lower, higher), number, segment, active_tick)
+        half_open.serial = serial
+        return half_open
 
     @property
     def last_time_ns(self) -> int:
-        """When its only segment came."""
+        """Time of its only segment."""
         return self.time_ns
 
     @property
@@ -111,7 +112,7 @@ class HalfOpenConnection:
         )
 
     def close(self, end: ConnectionEnd, *, measure: bool) -> StreamUpdate:
-        """Return the last update: the one of an open connection that received the SYN alone."""
+        """Return the last update, as of an open connection that received only the SYN."""
         lower, higher = key_endpoint(self.pair[0]), key_endpoint(self.pair[1])
         tcp = TcpConnection(
             self.serial,

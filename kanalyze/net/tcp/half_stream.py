@@ -1,10 +1,10 @@
-"""One direction of a TCP connection: delivers its bytes in order, and reports what never came.
+"""One direction of a TCP connection: delivers its bytes in order, and reports missing ones.
 
 In: segments in the order of the capture. Out: calls of a
 :class:`~kanalyze.net.tcp.delivery.StreamWriter`. Must not know: the other direction, other
 connections, the clock (times are the packets').
 
-The first copy of a byte is the one that counts.
+If a byte comes more than once, the first copy counts.
 
 Compiled by Cython, with the types in ``half_stream.pxd``; uncompiled it does the same, slowly.
 """
@@ -60,15 +60,16 @@ class HalfStream(SequenceSpace):
         SequenceSpace.__init__(self, connection, index)
         self.anomalies = StreamAnomalies(connection, index, stats)
         self.buffer = ReorderBuffer(limits)
-        """Segments that arrived early: all beyond :attr:`stream_offset`."""
+        """Segments behind a hole: all beyond :attr:`stream_offset`."""
         self.timer = PathTimer(connection.path.round_trips[index])
-        """Times what this end sends."""
+        """Measures round trips of what this end sends."""
         self.fin_acknowledged = False
         self.out_of_window = 0
-        """Segments out of the window, in a row."""
+        """Number of the latest segments in a row that are out of the window."""
         self.has_last_ack = False
-        """Whether the receiver has acknowledged anything; the last acknowledgment:"""
+        """Whether the receiver has acknowledged anything."""
         self.last_ack = self.last_ack_time_ns = self.last_ack_packet = 0
+        """Sequence number, time and packet of the last acknowledgment."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
@@ -80,8 +81,8 @@ class HalfStream(SequenceSpace):
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        sequences, fin, out_of_window, *rest = fields(state, "tbnbninttt")
-        *last_ack, anomalies, buffer, timer = rest
+        sequences, fin, out_of_window, *others = fields(state, "tbnbninttt")
+        *last_ack, anomalies, buffer, timer = others
         SequenceSpace.load_state(self, sequences)
         self.fin_acknowledged, self.out_of_window = fin, out_of_window
         self.has_last_ack, self.last_ack, self.last_ack_time_ns, self.last_ack_packet = last_ack
@@ -92,7 +93,7 @@ class HalfStream(SequenceSpace):
         self.timer.load_state(timer)
 
     def is_in_order(self) -> bool:
-        """Return true if there is no hole and no FIN: the next bytes can be delivered at once."""
+        """Tell whether the next bytes can be delivered at once: no hole, no FIN, in the window."""
         return not self.buffer.segments and self.fin_offset is None and not self.out_of_window
 
     def furthest(self) -> int:
@@ -134,10 +135,10 @@ class HalfStream(SequenceSpace):
     def _note_again(
         self, segment: Segment, stream_offset: int, is_repeated: bool, hole_since_ns: int
     ) -> None:
-        """Note a packet that was sent again: with bytes that were seen, or late for its hole.
+        """Note a retransmission: a packet with bytes seen before, or one that fills an old hole.
 
-        Captured in another order, it would come sooner; the receiver's complaint of the hole takes
-        a round trip.
+        A packet that fills a hole sooner was only captured in another order: a retransmission takes
+        a round trip, for the receiver's duplicate acknowledgments.
         """
         if segment.marks & IS_COPY:
             return
@@ -150,9 +151,9 @@ class HalfStream(SequenceSpace):
             )
 
     def is_probe(self, segment: Segment, stream_offset: int) -> bool:
-        """Return true for a keep-alive probe: at most one byte, just before the next offset.
+        """Tell whether a segment is a keep-alive probe: at most one byte, before the next offset.
 
-        A retransmission of a message of one byte looks the same.
+        A retransmission of a segment of one byte looks the same.
         """
         return (
             segment.length <= 1
@@ -169,7 +170,7 @@ class HalfStream(SequenceSpace):
         out: StreamWriter,
         is_probe: bool,
     ) -> int:
-        """Add payload out of order; return how much of it had been seen before."""
+        """Add payload out of order; return how many bytes of it had been seen before."""
         repeated = 0
         if stream_offset < self.stream_offset:
             last = min(end, self.stream_offset)
@@ -195,7 +196,7 @@ class HalfStream(SequenceSpace):
         return repeated
 
     def finish_at(self, stream_offset: int) -> None:
-        """Note a FIN; one before a byte that was seen is ignored."""
+        """Note a FIN at an offset; it is ignored if bytes after it were seen."""
         if self.fin_offset is None and stream_offset >= self.furthest():
             self.fin_offset = stream_offset
 
@@ -227,7 +228,7 @@ class HalfStream(SequenceSpace):
     # -- holes ------------------------------------------------------------------------------------
 
     def age(self, now_ns: int, out: StreamWriter) -> None:
-        """Give up the holes that are overdue at ``now_ns``."""
+        """Give up the holes whose waiting time is over at ``now_ns``."""
         while self.buffer.is_overdue(now_ns):
             if self.buffer.is_expired(now_ns):
                 self.give_up(self.buffer.segments[0].time_ns, out)
@@ -235,7 +236,7 @@ class HalfStream(SequenceSpace):
                 self._give_up_acknowledged(now_ns, out)
 
     def count_segment(self, now_ns: int, out: StreamWriter) -> None:
-        """Count a segment of the connection; give up an acknowledged hole after too many."""
+        """Count a segment of the connection; after too many, give up an acknowledged hole."""
         if self.buffer.count_segment():
             self._give_up_acknowledged(now_ns, out)
 
@@ -251,15 +252,15 @@ class HalfStream(SequenceSpace):
         self._drain(now_ns, out)
 
     def give_up_all(self, out: StreamWriter) -> None:
-        """Deliver all that is buffered: nothing more will come."""
+        """Deliver all buffered bytes, with gaps: nothing more will come."""
         while self.buffer.segments:
             self.give_up(self.buffer.segments[0].time_ns, out)
 
     def lose_tail(self, out: StreamWriter) -> None:
-        """Report the bytes missing at the end, once nothing more will come or is buffered.
+        """Report the bytes missing at the end; called when nothing is buffered or will come.
 
-        The sender's FIN says where the stream ends. Without it, the receiver's last
-        acknowledgment says how far it went; one more than was seen may be a FIN.
+        The sender's FIN says where the stream ends. Without it, the receiver's last acknowledgment
+        says how far it went; if that is one more than was seen, it may be a FIN.
         """
         if not self.started or not self.has_last_ack:
             return

@@ -1,4 +1,4 @@
-"""How long connections have been silent, by a clock that may jump.
+"""How long connections have been silent, by capture times that may jump.
 
 In: the times of packets. Out: a number of ticks that rises with time. Must not know: connections.
 """
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["IdleTimer"]
 
 _TICKS: Final = 4
-"""An idle connection was silent for more ticks than these; the first and last are not whole."""
+"""A connection is idle after more ticks than these, because the first and the last are partial."""
 
 
 class IdleTimer:
-    """Counts time in ticks, a few to the idle time.
+    """Counts time in ticks, of which the idle time has four.
 
-    A clock that jumps, ahead or back, makes one tick: a jump closes no connection.
+    A jump of the time, ahead or back, counts as one tick, so it closes no connection.
     """
 
     _NOT_SAVED = ("_tick_ns",)
@@ -31,7 +31,7 @@ class IdleTimer:
         self._tick_ns = -(-idle_ns // _TICKS)
         self._began_ns: int | None = None
         self.tick = 0
-        """The present tick."""
+        """The current tick."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
@@ -52,5 +52,5 @@ class IdleTimer:
         return True
 
     def is_idle(self, active_tick: int) -> bool:
-        """Tell whether a connection whose last segment came in a tick is idle now."""
+        """Tell whether a connection is idle now whose last segment came in tick ``active_tick``."""
         return self.tick - active_tick > _TICKS

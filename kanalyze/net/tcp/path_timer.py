@@ -1,16 +1,16 @@
-"""Times one segment at a time until it is acknowledged: how long the network takes to one end.
+"""Measures network round trips to one end: times one segment at a time until its acknowledgment.
 
 In: the segments of one end, and the acknowledgments of the other. Out: round trips in a
 :class:`~kanalyze.model.network_path.RoundTripHistory`. Must not know: streams, batches.
 
-A SYN is answered at once, and a SYN's answer too. Any other acknowledgment may be delayed by the
-receiver (RFC 9293, section 3.8.6.3): those in use wait 40 ms at least (Linux; Windows and macOS
-longer), or go with an answer, which takes as long as the work does. So *prompt*, a measure of the
-network, is an acknowledgment without data that came sooner than that, or that covers so much that
-the receiver could not delay it: two segments of the largest size in use, jumbo frames'. Every other
-one is a bound: the network took no longer.
+A SYN is acknowledged at once, and a SYN-ACK too. Any other acknowledgment may be delayed by the
+receiver (RFC 9293, section 3.8.6.3): a delayed one comes after 40 ms at least (Linux; Windows and
+macOS wait longer), or with a response, which takes as long as the work does. So only a *prompt*
+acknowledgment measures the network: one without data that came sooner, or that covers so many bytes
+that the receiver could not delay it (two segments of the largest size in use, in jumbo frames). Any
+other one is an upper bound of the network's time.
 
-What was sent again gives none (Karn's rule; RFC 6298, section 3).
+Segments that were sent again give no round trip (Karn's rule; RFC 6298, section 3).
 
 Compiled by Cython, with the types in ``path_timer.pxd``; uncompiled it does the same, slowly.
 """
@@ -29,9 +29,9 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 if not cython.compiled:
     from kanalyze.net.tcp.sequence_space import distance
 
-    LEAST_DELAY_NS = 35_000_000  # 40 ms, less what clocks and timers are off
+    LEAST_DELAY_NS = 35_000_000  # 40 ms, less the inaccuracy of clocks and timers
     UNDELAYED_BYTES = 17_920  # two segments of 8,960 bytes
-    LEAST_SYN_TIMEOUT_NS = 200_000_000  # a SYN that comes again sooner is a copy of the capture's
+    LEAST_SYN_TIMEOUT_NS = 200_000_000  # a SYN that is repeated sooner was captured twice
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -47,9 +47,10 @@ class PathTimer:
 
     Attributes:
         is_timed: whether a segment waits for its acknowledgment.
-        end: sequence number after its last byte.
-        sent_ns: its time.
-        has_syn: whether a SYN was timed; ``is_syn``: whether it is what waits.
+        end: sequence number after the last byte of that segment.
+        sent_ns: time of that segment.
+        has_syn: whether a SYN was timed.
+        is_syn: whether the segment that waits is the SYN.
     """
 
     __slots__ = ("end", "has_syn", "history", "is_syn", "is_timed", "sent_ns")
@@ -80,7 +81,7 @@ class PathTimer:
         self.sent_ns = time_ns
 
     def begin_syn(self, end: int, time_ns: int) -> None:
-        """Time a SYN, once."""
+        """Time the first SYN; a repeated one stops the timing."""
         if not self.has_syn:
             self.begin(end, time_ns)
             self.has_syn = self.is_syn = True
@@ -94,7 +95,7 @@ class PathTimer:
     def acknowledge(
         self, sequence: int, newly: int, has_payload: bool, time_ns: int, packet: int
     ) -> None:
-        """Take an acknowledgment of everything before ``sequence``, of ``newly`` bytes more."""
+        """Take an acknowledgment of everything before ``sequence``; ``newly`` bytes are new."""
         if distance(sequence, self.end) < 0:
             return
         self.is_timed = False

@@ -1,11 +1,11 @@
-"""TCP reassembly: batches of packets to streams of bytes, one pair of streams a connection.
+"""TCP reassembly: batches of packets to streams of bytes, one pair of streams for each connection.
 
 In: :class:`kanalyze.model.PacketBatch`, in the order of the capture. Out:
-:class:`ReassembledBatch`. Must not know: where packets come from, what the streams say.
+:class:`ReassembledBatch`. Must not know: where packets come from, what the streams mean.
 
-Segments in order, the usual case, are passed on by compiled code as one chunk a direction and
-batch; Python runs once a connection and batch. All others (a SYN, a FIN, a retransmission, what
-arrives while bytes are missing) are taken segment by segment.
+Segments in order, the usual case, are passed on by compiled code as one chunk per direction and
+batch; Python code runs once per connection and batch. All others (a SYN, a FIN, a retransmission,
+segments that arrive while bytes are missing) are taken one by one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReassembledBatch(NamedTuple):
     """In the order of the connections' serials. Their chunks point into the batch that was fed, and
     are valid as long as it is."""
     anomalies: list[Anomaly]
-    """All, or the first few of each kind; all of them are counted."""
+    """The first few of each kind, or all with ``every_anomaly``. Counters count all."""
 
 
 class Reassembler:
@@ -69,12 +69,12 @@ class Reassembler:
         """Make a reassembler that has seen nothing.
 
         Args:
-            limits: bounds of memory and patience; None for the defaults.
+            limits: bounds of memory, and how long to wait for missing bytes; None for the defaults.
             measure: give each connection its :class:`kanalyze.model.TcpMeasures`.
-            every_anomaly: return all anomalies of a batch, about as many as packets at worst, not
+            every_anomaly: return all anomalies of a batch, at worst about as many as packets, not
                 only the first few of each kind.
-            shard: which connections to follow; packets that belong to none are counted with the
-                first shard. Serials are then as far apart as there are shards.
+            shard: which connections to follow; packets that belong to no connection are counted
+                with the first shard. Serials of one shard differ by the number of shards.
         """
         self._limits = limits or ReassemblyLimits()
         self._timed = TimedSegments() if measure else None
@@ -84,9 +84,9 @@ class Reassembler:
         self._headers = HeaderReader(self._stats if shard.is_first else LayerStats())
         self._table = ConnectionTable(self._limits, self._stats, shard, self._timed)
         self._closed: list[StreamUpdate] = []
-        """Last updates of the connections that the present batch closed."""
+        """Last updates of the connections that were closed in the current batch."""
         self._active: list[OpenConnection] = []
-        """Those with something to deliver of the present batch."""
+        """Connections with something to deliver of the current batch."""
         self._eventful: dict[int, NetworkPath] = {}
         """Paths that remember events, by the connection's serial."""
         self._last_time_ns: int | None = None
@@ -106,10 +106,10 @@ class Reassembler:
         )
 
     def load_state(self, state: object) -> None:
-        """Continue from a state, before anything was fed.
+        """Continue from a state, before the first batch.
 
         Raises:
-            ValueError: it is no such state; this reassembler cannot be used then.
+            ValueError: it is any other value; this reassembler cannot be used then.
         """
         stats, headers, duplicates, table, self._last_time_ns = fields(state, "t*TtI")
         self._stats.load_state(stats)
@@ -129,7 +129,7 @@ class Reassembler:
         return len(self._table.open) + len(self._table.half_open)
 
     def open_tcp(self) -> Iterator[TcpConnection]:
-        """Give the connections that have not closed, without those that are a SYN alone."""
+        """Return the connections that have not closed, without those with nothing but a SYN."""
         return (connection.tcp for connection in self._table.open.values())
 
     def reset_counters(self) -> None:
@@ -138,17 +138,18 @@ class Reassembler:
 
     @property
     def buffered_bytes(self) -> int:
-        """Payload buffered behind holes, in all."""
-        return sum(each.buffered_bytes for each in self._table.with_holes.values())
+        """Payload of all connections that is buffered behind holes."""
+        connections = self._table.with_holes.values()
+        return sum(connection.buffered_bytes for connection in connections)
 
     def feed(self, batch: PacketBatch) -> ReassembledBatch:
         """Take the next packets of the capture."""
         return self.feed_segments(self._headers.read(batch, self._shard))
 
     def feed_segments(self, segments: SegmentColumns) -> ReassembledBatch:
-        """Take the next segments, where their headers were read elsewhere.
+        """Take the next segments, whose headers were read elsewhere.
 
-        Packet numbers rise, and are about as far apart as packets of the capture.
+        Packet numbers have to rise, and to be about as far apart as in the capture.
         """
         if not len(segments):
             return self._end_batch()
@@ -179,7 +180,7 @@ class Reassembler:
         return self._end_batch()
 
     def finish(self) -> ReassembledBatch:
-        """End the capture: deliver all that is buffered, with gaps, and close every connection."""
+        """End the capture: deliver all buffered bytes, with gaps, and close every connection."""
         self._headers.finish()
         self._closed += self._table.close_all(Segments(memoryview(b""), [], [], [], [], []))
         return self._end_batch()
@@ -187,7 +188,7 @@ class Reassembler:
     def _feed_pair(
         self, pair: Pair, connection: OpenConnection | None, iterator: SegmentIterator
     ) -> None:
-        """Read the segments of one pair of endpoints; None if it has no open connection."""
+        """Read the segments of one pair of endpoints; ``connection`` is None if none is open."""
         table = self._table
         while not iterator.at_end:
             if connection is None:
@@ -196,13 +197,13 @@ class Reassembler:
                     iterator.advance()
                 else:
                     connection = table.begin(pair, segment)
-            elif (stopped := connection.feed(iterator)) == IS_ANOTHER:
+            elif (outcome := connection.feed(iterator)) == IS_ANOTHER:
                 segment = iterator.segment()
                 self._closed.append(
                     table.close(connection, iterator.shared, "reused", segment.packet)
                 )
                 connection = table.begin(pair, segment)
-            elif stopped == IS_OVER:
+            elif outcome == IS_OVER:
                 packet = iterator.segment().packet
                 self._closed.append(table.close(connection, iterator.shared, "reset", packet))
                 connection = None
@@ -214,7 +215,7 @@ class Reassembler:
                 table.with_holes[pair] = connection
 
     def _give_up_old_holes(self, now_ns: int, shared: Segments) -> None:
-        """Let time pass for connections that sent nothing in the batch."""
+        """Give up the holes that are overdue, also of connections without packets in the batch."""
         for pair, connection in list(self._table.with_holes.items()):
             halves = connection.half_streams
             if connection.is_in_order():
@@ -226,12 +227,12 @@ class Reassembler:
                 self._active.append(connection)
 
     def _bound_buffered_bytes(self, shared: Segments) -> None:
-        """Give up holes of the connections that buffer the most, while all buffer too much."""
+        """Give up holes of the connections that buffer the most, until all fit into the limit."""
         waiting = self._table.with_holes.values()
         total = sum(connection.buffered_memory_bytes for connection in waiting)
         if total <= self._limits.buffered_bytes:
             return
-        for connection in sorted(waiting, key=lambda each: -each.buffered_memory_bytes):
+        for connection in sorted(waiting, key=lambda holed: -holed.buffered_memory_bytes):
             if total <= self._limits.buffered_bytes:
                 return
             total -= connection.buffered_memory_bytes
@@ -244,7 +245,7 @@ class Reassembler:
             self._active.append(connection)
 
     def _forget_events(self) -> None:
-        """Drop events that no request needs any more; drop all if they are too many."""
+        """Forget the events that are older than KEPT_NS; forget all if they are too many."""
         if not self._eventful or self._last_time_ns is None:
             return
         before_ns, total = self._last_time_ns - KEPT_NS, 0
@@ -266,7 +267,7 @@ class Reassembler:
                 connection.meter.drop_timed()
 
     def _note_events(self, tcp: TcpConnection) -> None:
-        """Remember to drop the events of a connection that closes."""
+        """Register a path with events in ``_eventful``; remove it when the connection ended."""
         if tcp.end is not None:
             self._eventful.pop(tcp.serial, None)
         elif tcp.path.events:

@@ -1,7 +1,7 @@
-"""Payload that arrived before bytes in front of it, and how long that hole has been there.
+"""Payload that arrived while bytes before it are missing, and how long to wait for these.
 
 In: segments beyond the next byte of a stream. Out: the payload once it is contiguous, and when to
-give up the hole. Must not know: what is delivered, acknowledgments of anything but the hole.
+give up the hole. Must not know: what is delivered, or acknowledgments that are not of the hole.
 
 Compiled by Cython, with the types in ``reorder_buffer.pxd``; uncompiled it does the same, slowly.
 """
@@ -23,7 +23,7 @@ __all__ = ["ReorderBuffer"]
 
 
 class ReorderBuffer:
-    """What one end of a connection sent beyond a hole; there is a hole while it is not empty."""
+    """Payload of one end beyond a hole; if it is empty, there is no hole."""
 
     __slots__ = (
         *("_acknowledged_hole_ns", "_acknowledged_hole_segments", "_hole_ns", "_most_bytes"),
@@ -45,14 +45,14 @@ class ReorderBuffer:
         self.segments: list[BufferedSegment] = []
         """In stream order, without overlaps."""
         self.payload_bytes = 0
-        """Captured bytes in these."""
+        """Captured bytes of these segments."""
         self.hole_since_ns = 0
-        """When the first segment after the present hole arrived."""
+        """Time of the first segment after the current hole."""
         self.acknowledged = 0
         """Stream offset up to which the receiver has acknowledged, since there is a hole."""
         self.acknowledged_since_ns = 0
         self.acknowledged_segments = 0
-        """Segments of the connection from that acknowledgment on; 0 without one."""
+        """Segments of the connection since that acknowledgment; 0 without one."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
@@ -62,7 +62,10 @@ class ReorderBuffer:
         )
 
     def load_state(self, state: object, stream_offset: int) -> None:
-        """Continue from a state; raises ValueError unless all of it is at an offset or beyond."""
+        """Continue from a state.
+
+        Raises ValueError for any other value, and for segments before ``stream_offset``.
+        """
         values = fields(state, "inint")
         self.hole_since_ns, self.acknowledged, self.acknowledged_since_ns = values[:3]
         self.acknowledged_segments = values[3]
@@ -82,7 +85,7 @@ class ReorderBuffer:
         anomalies.limit(stream_offset, self.payload_bytes, self.segments[0])
 
     def last(self) -> BufferedSegment:
-        """Return the segment that is furthest on, of at least one."""
+        """Return the last segment in stream order; the buffer must not be empty."""
         return self.segments[len(self.segments) - 1]
 
     def insert(
@@ -93,12 +96,12 @@ class ReorderBuffer:
         source: memoryview,
         anomalies: StreamAnomalies,
     ) -> int:
-        """Copy those bytes of a segment that are new; return how many of them are not.
+        """Copy the new bytes of a segment; return how many of its bytes were seen before.
 
         Args:
-            segment: with payload.
+            segment: a segment with payload.
             stream_offset: where it begins.
-            next_offset: of the byte that the stream waits for; bytes before it are left out.
+            next_offset: offset of the next byte to be delivered; bytes before it are left out.
             source: the buffer that the segment points into.
             anomalies: counts bytes that differ from the buffered ones.
         """
@@ -134,7 +137,10 @@ class ReorderBuffer:
         return repeated
 
     def pop_contiguous(self, stream_offset: int, now_ns: int) -> list[BufferedSegment]:
-        """Remove and return the segments from an offset up to the next hole, which is new then."""
+        """Remove and return the segments from an offset up to the next hole.
+
+        The waiting time of that hole begins at ``now_ns``.
+        """
         count = 0
         for piece in self.segments:
             if piece.stream_offset != stream_offset:
@@ -163,10 +169,10 @@ class ReorderBuffer:
                 high = middle
         return low
 
-    # -- patience with the hole -------------------------------------------------------------------
+    # -- how long to wait -------------------------------------------------------------------------
 
     def acknowledge(self, stream_offset: int, now_ns: int) -> None:
-        """Note that the receiver has the bytes of the hole, up to an offset."""
+        """Note that the receiver has acknowledged bytes of the hole, up to an offset."""
         self.acknowledged = max(self.acknowledged, stream_offset)
         if not self.acknowledged_segments:
             self.acknowledged_segments = 1
@@ -184,7 +190,7 @@ class ReorderBuffer:
         return now_ns - self.hole_since_ns > self._hole_ns
 
     def is_overdue(self, now_ns: int) -> bool:
-        """Tell whether there is a hole that is to be given up at ``now_ns``."""
+        """Tell whether there is a hole, and its waiting time is over at ``now_ns``."""
         if not self.segments:
             return False
         if self.is_expired(now_ns):

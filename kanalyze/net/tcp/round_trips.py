@@ -1,10 +1,11 @@
 """Times from data to its acknowledgment in one direction of a connection, segment by segment.
 
 In: segments with payload of one end, acknowledgments of the other, in the order of the capture.
-Out: samples in a :class:`kanalyze.model.RoundTrips`. Must not know: streams, batches.
+Out: samples, as :class:`kanalyze.model.TcpMeasures` defines them, in a
+:class:`kanalyze.model.RoundTrips`. Must not know: streams, batches.
 
-What a sample is stands there. Relative sequence numbers are 0 for the first number seen and do not
-wrap; each number becomes the relative one that is nearest to the last.
+Relative sequence numbers count from the first number seen and do not wrap. A sequence number is
+turned into the relative number that is nearest to the last one.
 
 Compiled by Cython, with the types in ``round_trips.pxd``; uncompiled it does the same, slowly.
 """
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TIMED_SEGMENTS", "RoundTripTimer", "TimedSegments"]
 
 MAX_TIMED_SEGMENTS: Final = 4096
-"""Segments of a direction that wait for their acknowledgment: 6 MB at 1,460 bytes each. Beyond,
-the oldest gives no sample."""
+"""Segments of a direction that wait for their acknowledgment: 6 MB of data at 1,460 bytes each.
+Beyond, the oldest gives no sample."""
 SEQUENCE_MASK = 0xFFFF_FFFF
 MOST_RELATIVE: Final = 1 << 60
-"""In a state: the sum of two of them fits into 63 bits."""
+"""Largest relative number in a state: the sum of two fits into 63 bits."""
 
 
 class TimedSegments:
@@ -76,18 +77,19 @@ class RoundTripTimer:
         self.sequence = 0
         """The last new sequence number."""
         self.reference = 0
-        """The relative one of it."""
+        """The relative number of :attr:`sequence`."""
         self.has_sent = False
         self.sent = 0
-        """The one after the last byte seen."""
+        """The relative number after the last byte seen."""
         self.has_acknowledged = False
         self.acknowledged = 0
-        """The one up to which all is acknowledged."""
+        """The relative number up to which everything is acknowledged."""
         self.starts = array("q")
-        """Of segments that wait for their acknowledgment, rising."""
+        """Relative numbers of the first bytes of the segments that wait, rising."""
         self.ends = array("q")
+        """Relative numbers after their last bytes."""
         self.times = array("q")
-        """In ns."""
+        """Their times in ns."""
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
@@ -102,7 +104,7 @@ class RoundTripTimer:
         values = fields(state, "bnibibittt")
         self.has_sequence, self.sequence, self.reference, self.has_sent, self.sent = values[:5]
         self.has_acknowledged, self.acknowledged = values[5:7]
-        self.starts, self.ends, self.times = (array("q", items(each, "i")) for each in values[7:])
+        self.starts, self.ends, self.times = (array("q", items(part, "i")) for part in values[7:])
         count = len(self.starts)
         if not count == len(self.ends) == len(self.times) <= MOST_TIMED:
             raise ValueError("columns of times that are not of one length")
@@ -114,14 +116,14 @@ class RoundTripTimer:
         self.all_timed.count += count
 
     def relative(self, sequence: int) -> int:
-        """Turn a sequence number into the relative one nearest to the last new one."""
+        """Turn a sequence number into the relative number nearest to the last new one."""
         if not self.has_sequence:
             self.has_sequence = True
             self.sequence = sequence
         return self.reference + distance(sequence, self.sequence)
 
     def send(self, sequence: int, length: int, time_ns: int) -> None:
-        """Take a segment of ``length`` above 0, with its FIN if it has one."""
+        """Take a segment; ``length`` is above 0 and counts the FIN if it has one."""
         start = self.relative(sequence)
         end = start + length
         if self.has_sent and start < self.sent:
@@ -165,7 +167,7 @@ class RoundTripTimer:
             sums.most_ns = elapsed_ns
 
     def _await(self, start: int, end: int, time_ns: int) -> None:
-        """Wait for the acknowledgment of one more segment, and of no more than the limit."""
+        """Wait for the acknowledgment of one more segment; above the limit, drop the oldest."""
         self.starts.append(start)
         self.ends.append(end)
         self.times.append(time_ns)
@@ -187,7 +189,7 @@ class RoundTripTimer:
             self.reference = end
 
     def _forget(self, start: int, end: int) -> None:
-        """Drop segments of which a byte was sent again: they give no sample."""
+        """Drop the segments that overlap with resent bytes: they give no sample."""
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
         if first < last:
             del self.starts[first:last], self.ends[first:last], self.times[first:last]

@@ -1,10 +1,10 @@
 """The segments of a batch by connection, sender and arrival.
 
-In: segment columns. Out: :class:`SegmentGroups`. Must not know: of a connection more than its pair
-of endpoints.
+In: segment columns. Out: :class:`SegmentGroups`. Must not know: anything of a connection but its
+pair of endpoints.
 
 A hash table finds the group of each segment in one look-up. Its seed differs in each process, so a
-sender of made-up addresses cannot make collisions.
+sender of forged addresses cannot produce collisions.
 
 Compiled by Cython, with the types in ``segment_groups.pxd``; uncompiled it does the same, slowly.
 """
@@ -36,7 +36,7 @@ class SegmentGroups:
     one with the smaller address and port.
 
     Attributes:
-        count: groups.
+        count: number of groups.
         order: indices of segments. Group ``g`` is ``order[start[g]:start[g + 1]]``: what the lower
             end sent, and from ``middle[g]`` on what the higher end sent.
     """
@@ -80,7 +80,7 @@ class SegmentGroups:
         return self.firsts[group]
 
     def pair(self, group: int) -> Pair:
-        """Name a group: the same name in every batch."""
+        """Return the pair of endpoints of a group, which is its key in every batch."""
         row = self.firsts[group]
         if self.ipv6s[row]:
             source = ipv6_key(self.source_highs[row], self.source_lows[row], self.source_ports[row])
@@ -149,7 +149,7 @@ class SegmentGroups:
         )
 
     def _sort(self, rows: int) -> None:
-        """Sort the segments by group and sender; each keeps its order among those."""
+        """Sort the segments by group and sender, stably (a counting sort)."""
         ends = memoryview(array("q", bytes(8 * 2 * self.count)))
         for row in range(rows):
             ends[self.lanes[row]] += 1
@@ -171,7 +171,7 @@ class SegmentGroups:
 
 
 def end_hash(high: int, low: int, port: int) -> int:
-    """Return one number of 64 bits for an end."""
+    """Return the 64-bit hash of one end."""
     both = (SEED ^ high) * MIX_ONE & LOW_64_BITS
     both = (both ^ both >> 29 ^ low) * MIX_OTHER & LOW_64_BITS
     both = (both ^ both >> 32 ^ port) * MIX_ONE & LOW_64_BITS

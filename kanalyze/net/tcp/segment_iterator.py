@@ -1,7 +1,7 @@
 """The segments of a batch, connection by connection, in the order of their arrival.
 
 In: segment columns, not empty. Out: :class:`SegmentIterator`, and the payloads as columns that
-chunks point into. Must not know: what was before the batch.
+chunks point into. Must not know: earlier batches.
 
 Compiled by Cython, with the types in ``segment_iterator.pxd``; uncompiled it does the same, slowly.
 """
@@ -24,7 +24,7 @@ if not cython.compiled:
 
     FIN, SYN, RST, ACK = 1, 2, 4, 16
     IS_COPY, IS_ZERO_WINDOW = 1, 2
-    MOST_CHECKED = 1024  # of a batch; more are checked faster all at once
+    MOST_CHECKED = 1024  # segments of a batch; to check more, one pass over all is faster
 
 if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns
@@ -40,10 +40,10 @@ class SegmentIterator:
     Attributes:
         groups: the segments by connection.
         shared: payloads that are not empty, by connection, then sender, then arrival.
-        at_end: the group has no more segments; the attributes below mean nothing then.
+        at_end: true if the group has no more segments; then the next three have no meaning.
         row: index of the segment in the batch.
-        from_higher: 1 when the higher end sent it, else 0.
-        rank: index in ``shared``; means nothing without payload.
+        from_higher: 1 if the higher end sent it, else 0.
+        rank: index in ``shared``; without a meaning if the segment has no payload.
         last_time_ns: the latest time in the batch.
     """
 
@@ -57,7 +57,7 @@ class SegmentIterator:
     )
 
     def __init__(self, columns: SegmentColumns, duplicates: DuplicateDetector) -> None:
-        """``duplicates`` is asked about single segments, or about all once these are many."""
+        """``duplicates`` checks single segments, or all at once if many have to be checked."""
         self.columns = columns
         self.duplicates = duplicates
         self.groups = SegmentGroups(columns)
@@ -74,13 +74,13 @@ class SegmentIterator:
         self._lookback: DuplicateLookup | None = None
         self._checked = 0
         self._marked = -1
-        # Payloads before each segment, in the order of the groups.
+        # Number of payloads before each segment, in the order of the groups.
         self.ranks = memoryview(array("i", bytes(4 * (len(columns) + 1))))
         self.shared = self._payloads()
         self.at_end = True
 
     def mark_duplicate(self) -> None:
-        """Mark the present segment if it is a duplicate."""
+        """Mark the current segment if it is a duplicate."""
         if self.marks is not None:
             return
         if self._checked == MOST_CHECKED:
@@ -92,7 +92,7 @@ class SegmentIterator:
         self._marked = self.row if self._lookback.is_copy(self.row) else -1
 
     def mark_all(self) -> None:
-        """Mark all segments of the batch, as the metrics need it."""
+        """Mark all duplicates and zero windows of the batch."""
         self.marks = self.duplicates.find(self.columns)
         self._mark_zero_windows()
 
@@ -125,7 +125,7 @@ class SegmentIterator:
         self._select()
 
     def segment(self) -> Segment:
-        """Return the present segment."""
+        """Return the current segment."""
         row = self.row
         return new_segment(
             self.sequences[row],
@@ -182,8 +182,8 @@ class SegmentIterator:
             self.ranks[index] = count
             count += self.lengths[orders[index]] > 0
         self.ranks[rows] = count
-        made = [array("q", bytes(8 * count)) for _column in range(5)]
-        start, length, captured, time_ns, number = (memoryview(column) for column in made)
+        columns = [array("q", bytes(8 * count)) for _column in range(5)]
+        start, length, captured, time_ns, number = (memoryview(column) for column in columns)
         count = 0
         for index in range(rows):
             row = orders[index]
@@ -195,4 +195,4 @@ class SegmentIterator:
                 time_ns[count] = self.times[row]
                 number[count] = self.numbers[row]
                 count += 1
-        return Segments(self.columns.buffer, *made)
+        return Segments(self.columns.buffer, *columns)

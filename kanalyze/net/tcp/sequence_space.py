@@ -30,19 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["PAST_WINDOW_BYTES", "SequenceSpace", "distance"]
 
 PAST_WINDOW_BYTES: Final = 64 << 20
-"""How far back a retransmission may reach: the largest window in use. The largest possible one is
-larger."""
+"""How far back a retransmission may reach: the largest window in use. TCP allows larger ones."""
 SEQUENCE_MASK = 0xFFFF_FFFF
 HALF = 1 << 31
 
 
 def distance(later: int, earlier: int) -> int:
-    """Bytes from one sequence number to another; negative when ``later`` is the earlier one."""
+    """Return the bytes from ``earlier`` to ``later``; negative if ``later`` comes first."""
     return ((later - earlier + HALF) & SEQUENCE_MASK) - HALF
 
 
 class SequenceSpace:
-    """How far one end's stream has been delivered; ``index`` is the end's in ``endpoints``."""
+    """How far one end's stream has been delivered; ``index`` is that end in ``endpoints``."""
 
     __slots__ = (
         *("connection", "fin_offset", "first_sequence", "has_syn", "index", "next_sequence"),
@@ -60,7 +59,7 @@ class SequenceSpace:
         self.next_sequence = 0
         """Sequence number of the byte at :attr:`stream_offset`."""
         self.stream_offset = 0
-        """Of the next byte to be delivered."""
+        """Stream offset of the next byte to be delivered."""
         self.fin_offset: int | None = None
         """Stream offset after the last byte, once a FIN was seen."""
 
@@ -88,7 +87,7 @@ class SequenceSpace:
         self.connection.first_sequence[self.index] = self.first_sequence
 
     def note_syn(self, first_sequence: int) -> None:
-        """Note that the SYN was seen, before the bytes or after some of them."""
+        """Note that the SYN was seen; it may come after the first bytes."""
         self.has_syn = True
         if distance(first_sequence, self.first_sequence) == 0:
             self.connection.start_seen[self.index] = True
@@ -98,7 +97,7 @@ class SequenceSpace:
         return self.stream_offset + distance(sequence, self.next_sequence)
 
     def is_out_of_window(self, begin: int, end: int) -> bool:
-        """Tell whether bytes cannot be of this stream: beyond any window, or after its FIN."""
+        """Tell whether bytes cannot belong to this stream: beyond any window, or after its FIN."""
         ahead = begin - self.stream_offset
         if ahead > FUTURE_BYTES or ahead < -PAST_BYTES:
             return True

@@ -3,10 +3,10 @@
 In: what reassembly found. Out: counts in the connection, anomalies of the layer. Must not know: how
 anything is found.
 
-Lost bytes are counted here, in the connection, and nowhere else: the quality of a capture, the rows
-of connections and all sums are made of this count. Each counted gap is an anomaly of the same
-length. ``Frame.missing_bytes`` of a message is another count: a message may begin or end in a gap,
-and bytes that memory had no room for are missing from it, though they were captured.
+Lost bytes are counted only here, in the connection: the quality of a capture, the rows of
+connections and all totals use this count. Each counted gap is an anomaly of the same length.
+``Frame.missing_bytes`` of a message is another count: a message may begin or end in a gap, and it
+also counts bytes that were captured and then dropped because of a memory limit.
 
 Compiled by Cython, with the types in ``stream_anomalies.pxd``; uncompiled it does the same, slowly.
 """
@@ -36,12 +36,13 @@ __all__ = ["StreamAnomalies"]
 
 
 class _SnappedRange:
-    """What a snap length cut off, from a packet on.
+    """Sum of the bytes that a snap length cut off, from one packet on.
 
     Attributes:
-        stream_offset: of the first byte.
-        missing: number of bytes.
-        packets: number of packets that they are missing from.
+        stream_offset: of the first of these bytes.
+        missing: number of these bytes.
+        time_ns, packet: of the first packet that was cut.
+        packets: number of packets that were cut.
     """
 
     __slots__ = ("missing", "packet", "packets", "stream_offset", "time_ns")
@@ -61,16 +62,16 @@ class _SnappedRange:
     def from_state(cls, state: object) -> _SnappedRange:
         """Make one from a state; raises ValueError for any other value."""
         *first, packets = fields(state, "nninn")
-        made = cls(*first)
-        made.packets = packets
-        return made
+        snapped = cls(*first)
+        snapped.packets = packets
+        return snapped
 
 
 class StreamAnomalies:
-    """Make those of one end; ``index`` is its index in ``connection.endpoints``.
+    """Reports the anomalies of one end; ``index`` is that end in ``connection.endpoints``.
 
-    A snap length cuts nearly every packet: the first cut is reported at once, all others together
-    at the end.
+    A snap length cuts nearly every packet. So the first cut is reported at once, and all others
+    together as one anomaly at the end.
     """
 
     __slots__ = ("_is_cut", "_more_cut", "connection", "index", "stats")
@@ -119,7 +120,7 @@ class StreamAnomalies:
             self._more_cut.packets += 1
 
     def end(self) -> None:
-        """Report the anomalies kept for the end."""
+        """Report the cuts after the first one, as one anomaly."""
         cut = self._more_cut
         self._more_cut = None
         if cut is not None:
@@ -139,9 +140,9 @@ class StreamAnomalies:
         )
 
     def before_start(self, begin: int, end: int, is_probe: bool) -> int:
-        """Count repeated bytes from before the first one that was seen; return how many."""
+        """Count the bytes before the first byte that was seen; return how many there are."""
         count = max(min(end, 0) - begin, 0)
-        # The byte of a probe means nothing.
+        # The byte of a keep-alive probe is no data.
         if count and not is_probe:
             self.stats.counters.before_start_bytes += count
         return count
@@ -151,7 +152,7 @@ class StreamAnomalies:
         self.connection.out_of_order_packets[self.index] += 1
 
     def repeated(self, segment: Segment, length: int, *, is_probe: bool) -> None:
-        """Count bytes of a segment that had been seen before, by the reason."""
+        """Count bytes of a segment that had been seen before: as copy, probe or retransmission."""
         tcp, index = self.connection, self.index
         if segment.marks & IS_COPY:
             tcp.duplicate_bytes[index] += length

@@ -1,7 +1,7 @@
 """What is measured of one connection, segment by segment: handshake, round trips, unusual packets.
 
 In: segments of a connection in the order of the capture. Out: figures in a
-:class:`kanalyze.model.TcpMeasures`, where their meaning stands. Must not know: streams, batches.
+:class:`kanalyze.model.TcpMeasures`, which explains them. Must not know: streams, batches.
 
 Compiled by Cython, with the types in ``tcp_metrics.pxd``; uncompiled it does the same, slowly.
 """
@@ -48,7 +48,7 @@ class Meter:
     def __init__(
         self, measures: TcpMeasures, indices: tuple[int, int], all_timed: TimedSegments
     ) -> None:
-        """``indices`` are those of the lower and the higher end in the connection."""
+        """``indices`` are the lower and the higher end's indices in ``endpoints``."""
         self.measures = measures
         self.indices = indices
         lower, higher = indices
@@ -56,9 +56,9 @@ class Meter:
         """Of the data that the lower end sent."""
         self.higher_timer = RoundTripTimer(measures.round_trips[higher], all_timed)
         self.awaited: int | None = None
-        """The end whose next segment ends the handshake; None when it is over, or unseen."""
+        """The end whose next segment ends the handshake; None if it is over, or was not seen."""
         self._expected: int | None = None
-        """Acknowledgment that ends the handshake; None before the answer was seen."""
+        """Acknowledgment number that ends the handshake; None before the SYN-ACK was seen."""
         self._is_simultaneous = False
 
     def state(self) -> State:
@@ -86,7 +86,7 @@ class Meter:
 
         Args:
             segment: one of the connection.
-            is_out_of_window: only its flags and window count.
+            is_out_of_window: if true, only its flags and window count.
             is_last: the stream ends with its FIN, which takes a sequence number.
         """
         from_higher = segment.from_higher
@@ -132,7 +132,7 @@ class Meter:
             measures.opened_by = index
             self.awaited = segment.from_higher
         if measures.opened_by != index:
-            # Both open: neither SYN answers the other.
+            # Simultaneous open: neither SYN answers the other.
             self._end_without_figures()
         elif measures.syn_time_ns is None:
             measures.syn_time_ns = None if self._is_simultaneous else segment.time_ns

@@ -1,7 +1,7 @@
 """Closed connections, and the late packets that still belong to them (TIME_WAIT of RFC 9293).
 
-In: connections as they close, segments on pairs of endpoints without an open one. Out: whether a
-segment begins a connection, and its number. Must not know: open connections.
+In: connections as they close, segments on pairs of endpoints without an open connection. Out:
+whether a segment is late or begins a connection, and its number. Must not know: open connections.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class _TimeWaitEntry:
         self.number = number
         self.closed_ns = closed_ns
         self.sequences = sequences
-        """For the lower and the higher end: sequence number of the stream's first byte, and of the
-        byte after its last; None where nothing was seen."""
+        """For the lower and the higher end: sequence numbers of the stream's first byte and after
+        its last byte; None where nothing was seen."""
         self.late = 0
-        """Segments with payload since."""
+        """Number of segments with payload since the close."""
 
     def state(self) -> State:
         """Return what :meth:`from_state` takes."""
@@ -53,9 +53,9 @@ class _TimeWaitEntry:
     def from_state(cls, state: object) -> _TimeWaitEntry:
         """Make one from a state; raises ValueError for any other value."""
         number, closed_ns, late, lower, higher = fields(state, "ninTT")
-        made = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
-        made.late = late
-        return made
+        entry = cls(number, closed_ns, (_span_from_state(lower), _span_from_state(higher)))
+        entry.late = late
+        return entry
 
 
 class TimeWaitTable:
@@ -65,7 +65,7 @@ class TimeWaitTable:
 
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits
-        # The first entry of a plain dict is found by stepping over all that were deleted before it.
+        # Not a plain dict: to find its first entry, Python steps over all deleted ones before it.
         self._closed: OrderedDict[Pair, _TimeWaitEntry] = OrderedDict()
         """The oldest first."""
 
@@ -74,30 +74,34 @@ class TimeWaitTable:
 
     def state(self) -> State:
         """Return what :meth:`load_state` takes."""
-        return tuple([(*pair_state(pair), each.state()) for pair, each in self._closed.items()])
+        return tuple([(*pair_state(pair), entry.state()) for pair, entry in self._closed.items()])
 
     def load_state(self, state: object) -> None:
         """Continue from a state; raises ValueError for any other value."""
-        for each in items(state, "t"):
-            lower, higher, closed = fields(each, "**t")
+        for entry in items(state, "t"):
+            lower, higher, closed = fields(entry, "**t")
             self._add(pair_from_state(lower, higher), _TimeWaitEntry.from_state(closed))
 
     def clear(self) -> None:
         """Forget all."""
         self._closed.clear()
 
-    def add(self, state: OpenConnection) -> None:
+    def add(self, connection: OpenConnection) -> None:
         """Remember a connection that is closed."""
-        lower, higher = state.half_streams
-        if state.tcp.end in ("limit", "idle"):
-            self.add_cut_off(state.pair, state.tcp.connection_number, state.tcp.last_time_ns)
+        lower, higher = connection.half_streams
+        if connection.tcp.end in ("limit", "idle"):
+            self.add_cut_off(
+                connection.pair, connection.tcp.connection_number, connection.tcp.last_time_ns
+            )
         else:
             spans = (_span(lower), _span(higher))
-            closed = _TimeWaitEntry(state.tcp.connection_number, state.tcp.last_time_ns, spans)
-            self._add(state.pair, closed)
+            closed = _TimeWaitEntry(
+                connection.tcp.connection_number, connection.tcp.last_time_ns, spans
+            )
+            self._add(connection.pair, closed)
 
     def add_cut_off(self, pair: Pair, number: int, closed_ns: int) -> None:
-        """Remember a connection that a limit or silence closed: later packets are not late."""
+        """Remember a connection that a limit or idleness closed: later packets are not late."""
         self._add(pair, _TimeWaitEntry(number, closed_ns, (None, None)))
 
     def _add(self, pair: Pair, closed: _TimeWaitEntry) -> None:
@@ -111,11 +115,11 @@ class TimeWaitTable:
         return earlier.number + 1 if earlier is not None else 1
 
     def is_late(self, pair: Pair, segment: Segment) -> bool:
-        """Tell whether a segment on a pair without an open connection is a late one of the last.
+        """Tell whether a segment is a late one of the last connection on its pair.
 
-        A SYN is late when it repeats the old one. Without SYN, nothing opens a connection but
-        payload: at once when its sequence number is far from the old stream's end, else when
-        there is too much of it, or too long after.
+        The pair has no open connection. A SYN is late if it repeats the old one. A segment without
+        SYN and payload is always late. Payload is late if its sequence number is near the old
+        stream's end, it comes soon after the close, and not too many such segments came before.
         """
         closed = self._closed.get(pair)
         if closed is None:
@@ -138,7 +142,7 @@ def _span(direction: HalfStream) -> tuple[int, int] | None:
     if not direction.started:
         return None
     first, following = direction.first_sequence, direction.next_sequence
-    # One object for both where nothing was sent: there are many of these.
+    # One int object for both if nothing was sent, to save memory: there are many of these.
     return first, first if following == first else following
 
 

@@ -1,4 +1,4 @@
-"""The loops over packets: compiled, and as the Python that they are."""
+"""The loops over packets: compiled, and as plain Python."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_no_more_packets_are_given_than_asked_for(most):
 
 
 class Heard:
-    """Takes what packets say beside their bytes."""
+    """Collects comments and drop counts of packets."""
 
     def __init__(self) -> None:
         self.comments: list[tuple[int, bytes]] = []

@@ -375,14 +375,14 @@ def sections(count: int, packets: int = 1, orders: str = "<>") -> bytes:
 
 
 def test_many_sections_cost_as_much_as_they_are_long():
-    """Not as much as the square of it: no section walks through those that follow it."""
+    """The time is linear in the sections: none of them reads those that follow it."""
     few, many = (sections(count, orders="<") for count in (100, 400))
     assert calls_of(lambda: read(many, 1 << 20)) < 4.5 * calls_of(lambda: read(few, 1 << 20))
 
 
 @pytest.mark.parametrize("buffer_bytes", [100, 1000, 1 << 20])
 def test_packets_of_many_sections_come_in_the_batches_that_the_buffer_makes(buffer_bytes):
-    """A section does not begin a batch: each costs the stages behind more than its packets do."""
+    """A section does not begin a batch: a batch costs later stages more than its packets do."""
     data = sections(60, packets=2)
     with open_capture(io.BytesIO(data), buffer_bytes=buffer_bytes) as reader:
         batches = list(reader.batches())

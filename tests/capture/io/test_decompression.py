@@ -41,7 +41,7 @@ def source_of(packed: bytes) -> DecompressedSource:
 
 
 def unpack(packed: bytes, step: int = 1000) -> bytes:
-    """All that can be had; raises at damage."""
+    """Return all decompressed bytes; raises at damage."""
     source, target, out = source_of(packed), bytearray(step), bytearray()
     while count := source.readinto(memoryview(target)):
         out += target[:count]
@@ -195,7 +195,7 @@ def test_the_first_bytes_tell_the_format(form):
 
 @FORMATS
 def test_nothing_is_held_back_until_more_comes(form):
-    """A source that gives a complete piece, and fails if it is asked for more too early."""
+    """A source that returns a complete piece, and fails if it is read too early again."""
     text = b"data of the first piece"
 
     class Once:

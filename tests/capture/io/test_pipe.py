@@ -79,7 +79,7 @@ def test_packets_are_read_as_they_come(format_name: str) -> None:
 
 
 def test_what_comes_within_a_while_is_one_batch() -> None:
-    """Here the while lasts until the pipe's end, however slowly it is written to."""
+    """The gathering interval lasts until the pipe's end, however slowly it is written to."""
     sent = packets_of(50)
     whole = pcap_file(timed(sent))
     with open_pipe() as (reader, writer), PipeCapture(reader, gather_s=LONG_S) as capture:

@@ -1,4 +1,4 @@
-"""What macOS's /dev/bpf gives, as bytes: the device itself is not to be had elsewhere."""
+"""The bytes that macOS's /dev/bpf returns; other systems do not have the device."""
 
 from __future__ import annotations
 

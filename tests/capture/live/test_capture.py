@@ -112,7 +112,7 @@ def tagged(payload: bytes, *tags: tuple[int, int], ethertype: int = 0x0800) -> b
 
 
 def traffic() -> list[bytes]:
-    """A bit of everything that filters tell apart."""
+    """One packet of each kind that filters distinguish."""
     return [
         *(segment(seq=number, payload=bytes(number)) for number in range(0, 1400, 97)),
         segment(to_broker=False, payload=b"answer"),
@@ -215,7 +215,7 @@ def exchange_over_tcp(near: Namespace, far: Namespace) -> None:
 
 
 def unfinished(namespace: Namespace) -> list[str]:
-    """Connections of which an end still has something to say."""
+    """Connections of which an end still sends data."""
     lines = run(*namespace.command("cat", "/proc/net/tcp")).splitlines()[1:]
     return [line for line in lines if line.split()[3] != TIME_WAIT]
 
@@ -333,7 +333,7 @@ def test_a_ring_goes_round_and_loses_nothing(pair: Namespace) -> None:
 
 
 class Clock:
-    """In place of the module `time`: stands still while somebody else is at work."""
+    """In place of the module `time`: a clock that stands still while other code runs."""
 
     def __init__(self) -> None:
         self._stood_s = 0.0
@@ -355,7 +355,7 @@ class Clock:
 
 
 def test_batches_come_apart(pair: Namespace, feed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes within the while is one batch, and does not have to be waited for longer."""
+    """The bytes of one gathering interval are one batch, which is returned without more waiting."""
     clock = Clock()
     monkeypatch.setattr(capturing, "time", clock)
     with listen(pair, gather_s=0.5) as capture:
@@ -548,7 +548,7 @@ def test_one_that_goes_again_while_it_is_opened_is_not_back(
 
 
 def test_one_that_is_renamed_is_followed(pair: Namespace, feed: str) -> None:
-    """As long as it is there; the name that was asked for is what is looked for after that."""
+    """It is followed while it exists; after that, the requested name is searched."""
     with listen(pair) as capture:
         pair.ip("link", "set", "other", "down")
         pair.ip("link", "set", "other", "name", "moved")

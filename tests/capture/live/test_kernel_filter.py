@@ -101,7 +101,7 @@ def test_link_types_without_ethernet() -> None:
 
 
 def test_cooked_packets_begin_with_the_network_layer() -> None:
-    """What their header would tell, the kernel tells beside (see linux/filter.h)."""
+    """The kernel passes the fields of their header as metadata (see linux/filter.h)."""
     protocol, packet_type = 0xFFFFF000, 0xFFFFF004
     assert (0x28, 0, 0, protocol) in compile_filter("ip6", 276)
     assert packet_type in {one[3] for one in compile_filter("outbound", 276)}

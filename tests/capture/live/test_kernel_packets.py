@@ -1,4 +1,4 @@
-"""Packets as Linux hands them out: compiled, and as the Python that it is."""
+"""Packets from Linux's kernel: compiled, and as plain Python."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def on_wire(
     snap_bytes: int = 65536,
     addresses: Sequence[bytes] | None = None,
 ) -> tuple[bytes, memoryview, Columns]:
-    """Lay packets one after another, each with just the room before it that is promised."""
+    """Put packets one after another, each with only the promised free bytes before it."""
     data = bytearray()
     rows = []
     for number, (packet, tag) in enumerate(zip(packets, tags, strict=True)):

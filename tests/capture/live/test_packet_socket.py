@@ -1,4 +1,4 @@
-"""The packet socket alone; what comes out of it is in test_live.py."""
+"""The packet socket alone; its packets are tested in test_capture.py."""
 
 from __future__ import annotations
 

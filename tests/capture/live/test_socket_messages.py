@@ -1,4 +1,4 @@
-"""What test_live.py cannot bring about: it runs all of its tests both ways."""
+"""Cases that test_capture.py cannot produce; it runs all of its tests both ways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kanalyze.errors import CaptureError
 
 
 class Source:
-    """A socket of another kind, which tells nothing of packets, in place of a packet socket."""
+    """A socket of another kind, without metadata of packets, in place of a packet socket."""
 
     link_type = 1
 

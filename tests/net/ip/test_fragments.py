@@ -335,7 +335,7 @@ def test_a_datagram_of_too_many_fragments_is_given_up():
 
 
 def flood(count: int) -> list[Packet]:
-    """First fragments of as many datagrams."""
+    """The first fragments of ``count`` datagrams."""
     one = ethernet(ipv4(tcp(payload=bytes(12)), fragment=0x2000))
     return [Packet(one[:26] + struct.pack(">I", i) + one[30:]) for i in range(count)]
 

@@ -70,6 +70,6 @@ def test_an_address_that_looks_like_an_ethertype_is_an_address(source, behind):
 
 
 def test_ip_that_is_longer_than_the_packet_is_still_taken_for_ip():
-    """A mirror sends on the first bytes alone."""
+    """A mirror forwards only the first bytes."""
     sizes, _ = read(labels(1) + ipv4(tcp(payload=b"switched"), total_bytes=1500))
     assert sizes == [1460]

@@ -20,7 +20,7 @@ CLIENT_V6, BROKER_V6 = ("2001:db8::1", 50000), ("2001:db8::2", 9092)
 
 
 def copies(packets: list[Packet], batch_packets: int = 0) -> list[bool]:
-    """Tell of each packet whether it is a copy."""
+    """Return for each packet whether it is a copy."""
     finder, found = DuplicateDetector(), []
     size = batch_packets or len(packets)
     for first in range(0, len(packets), size):

@@ -168,7 +168,7 @@ def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
 
 
 def test_the_oldest_of_what_is_remembered_is_found_at_once():
-    """The first key of a plain dict is found by stepping over all that were deleted before it."""
+    """To find the first key of a plain dict, Python steps over all deleted ones before it."""
     reassembler = feed(flood(3000), ReassemblyLimits(half_open=100, time_wait_pairs=50))
     remembered = reassembler._table._time_wait._closed
     assert isinstance(remembered, OrderedDict)

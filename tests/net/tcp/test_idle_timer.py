@@ -1,4 +1,4 @@
-"""Being silent for long, by a clock that may jump."""
+"""Idle connections are recognized, by a clock that may jump."""
 
 from __future__ import annotations
 

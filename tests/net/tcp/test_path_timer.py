@@ -15,7 +15,7 @@ def timer() -> PathTimer:
 
 
 def least_after(one: PathTimer, ack_ns: int, *, newly: int = 10, has_payload: bool = False) -> int:
-    """The least round trip after an acknowledgment of all."""
+    """The least round trip after an acknowledgment of everything sent."""
     one.acknowledge(one.end, newly, has_payload, ack_ns, 7)
     return one.history.least_at(LAST)
 

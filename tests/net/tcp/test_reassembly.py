@@ -53,7 +53,7 @@ def opening(isn: int = 0, **named) -> list[bytes]:
 
 
 def closing(at: int, isn: int = 0) -> list[bytes]:
-    """Both ends close; the client after ``at`` bytes, the broker without having said a word."""
+    """Both ends close; the client after ``at`` bytes, the broker without sending data."""
     return [
         segment(seq=isn + 1 + at, ack=901, flags=FIN | ACK),
         segment(to_broker=False, seq=901, ack=isn + 2 + at, flags=FIN | ACK),
@@ -672,7 +672,7 @@ PATIENCE = ReassemblyLimits(idle_ns=60 * SECOND)
 
 
 def silent_and_talking(seconds: int) -> list[Packet]:
-    """One says a word and falls silent; another goes on, a word each second."""
+    """One connection sends a word and is silent; another sends a word each second."""
     silent, talking = ("10.0.0.9", 100), ("10.0.0.9", 101)
     words = [segment(seq=at, payload=b"y", client=talking) for at in range(seconds)]
     return timed([segment(payload=b"x", client=silent), *words], SECOND)
@@ -749,7 +749,7 @@ def test_limits_of_little_memory_keep_the_reassembler_within_it():
 
 
 def greedy(port: int) -> list[bytes]:
-    """A connection that holds data back, has more of it timed, and one that is closed at once."""
+    """A connection with buffered data and timed segments, and one that is closed at once."""
     client, other = ("10.1.0.1", 1024 + port), ("10.2.0.1", 1024 + port)
     return [
         *opening(client=client),
@@ -772,7 +772,7 @@ def test_the_end_closes_every_connection_in_order():
 
 @st.composite
 def disorders(draw):
-    """The text cut into segments, some doubled, overlapping and moved a little."""
+    """The text in segments: some are repeated, some overlap, some are slightly out of order."""
     total = draw(st.integers(1, 600))
     cuts = sorted({0, total, *draw(st.lists(st.integers(1, total), max_size=12))})
     pieces = list(itertools.pairwise(cuts))

@@ -30,7 +30,7 @@ def columns_of(pairs):
 
 
 def grouped(pairs):
-    """By group: both ends, and the indices of what each of them sent."""
+    """For each group, both ends, and the indices of the segments of each end."""
     groups = SegmentGroups(columns_of(pairs))
     out = []
     for i in range(groups.count):
