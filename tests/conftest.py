@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -187,6 +188,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     The threads of a session stay in this process, and a process with threads is not to be forked,
     which is what other tests do.
     """
+    mark_all_but_few(items)
     running, others = [], []
     for item in items:
         if SPARK_FIXTURES.intersection(fixture_names(item)):
@@ -200,6 +202,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanting = [item for item in others if MISSING_FIXTURES.intersection(fixture_names(item))]
     config.hook.pytest_deselected(items=wanting)
     items[:] = [item for item in others if item not in wanting] + running
+
+
+def mark_all_but_few(items: list[pytest.Item]) -> None:
+    """Mark as long what tests with the mark ``few`` do not run by default."""
+    sets_of_tests: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("long"):
+            name = item.nodeid.partition("[")[0]
+            sets_of_tests.setdefault((item.path, name), []).append(item)
+    for sets in sets_of_tests.values():
+        mark = sets[0].get_closest_marker("few")
+        assert mark is not None
+        (count,) = mark.args
+        # Not every second: these would all have the same of two values.
+        chosen = Random(sets[0].name.partition("[")[0]).sample(range(len(sets)), count)
+        for number, item in enumerate(sets):
+            if number not in chosen:
+                item.add_marker("long")
 
 
 def fixture_names(item: pytest.Item) -> list[str]:

@@ -86,6 +86,7 @@ def test_the_reference_takes_packet_by_packet() -> None:
 # -- the captures of the repository ---------------------------------------------------------------
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_of_a_capture_are_those_of_packet_by_packet(name: str) -> None:
     assert_same(read([str(path(name))]), slow(name))
@@ -135,6 +136,7 @@ def assert_same_after(name: str, label: str, folder: Path) -> None:
 
 
 # Every one of them is tried in test_disorder.py, with the rows that are expected.
+@pytest.mark.few(6)
 @pytest.mark.parametrize("label", often(list(TRANSFORMATIONS)[::3], list(TRANSFORMATIONS)[::6]))
 def test_a_transformed_capture_has_the_rows_of_packet_by_packet(label: str, tmp_path: Path) -> None:
     assert_same_after(Random(label).choice(SMALL), label, tmp_path)

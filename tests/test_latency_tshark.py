@@ -69,6 +69,7 @@ def streams(file: str) -> dict[frozenset[str], Stream]:
     return found
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(ONCE, OFTEN))
 def test_what_was_sent_again_within_a_request_is_what_tshark_says(name: str) -> None:
     told = streams(str(path(name)))

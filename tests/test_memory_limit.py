@@ -195,6 +195,7 @@ WAYS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", often(WAYS, ("parquet", "report", "exchanges")))
 def test_rows_of_many_partitions_are_not_held_all_at_once(way: str, tmp_path: Path) -> None:
     capture = tmp_path / "session.pcap"

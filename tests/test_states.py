@@ -217,6 +217,7 @@ def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
                 yield going
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("name", "settings"), in_turn(TRAFFIC, SETTINGS))
 def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
     data = TRAFFIC[name]()

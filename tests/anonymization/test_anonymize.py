@@ -66,6 +66,7 @@ def assert_same(before: Path, after: Path, table: str, but: tuple[str, ...] = ()
     return len(found)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", often(KAFKA, OFTEN))
 def test_rows_are_the_same_but_for_names(tmp_path: Path, name: str) -> None:
     made = anonymous(tmp_path, path(name))
@@ -105,6 +106,7 @@ def _numbers(value: Any) -> Any:
     return len(value) if isinstance(value, str) else value
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "strips"), in_turn(NAMES, [False, True], CHOSEN))
 def test_no_name_address_or_content_is_left(tmp_path: Path, name: str, *, strips: bool) -> None:
     known = needles(path(name))
@@ -145,6 +147,7 @@ def fields(capture: Path, *names: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", often(NAMES, ("ipv6", "transactions")))
 def test_tshark_finds_the_same_checksums_right(tmp_path: Path, name: str) -> None:
     made = anonymous(tmp_path, path(name))

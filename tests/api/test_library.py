@@ -137,6 +137,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("number", "command"), in_turn(range(len(FILTERS)), ["decode", "records"]))
 def test_filters_are_those_of_the_commands(number, command, written):
     given, words = FILTERS[number]
@@ -151,6 +152,7 @@ def test_filters_are_those_of_the_commands(number, command, written):
 
 
 # Each option is tested with rows above; a few show that reports take them too.
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -73,6 +73,7 @@ def test_a_file_that_is_left_out_is_an_anomaly(tmp_path: Path) -> None:
     assert sorted(map(repr, found)) == sorted(map(repr, expected(tmp_path)["anomalies"]))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{}, {"apis": ("Fetch",)}])
 def test_tables_are_opened_of_a_capture_as_of_a_saved_file(
     options: dict[str, Any], tmp_path: Path

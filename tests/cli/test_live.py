@@ -518,6 +518,7 @@ def test_metrics_are_scraped_meanwhile():
 # -- signals --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("number", "unbuffered"),
     [

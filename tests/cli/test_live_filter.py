@@ -43,6 +43,7 @@ def captured(name: str) -> list[Packet]:
     ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "argv", "expression"),
     [
@@ -131,6 +132,7 @@ def test_one_line_says_what_is_missing(argv, told, capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("label", ["VLAN", "VXLAN"])
 def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
     """Also without libpcap, which `--port` and `--host` do not need for a pipe."""
@@ -150,6 +152,7 @@ def test_ports_and_hosts_are_seen_through_what_is_around_them(label, run):
 # -- requests -------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "argv"),
     [

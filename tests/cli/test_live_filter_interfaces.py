@@ -52,6 +52,7 @@ def comparable(lines: Iterable[bytes]) -> list[str]:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("argv", "count"),
     [
@@ -102,6 +103,7 @@ def test_an_invalid_filter_is_reported_in_one_line(pair: Namespace, text: str) -
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "expression"),
     [

@@ -119,6 +119,7 @@ def test_the_run_ends_after_its_duration(pair: Namespace) -> None:
     assert (len(lines) > 0, told) == (True, "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "port"), [(["--port", "9092"], 9092), (["--filter", "tcp port 9093"], 9093)]
 )
@@ -137,6 +138,7 @@ def test_packets_are_filtered(pair: Namespace, options: Sequence[str], port: int
     assert len(rows) == len(rows_of("groups", "--port", "9092"))
 
 
+@pytest.mark.long
 def test_an_interface_goes_down_and_comes_back(pair: Namespace) -> None:
     packets = packets_of("groups")
     half = len(packets) // 2

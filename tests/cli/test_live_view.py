@@ -138,6 +138,7 @@ def test_the_view_can_be_used_while_a_capture_comes():
         assert "groups-classic" in live.text_behind()
 
 
+@pytest.mark.long
 def test_a_finding_opens_its_requests(tmp_path):
     worse = (
         "-- Of a user.\n-- severity: 9\n-- sure: no.\n-- why: so.\n-- repair: none.\nFROM nothing"
@@ -206,6 +207,7 @@ def test_a_pipe_without_packets_is_an_alert():
         assert live.is_as_before()
 
 
+@pytest.mark.long
 def test_the_end_of_the_pipe_is_the_end():
     with started() as live:
         # Standard output is a terminal, so there is a view.
@@ -255,6 +257,7 @@ def test_a_second_interrupt_ends_the_run_at_once():
 # -- terminals ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "height"), [(40, 10), pytest.param(300, 80, marks=pytest.mark.long)]
 )
@@ -302,6 +305,7 @@ def test_no_terminal_at_all():
     assert b"there is no terminal to draw on" in done.stderr
 
 
+@pytest.mark.long
 def test_a_view_without_keys_where_no_terminal_belongs_to_the_process():
     """The standard output is a terminal, but the process has no terminal for keys."""
     with (
@@ -335,6 +339,7 @@ def test_a_terminal_that_goes_away_is_the_end_and_all_is_kept(tmp_path):
     assert json.loads(report.read_bytes())["totals"]["requests"] == kept > 0
 
 
+@pytest.mark.long
 def test_a_view_without_keys_ends_with_its_terminal_too():
     reading, writing = os.pipe()
     with PseudoTerminal("-c", DETACHED, *RUN, stdin=reading) as made:
@@ -348,6 +353,7 @@ def test_a_view_without_keys_ends_with_its_terminal_too():
     os.close(writing)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_ignored", [False, True])
 def test_lines_to_a_file_end_with_the_terminal_unless_hangups_are_ignored(is_ignored, tmp_path):
     lines, report = tmp_path / "lines.jsonl", tmp_path / "report.json"

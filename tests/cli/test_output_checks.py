@@ -236,6 +236,7 @@ def test_the_same_device_may_be_both(capsys):
     assert "Requests by API" in capsys.readouterr().out
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("name", "given"), in_turn(WRITE, ["a planted link", "a loop"]))
 def test_a_link_is_replaced_by_the_output(name, given, tmp_path, capsys):
     mine, link = tmp_path / "mine", tmp_path / "out"

@@ -296,6 +296,7 @@ def phases(monkeypatch) -> list[str]:
     return found
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [

@@ -74,6 +74,7 @@ def told(tmp_path, capsys, monkeypatch) -> Callable[..., Told]:
     return run
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("command", "name", "row_format"),
     [
@@ -96,6 +97,7 @@ def test_the_table_on_the_terminal_is_that_of_the_capture(command, saved, told):
     assert told(command, str(saved("errors"))) == expected
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "option"), in_turn(NAMES, ["--json", "--html"], REPORTED))
 def test_the_report_is_that_of_the_capture_to_the_byte(name, option, saved, told):
     words = ["report", option, "{out}"]
@@ -119,6 +121,7 @@ FILTERS = (
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -137,6 +140,7 @@ def test_a_filter_holds_as_for_the_capture(command, words, name, saved, told):
     assert told(*command.split(), *words, str(saved(name))) == expected
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["connections", "anomalies"])
 @pytest.mark.parametrize("words", FILTERS[8:], ids=" ".join)
 def test_a_filter_of_ends_and_times_holds_for_the_other_tables(command, words, saved, told):
@@ -144,6 +148,7 @@ def test_a_filter_of_ends_and_times_holds_for_the_other_tables(command, words, s
     assert told(*words, str(saved("snaplen"))) == told(*words, str(path("snaplen")))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "command"), in_turn(NAMES, ["requests", "connections"], OFTEN))
 def test_a_broker_filters_saved_rows_or_is_refused(name, command, saved, told):
     words = [command, "--format", "csv", "-o", "{out}"]
@@ -157,6 +162,7 @@ def test_a_broker_filters_saved_rows_or_is_refused(name, command, saved, told):
             assert found == told(*words, "--broker", broker, str(path(name)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [[], ["--api", "JoinGroup"]])
 def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
     tables = ("errors", "requests", "partitions", "connections", "anomalies")[: 1 if words else 5]
@@ -311,6 +317,7 @@ def changed(saved: Path, target: Path, *statements: str) -> str:
 ROWS = "stored.requests"
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("statements", "problem"),
     [
@@ -468,6 +475,7 @@ def test_an_error_keeps_the_file_that_was_there(tmp_path, told):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.duckdb", "bad.pcap"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
@@ -504,6 +512,7 @@ def test_a_stopped_run_leaves_no_file(number, status, tmp_path):
         assert err == b""
 
 
+@pytest.mark.long
 def test_two_processes_read_one_file_at_once(saved):
     command = [*RUN, "requests", "--format", "csv", str(saved("basics"))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

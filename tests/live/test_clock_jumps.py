@@ -126,6 +126,7 @@ def timeless(rows: list[Row]) -> list[tuple[object, ...]]:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("jump", "name"), in_turn(JUMPS, NAMES))
 def test_a_jump_changes_no_row_and_no_file(name: str, jump: str, tmp_path: Path) -> None:
     expected = list(kanalyze.requests(path(name)))
@@ -139,6 +140,7 @@ def test_a_jump_changes_no_row_and_no_file(name: str, jump: str, tmp_path: Path)
     assert ran.told == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("every", [1, 7])
 def test_packets_of_two_clocks_an_hour_apart(every: int, tmp_path: Path) -> None:
     """As in a capture that alternates between packets of two machines."""

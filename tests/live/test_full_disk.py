@@ -88,6 +88,7 @@ def test_files_of_rows_end_and_all_else_goes_on(
     assert ran.told[-1] == f"kanalyze: missing in rows: {total - kept} rows"
 
 
+@pytest.mark.long
 def test_packets_that_were_kept_can_be_read(
     namespace: Namespace, tmp_path: Path, total: int
 ) -> None:
@@ -108,6 +109,7 @@ def test_packets_that_were_kept_can_be_read(
     assert 0 < len(found) < sum(row["status"] == "error" for row in ran.rows)
 
 
+@pytest.mark.long
 def test_no_room_at_all(namespace: Namespace, tmp_path: Path, total: int) -> None:
     """There is no space for the folder, nor for the first file."""
     ran = Ran(namespace, tmp_path, "4k", "--save", "kept.pcapng", "--write", "rows")

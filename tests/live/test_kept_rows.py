@@ -108,6 +108,7 @@ def test_there_may_be_nothing_to_ask():
     assert ask(kept_rows().search, kept_rows().latest(HOUR_NS, 10)).findings == ()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [{"most_requests": 250}, {"most_bytes": 60_000}])
 def test_the_oldest_are_dropped_and_the_report_says_since_when_it_is(limit):
     kept = kept_rows(**limit)

@@ -162,6 +162,7 @@ def test_files_of_a_run_on_a_pipe_belong_to_the_user_too(folder: Path) -> None:
     check_ended(process, folder, {"report.json", "rows", "kept.pcapng"})
 
 
+@pytest.mark.long
 def test_an_interface_that_comes_back_is_captured_again(folder: Path) -> None:
     """A packet socket needs only the right to capture."""
     with Namespace() as own:

@@ -221,6 +221,7 @@ def test_all_sinks_get_packets_then_rows_in_their_order():
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "at_once"), in_turn(SOME, [3, 5000], ("errors", "ipv6", "tls")))
 def test_rows_and_report_are_those_of_the_capture(name, at_once):
     check_capture(name, at_once)
@@ -323,6 +324,7 @@ def test_anomalies_of_the_capture_are_in_the_report():
     assert AnomalyKind.CAPTURE_TRUNCATED.value in repr(report["quality"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dropped", [None, 0, 17])
 def test_drops_are_in_each_state_and_in_the_report(dropped):
     feed = Feed([packets_at(START_NS)])

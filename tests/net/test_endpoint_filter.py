@@ -127,6 +127,7 @@ def segments_of(packets: list[Packet]) -> set[tuple[int, ...]]:
     return set(zip(*(getattr(columns, name).tolist() for name in names), strict=True))
 
 
+@pytest.mark.few(1)
 @for_each("label", AROUND)
 def test_what_is_around_segments_hides_none(label):
     altered = TRANSFORMATIONS[label].alter(packets_of("cluster")[:400], random.Random(label))

@@ -215,6 +215,7 @@ def test_tshark_times_the_same_acknowledgments(name: str) -> None:
     assert compared > 50
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_real_talk_has_the_same_figures_in_any_batches(name: str) -> None:
     whole = [figures(connection) for connection in ours(name)]
@@ -265,6 +266,7 @@ def test_a_capture_that_holds_every_packet_twice_shows_no_more_trouble(name: str
         assert [*map(slots_of, two.round_trips)] == [*map(slots_of, one.round_trips)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(["any", "basics", "large"], ["any", "basics"]))
 def test_of_a_capture_with_every_tenth_packet_missing_the_same_acknowledgments_are_timed(
     name: str, tmp_path: Path

@@ -123,6 +123,7 @@ def names(found: Sequence[Finding]) -> set[str]:
     return {each.name for each in found}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(WHOLE, EVERY_KIND))
 def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     check_findings(name, all_findings_in(name))

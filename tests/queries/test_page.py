@@ -105,6 +105,7 @@ def bin_of(latency_ns: int) -> int:
     return math.floor(math.log(max(latency_ns, 1)) / math.log(BIN_RATIO))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     rows, _ = analysis(name)
@@ -280,6 +281,7 @@ def many_rows(many: int, clients: int, topics: int) -> list[Row]:
     return found
 
 
+@pytest.mark.long
 def test_thousands_of_clients_and_topics_leave_a_small_cube() -> None:
     _, cube = crowd()
     assert len(packed(cube)) <= MOST_PACKED_BYTES

@@ -59,6 +59,7 @@ def latencies(line: dict[str, Any], *quantiles: str) -> dict[str, str]:
     return {name: duration_text(line["latency_ns"][name]) for name in quantiles}
 
 
+@pytest.mark.few(2)
 def test_clients_by_api_are_those_of_the_summary(summary: dict[str, Any]) -> None:
     lines = summary["client_apis"]
     is_any_unanswered = any(line["unanswered"] for line in lines)

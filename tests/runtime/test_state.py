@@ -68,6 +68,7 @@ def assert_same_when_broken(capture: Callable[[], Any], seed: int, **settings: A
     assert broken == whole
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "settings"), in_turn(NAMES, SETTINGS, CHOSEN))
 def test_a_run_goes_on_where_it_was_broken_off(name: str, settings: str) -> None:
     assert_same_when_broken(lambda: str(path(name)), len(name), **SETTINGS[settings])
@@ -88,6 +89,7 @@ def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> No
     assert broken == run(str(path(name)), most_packets=lambda: 1, **chosen)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("change", IN_DISORDER)
 def test_what_is_held_back_and_put_together_goes_on(change: str) -> None:
     (data,) = altered("waits", change).files

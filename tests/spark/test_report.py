@@ -106,6 +106,7 @@ def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.M
         assert found["findings"] == findings_of(database, kinds) != []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_of_nothing_there_are_no_lines_and_no_figures(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"

@@ -56,6 +56,7 @@ def file_of(name: str) -> str:
     return str(tls_captures.path(name))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", often(WITH_KEYS, ("tls12-aes256cbc-sha1", "tls13-key-update", "tls13-lost"))
 )
@@ -88,6 +89,7 @@ def stopped(name: str) -> Iterator[Run]:
             yield going
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", some([name for name in WITH_KEYS if secrets_of(name)]))
 def test_no_secret_is_in_a_state(name: str) -> None:
     forms = [form for s in secrets_of(name) for form in (s, s.hex().encode(), s[:16], s[-16:])]
@@ -97,6 +99,7 @@ def test_no_secret_is_in_a_state(name: str) -> None:
             assert secret.search(saved._opened(going.saved_state())) is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["tls12-aes128gcm", "tls13-sasl"])
 def test_what_took_up_a_state_says_the_same(name: str) -> None:
     for number, going in enumerate(stopped(name)):
@@ -213,6 +216,7 @@ def test_what_is_open_when_keys_come_passes_as_it_is() -> None:
 # -- what is no state -----------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("change", "name"), in_turn(CHANGES, ["tls12-aes256cbc-sha1", "tls13-lost"])
 )

@@ -220,6 +220,7 @@ def unfinished(namespace: Namespace) -> list[str]:
     return [line for line in lines if line.split()[3] != TIME_WAIT]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("expression", "feed"),
     in_turn(
@@ -264,6 +265,7 @@ def test_ports_are_found_behind_tags_and_in_first_fragments(pair: Namespace, fee
     assert len(wanted) > 10
 
 
+@pytest.mark.few(1)
 def test_nothing_comes_that_was_sent_before_the_filter_was_there(
     pair: Namespace, feed: str
 ) -> None:
@@ -380,6 +382,7 @@ def test_silence_takes_as_long_as_it_may(pair: Namespace, feed: str) -> None:
         assert capture.read(0.0) is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("interface", ["lo", "any"])
 def test_loopback_packets_are_read_once(
     namespace: Namespace, feed: str, tmp_path: Path, interface: str
@@ -406,6 +409,7 @@ def test_loopback_packets_are_read_once(
     assert not capture.is_promiscuous
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("expression", ["udp port 53", "ip6", "tcp and src host 10.0.0.1"])
 def test_all_interfaces_filtered_as_tcpdump_does(
     pair: Namespace, feed: str, tmp_path: Path, expression: str
@@ -435,6 +439,7 @@ def test_a_tunnel_has_no_link_layer(namespace: Namespace, tunnel: int, feed: str
     assert {packet.link_type for packet in packets} == {101}
 
 
+@pytest.mark.few(1)
 def test_an_interface_that_goes_down_and_comes_back(pair: Namespace, feed: str) -> None:
     with listen(pair) as capture:
         pair.send(traffic()[:2])
@@ -461,6 +466,7 @@ def test_an_interface_that_is_down_may_come_up(pair: Namespace, feed: str) -> No
         assert len(read_all(capture)) == 3
 
 
+@pytest.mark.few(1)
 def test_an_interface_that_is_removed_can_be_opened_again(pair: Namespace, feed: str) -> None:
     with listen(pair) as capture:
         pair.send(traffic()[:3])
@@ -621,6 +627,7 @@ except KanalyzeError as error:
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("granted", [False, True])
 def test_the_right_to_capture_is_all_that_is_needed(
     namespace: Namespace, ordinary_user: Callable[..., list[str]], feed: str, granted: bool

@@ -51,6 +51,7 @@ def assert_near(found: int | None, latency: dict, share: str) -> None:
         assert abs(found - wanted) <= 2 * wanted * RELATIVE_ERROR
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_every_figure_of_a_window_is_that_of_the_report(name):
     report, snapshot = report_and_snapshot(name)

@@ -571,6 +571,7 @@ def random_keys(block: RowBlock, second: int, dice: Random) -> RowBlock:
     return RowBlock(len(block), columns)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("history", "steps"),
     [(40, 50), pytest.param(HISTORY_STEPS, 10_000, marks=pytest.mark.long)],

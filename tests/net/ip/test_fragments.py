@@ -340,6 +340,7 @@ def flood(count: int) -> list[Packet]:
     return [Packet(one[:26] + struct.pack(">I", i) + one[30:]) for i in range(count)]
 
 
+@pytest.mark.few(1)
 def test_a_flood_of_fragments_takes_bounded_memory():
     stats = LayerStats()
     reader = HeaderReader(stats)

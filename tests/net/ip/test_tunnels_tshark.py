@@ -63,6 +63,7 @@ def ours(packets: list[Packet]) -> dict[int, tuple[object, ...]]:
 NETFILTER_LOG = 239
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_tshark_sees_the_same_segments_in_every_wrapping(order, tmp_path):
     # tshark takes the byte order of netfilter's log to be that of the file.

@@ -83,6 +83,7 @@ def test_a_copy_may_have_the_earlier_time():
     assert copies(pair(numbered(7), numbered(7), -1000)) == [False, True]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("batch_packets", [0, 1000])
 def test_copies_are_looked_for_among_the_last_packets_only(batch_packets):
     others = [numbered(i % 65535 + 1, seq=i) for i in range(WITHIN_PACKETS)]

@@ -142,6 +142,7 @@ def feed(packets: list[bytes], limits: ReassemblyLimits | None = None) -> Reasse
     return reassembler
 
 
+@pytest.mark.few(1)
 def test_a_syn_costs_a_few_calls_however_many_there_were_before(core):
     few, many = flood(2000), flood(6000)  # most of both are beyond the limits
     limits = ReassemblyLimits(half_open=700, time_wait_pairs=500)
@@ -158,6 +159,7 @@ def make_batches(packets: list[bytes]) -> None:
         make_batch(timed(packets[first : first + 1000]), first + 1)
 
 
+@pytest.mark.few(1)
 def test_a_syn_takes_no_more_memory_than_the_limits_count_with():
     kept = []
     limits = ReassemblyLimits(half_open=10_000)

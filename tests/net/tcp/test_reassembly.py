@@ -728,6 +728,7 @@ def test_the_bytes_buffered_are_reported():
     assert reassembler.buffered_bytes == 0
 
 
+@pytest.mark.few(1)
 def test_limits_of_little_memory_keep_the_reassembler_within_it():
     total = 1 << 20
     reassembler = Reassembler(ReassemblyLimits.of_memory(total), measure=True)

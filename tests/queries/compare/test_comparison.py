@@ -42,6 +42,7 @@ def test_one_client_that_is_slower_is_named_first() -> None:
     assert found["slower"][0]["options"][:4] == ["--api", "Produce", "--client-id", "billing"]
 
 
+@pytest.mark.long
 def test_an_api_that_is_slower_for_all_is_named_once() -> None:
     slow = {(client, "Fetch"): 1.5 for client in ("billing", "shop", "search", "mail")}
     found = compare_rows(traffic(3), traffic(4, slow=slow))
@@ -63,6 +64,7 @@ def test_one_client_that_fails_more_is_named_first() -> None:
     assert not found["fails_less"]
 
 
+@pytest.mark.long
 def test_b_and_a_say_the_contrary_of_a_and_b() -> None:
     a = calm()
     b = traffic(8, slow={("billing", "Produce"): 1.5}, failing={("shop", "Fetch"): 0.05})
@@ -80,6 +82,7 @@ def named(change: dict[str, Any]) -> tuple[Any, ...]:
     return (change.get("by", change.get("kind")), change.get("api"), change["name"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what", often(["twice the load", "twice as long", "the same rows"], ["twice the load"])
 )
@@ -169,6 +172,7 @@ def test_new_and_gone_are_told_with_their_chance() -> None:
     assert not found["gone"]
 
 
+@pytest.mark.long
 def test_clients_with_a_uuid_are_the_same_after_a_start() -> None:
     before, after = (
         [each._replace(client_id=f"app-{uuid}-1") for each in calm()]

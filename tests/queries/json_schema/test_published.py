@@ -66,6 +66,7 @@ def test_each_field_is_described_and_what_null_means_is_said(name: str) -> None:
             assert f"Unit: {at[-2:]}" in schema["description"], at
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_reports_and_findings_are_as_their_schemas_say(name: str) -> None:
     report = json.loads(summary_json(kanalyze.report(path(name))))
@@ -117,6 +118,7 @@ def test_lines_of_the_commands_are_as_the_schemas_of_their_tables_say(
     assert lines
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_lines_of_every_table_of_sql_are_as_their_schemas_say(name: str) -> None:
     found = set()

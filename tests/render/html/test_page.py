@@ -203,6 +203,7 @@ def test_thousands_of_clients_and_topics_fit() -> None:
     assert f"Only the busiest are listed: {clients} clients, " in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "letters",
     [

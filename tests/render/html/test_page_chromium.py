@@ -495,6 +495,7 @@ def test_the_page_is_no_wider_than_the_window(browser: Page, folder: Path, width
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.long
 def test_the_page_is_printed_with_charts_and_without_controls(page: Page) -> None:
     printed = page.tell("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
     assert printed["data"].startswith("JVBER")  # %PDF

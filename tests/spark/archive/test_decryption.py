@@ -78,6 +78,7 @@ def assert_same(found: Rebuilt, files: list[str], keys: str) -> None:
     assert found.quality.to_dict() == quality.to_dict()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "count"), in_turn(NAMES, COUNTS, FEW))
 def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(name), tmp_path, count)]
@@ -88,6 +89,7 @@ def test_rows_are_those_of_one_process(name: str, count: int, tmp_path: Path) ->
         assert len(found.rows) == len(tls_captures.read_by_tshark(name))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("label", "name"), in_turn(DISORDER, ["tls13-sasl", "tls12-aes256cbc-sha1"])
 )
@@ -96,6 +98,7 @@ def test_so_they_are_in_disorder(label: str, name: str, tmp_path: Path) -> None:
 
 
 # What a watcher knows when a record comes depends on the batch, if a hello comes behind it.
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("label", "name", "round_number"),
     [
@@ -131,6 +134,7 @@ def same_in_disorder(label: str, name: str, round_number: int, folder: Path) -> 
     assert_same(found, files, keys)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "shuffles"),
     in_turn(
@@ -204,6 +208,7 @@ def with_secrets_in_the_first(name: str, folder: Path) -> list[str]:
     return [str(first), str(second)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shuffles", [True, False])
 @pytest.mark.parametrize("name", tls_captures.WITH_SECRETS)
 def test_secrets_inside_of_a_capture_open_what_is_in_others(

@@ -48,6 +48,7 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
     return [row for batch in run.row_batches() for row in batch], run
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, OFTEN))
 def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
     count, shuffles = way
@@ -94,6 +95,7 @@ def joined(
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "way"), in_turn(["cluster", "fault-stale-leader", "groups", "next-groups"], WAYS[1:])
 )
@@ -121,6 +123,7 @@ def test_other_tables_are_those_of_one_process(
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "ways"),
     in_turn(
@@ -179,6 +182,7 @@ def is_one_where_cut(name: str, places: Iterable[int], shuffles: bool, folder: P
         assert counted([*first.rows, *second.rows]) == counted(read(files)[0]), place
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "shuffles"), in_turn(("cluster", "groups", "sasl", "transactions"), [True, False])
 )
@@ -204,6 +208,7 @@ def test_connections_that_go_on_are_known_as_far_as_they_were_read(tmp_path: Pat
     assert Counter(map(repr, [*ended, *still_open])) == Counter(map(repr, alone))
 
 
+@pytest.mark.few(1)
 @BOTH
 def test_a_large_file_may_be_read_in_parts(shuffles: bool, tmp_path: Path) -> None:
     (file,) = cut("large", 1, tmp_path).files
@@ -242,6 +247,7 @@ def test_a_file_that_is_no_capture_is_left_out(shuffles: bool, tmp_path: Path) -
     assert found.quality.anomalies[AnomalyKind.CAPTURE_UNREADABLE].count == 1
 
 
+@pytest.mark.few(1)
 @BOTH
 def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(shuffles: bool, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
@@ -256,6 +262,7 @@ def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(shuffles: bool, tmp_pa
     assert files[1] in told.detail
 
 
+@pytest.mark.few(2)
 @BOTH
 @pytest.mark.parametrize("label", ["two capture points", "five capture points"])
 def test_captures_that_overlap_are_one_stream(label: str, shuffles: bool, tmp_path: Path) -> None:
@@ -306,6 +313,7 @@ SOME = LABELS[::16]
 OTHERS = [label for label in LABELS if label not in SOME]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("label", "more"),
     [

@@ -359,6 +359,7 @@ def test_other_captures_are_refused(run, out):
     assert everything(out) == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_other_captures_replace_what_was_there(run, out, tmp_path):
     assert run(path("mock"), "--out", out, "--replace").status == 0
@@ -374,6 +375,7 @@ def test_rows_of_somebody_else_are_not_touched(run, out):
     assert everything(out) == before
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize(
     ("operation", "after"),
@@ -476,6 +478,7 @@ def growing(tmp_path: Path) -> Growing:
     return Growing(files, tmp_path / "folder", tmp_path / "out", tmp_path / "state")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_path):
     """What is no capture is left out for good, what could not be read is read by the next run."""
@@ -501,6 +504,7 @@ def test_an_archive_may_begin_with_nothing_that_can_be_read(run, growing, tmp_pa
     assert "text.pcap" in left_out
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_runs_that_are_killed_add_and_lose_nothing(run, growing, tmp_path, monkeypatch):
     growing.add(0, 1, 2)
@@ -546,6 +550,7 @@ def go_on(run: Any, archive: Growing, *more: object, upto: int = 2) -> Ran:
     return ran
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_an_archive_that_grows_has_in_the_end_what_one_run_has(
@@ -716,6 +721,7 @@ def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
     assert report(archive.out) == expected.report
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_an_archive_that_was_not_begun_anew_goes_on(run, archive, tmp_path, monkeypatch):
     kill(monkeypatch, "write_record", 0)
@@ -843,6 +849,7 @@ def test_the_report_has_what_captures_say_of_themselves(run, tmp_path):
     assert found == Expected(tmp_path, [path("errors")]).report
 
 
+@pytest.mark.long
 def test_a_capture_may_have_a_name_that_is_not_unicode(run, tmp_path):
     name = os.fsencode(tmp_path) + b"/x\xff.pcap"
     shutil.copy(os.fsencode(path("mock")), name)
@@ -851,6 +858,7 @@ def test_a_capture_may_have_a_name_that_is_not_unicode(run, tmp_path):
     assert captures == {f"{tmp_path}/x\\udcff.pcap"}
 
 
+@pytest.mark.long
 def test_a_damaged_report_is_made_again(run, archive):
     before = report(archive.out)
     (archive.out / "report.json").write_text("{")

@@ -30,6 +30,7 @@ def batch(*arguments: object) -> int:
     return main(["batch", "--engine", "process", *map(str, arguments)])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("buckets", [7, 17])
 def test_several_processes_make_the_same_tables(buckets: int, tmp_path: Path) -> None:
     """Whether the task of a bucket reads all captures, or segments are shuffled."""
@@ -44,6 +45,7 @@ def test_several_processes_make_the_same_tables(buckets: int, tmp_path: Path) ->
     assert report(one) == report(many)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("buckets", [2, 17])
 def test_captures_are_named_as_they_were_given(
     buckets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

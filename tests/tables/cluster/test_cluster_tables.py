@@ -108,6 +108,7 @@ def test_events_of_groups_are_those_in_the_log_of_the_broker() -> None:
         assert ours == theirs
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("conditions", FILTERS, ids=str)
 @pytest.mark.parametrize("jobs", often([1, 3], [1]))
 def test_a_line_is_selected_with_its_request(
@@ -163,6 +164,7 @@ def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
     assert everything == tables(name)["requests"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("table", "jobs"), in_turn(TOLD, [1, 3]))
 def test_the_library_gives_the_same_rows(
     table: str, jobs: int, monkeypatch: pytest.MonkeyPatch
