@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # examples each time: a new one that fails is news for whoever runs the tests, not for an
 # unrelated change.
 IS_LANDING = bool(os.environ.get("CI"))
-settings.register_profile("often", deadline=None, derandomize=IS_LANDING, max_examples=20)
+settings.register_profile("often", deadline=None, derandomize=IS_LANDING, max_examples=12)
 settings.register_profile("long", deadline=None, derandomize=IS_LANDING)
 settings.load_profile("long")
 

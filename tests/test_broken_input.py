@@ -43,6 +43,7 @@ OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("ipv6", "any")
 """Of the same formats, pcap and pcapng."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["mock", "errors", *OTHERS])
 def test_the_start_of_a_capture_cut_at_any_byte_is_reported_or_refused(name: str) -> None:
     cut_at_every_byte(name, 600)

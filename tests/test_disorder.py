@@ -51,6 +51,7 @@ def a_small_capture(label: str) -> str:
     return random.Random(label).choice(SMALL)
 
 
+@pytest.mark.few(48)
 @pytest.mark.parametrize("label", TRANSFORMATIONS)
 def test_a_transformed_capture_gives_the_same_rows(label: str, tmp_path: Path) -> None:
     assert differences(a_small_capture(label), [label], tmp_path) == []

@@ -98,6 +98,7 @@ def test_a_round_trip_is_none_that_tshark_does_not_see(name: str) -> None:
             assert sum(each or 0 for each in both) <= max(stream.initial_rtts)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", ["client", "between", "broker"])
 def test_the_handshake_over_a_long_way_is_what_tshark_says(place: str) -> None:
     (stream,) = streams(str(FOLDER / "latency" / f"{place}.pcap")).values()

@@ -34,6 +34,7 @@ def check(judgement: Judgement) -> None:
     assert judgement.missing == []
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize(("name", "share"), in_turn(CLEAR, SHARES))
 def test_untouched_exchanges_are_there_and_no_row_is_wrong(name: str, share: float) -> None:
     lossy = Lossy(name)

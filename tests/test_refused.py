@@ -94,6 +94,7 @@ def produced(*, answered: bool, acks: int = 1, code: int = 0) -> dict[str, Any]:
     return report(capture_of(packets))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("how", "acknowledged", "unanswered", "sentence"),
     [

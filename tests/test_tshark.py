@@ -59,6 +59,7 @@ def as_kafka(name: str) -> list[str]:
     return [part for port in ports(name) for part in ("-d", f"tcp.port=={port},kafka")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(NAMES, SHOWN))
 def test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets(name: str) -> None:
     packets = tshark(name)

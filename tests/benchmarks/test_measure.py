@@ -47,6 +47,7 @@ def test_a_command_that_fails_says_why() -> None:
             run(python("import sys; print('enough', file=sys.stderr); sys.exit(3)"))
 
 
+@pytest.mark.long
 def test_the_peak_together_is_that_of_all_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("row_format", ["table", "csv", "jsonl"])
 def test_a_reader_that_has_seen_enough_is_no_error(row_format):
     command = (
@@ -156,6 +157,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(row_format):
     assert done.stdout.count(b"\n") == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "command",
     often(

@@ -324,6 +324,7 @@ def test_every_command_that_may_take_long_says_where_it_is(words, wanted, phases
     assert phases == wanted
 
 
+@pytest.mark.long
 def test_a_command_on_a_terminal_shows_a_line_until_its_pipe_ends(tmp_path):
     """The command waits for the rest of a capture, which comes after the line was drawn."""
     data = path("basics").read_bytes()

@@ -76,6 +76,7 @@ def report_in(capfd, *words: str) -> str:
     return found.out
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_goes_to_standard_output_or_to_a_file(name, capfd, tmp_path):
     told = report_in(capfd, "--format", name, "--status", "error", ERRORS)

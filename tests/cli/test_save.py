@@ -203,6 +203,7 @@ def test_the_filter_of_saved_rows_is_in_the_report(tmp_path, told):
 # -- several files --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_several_files_are_read_one_behind_the_other(saved, told):
     first, second = str(saved("basics")), str(saved("errors"))
     parts = [told("requests", "--format", "jsonl", each).out for each in (first, second)]
@@ -252,6 +253,7 @@ def test_files_that_were_saved_with_other_filters_are_not_read_together(tmp_path
 # -- refusals -------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -536,6 +538,7 @@ def test_two_processes_read_one_file_at_once(saved):
 # -- the library ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_library_saves_and_reads(tmp_path):
     target = tmp_path / "a.duckdb"
     kanalyze.save(path("errors"), output=target, api=["Produce", "Fetch"])

@@ -154,6 +154,7 @@ def test_files_of_an_interface_are_those_of_who_called_sudo(folder: Path) -> Non
         check_ended(process, folder, {"report.json", "rows"})
 
 
+@pytest.mark.long
 def test_files_of_a_run_on_a_pipe_belong_to_the_user_too(folder: Path) -> None:
     data = (Path(__file__).parents[2] / "captures" / "errors.pcapng").read_bytes()
     process = live(folder, "-")

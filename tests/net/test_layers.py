@@ -82,6 +82,7 @@ def test_all_of_them_in_one_batch_stay_in_the_order_of_the_packets():
         assert count == sum(name in one.tunnels for one in WRAPPED.values())
 
 
+@pytest.mark.few(1)
 @for_each("name", WRAPPED)
 def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
     one = WRAPPED[name]
@@ -98,6 +99,7 @@ def test_a_packet_cut_anywhere_is_a_segment_cut_short_or_counted(name):
     assert payloads(columns) == [PAYLOAD[:size] for size in range(len(cuts) - first)]
 
 
+@pytest.mark.few(1)
 @for_each("name", WRAPPED)
 def test_a_packet_that_is_too_short_is_no_error(name):
     one = WRAPPED[name]
@@ -106,6 +108,7 @@ def test_a_packet_that_is_too_short_is_no_error(name):
     assert accounted(stats) == len(cuts)
 
 
+@pytest.mark.few(1)
 @for_each("name", WRAPPED)
 def test_any_byte_may_be_wrong(name, core):
     one = WRAPPED[name]

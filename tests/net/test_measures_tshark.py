@@ -156,6 +156,7 @@ def both(name: str) -> list[tuple[Stream, TcpConnection]]:
     return list(zip(streams(path(name)), ours(name), strict=True))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", EVERY)
 def test_tshark_counts_the_same_packets_and_bytes_by_direction(name: str) -> None:
     for theirs, connection in both(name):
@@ -190,6 +191,7 @@ def test_tshark_measures_the_same_handshakes(name: str) -> None:
     assert known > 0
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", [*EVERY, "fault-killed", "fault-idle", "fault-network"])
 def test_tshark_sees_the_same_first_fin_or_rst(name: str) -> None:
     closed = 0

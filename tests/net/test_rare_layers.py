@@ -70,6 +70,7 @@ def test_an_error_within_the_library_s_module_is_not_taken_for_its_absence(monke
     assert rare_layers._module.__wrapped__() is None
 
 
+@pytest.mark.few(1)
 @for_each("name", NAMES)
 def test_a_packet_that_is_cut_anywhere_is_counted_once_and_raises_nothing(name):
     whole = wrapped()[name]

@@ -131,6 +131,7 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 """What the first finding says; where nobody counted it, what the scenario did."""
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_figures_are_those_that_broker_and_clients_counted(name: str) -> None:
     what = findings_in(name)[0].what
@@ -138,6 +139,7 @@ def test_the_figures_are_those_that_broker_and_clients_counted(name: str) -> Non
         assert words in what
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", WITH_FINDINGS)
 def test_the_command_of_a_finding_shows_its_rows(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -160,6 +162,7 @@ COUNTS = re.compile(
 COUNT_NO_REQUESTS = {"growing_lag", "hot_client", "hot_partition", "rebalances"}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "name", [*WITH_FINDINGS, *(name for name in TROUBLED if "fault" in truth(name))]
 )

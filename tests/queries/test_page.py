@@ -149,6 +149,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     assert {k: b for k, b in found_bins.items() if b} == bins
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
     rows, _ = analysis(name)

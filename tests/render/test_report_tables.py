@@ -78,6 +78,7 @@ def test_clients_by_api_are_those_of_the_summary(summary: dict[str, Any]) -> Non
     assert titled(summary, "Clients by API") == ([] if is_of_one else expected)
 
 
+@pytest.mark.few(2)
 def test_errors_by_client_are_those_of_the_summary(summary: dict[str, Any]) -> None:
     assert titled(summary, "Errors by client") == [
         {

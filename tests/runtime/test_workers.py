@@ -42,6 +42,7 @@ CHOSEN = ("errors", "old-0-8-2-2", "snaplen")
 EVERY = [name if name in CHOSEN else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(NAMES, [2, 5], CHOSEN))
 def test_the_rows_and_the_quality_of_every_capture_are_those_of_one(name, jobs, small_too):
     assert read(str(path(name)), jobs=jobs) == read(str(path(name)), jobs=1)

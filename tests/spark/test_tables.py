@@ -231,6 +231,7 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
 # -- answers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("query", "parameters"), list(asked()))
 def test_an_answer_is_that_of_one_machine(
     query: Query,

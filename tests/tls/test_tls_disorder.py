@@ -23,6 +23,7 @@ OF_STREAMS = [label for label, step in TRANSFORMATIONS.items() if step.stage <= 
 """What changes how bytes come; the others change what TLS knows nothing of."""
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize(("label", "name"), in_turn(OF_STREAMS, FEW))
 def test_a_transformed_capture_gives_the_same_rows(name: str, label: str, tmp_path: Path) -> None:
     assert differences(f"tls/{name}", [label], tmp_path) == []

@@ -46,6 +46,7 @@ def test_a_file_that_ends_within_a_record_has_none_that_lead_to_its_end():
     assert find(DATA[:-1], 100) == Boundary(len(DATA) - 1, is_found=False)
 
 
+@pytest.mark.few(1)
 def test_over_so_many_bytes_records_follow_each_other_in_no_packet():
     count = CHAIN_BYTES // RECORD_BYTES + 1
     chain = pcap_file([Packet(bytes(20), START_NS)] * count)[24:]
@@ -55,6 +56,7 @@ def test_over_so_many_bytes_records_follow_each_other_in_no_packet():
     assert find(b"\xff" * 7 + short + rest, 0) == Boundary(7 + len(short) + 100, is_found=False)
 
 
+@pytest.mark.few(1)
 def test_bytes_without_any_record_are_passed_but_for_a_header_that_may_begin_in_them():
     nothing = b"\xff" * (3 * CHAIN_BYTES)
     assert find(nothing, 5) == Boundary(5 + 2 * CHAIN_BYTES - 15, is_found=False)

@@ -154,6 +154,7 @@ def chunk(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_takes_no_more_than_the_limit(name: str) -> None:
     codec, make = BOMBS[name]

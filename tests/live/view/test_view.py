@@ -304,6 +304,7 @@ def test_a_finding_opens_what_it_means_and_what_repairs_it():
     assert all(line.isprintable() for line in shown.splitlines())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("width", "height"),
     [

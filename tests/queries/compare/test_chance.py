@@ -181,6 +181,7 @@ def test_there_are_no_more_false_alarms_whatever_the_load(
     assert false_alarms(process, case, 200) <= LEVEL + 2.6 * (LEVEL * (1 - LEVEL) / 200) ** 0.5
 
 
+@pytest.mark.long
 def test_intervals_hold_what_is_true() -> None:
     """95 % of them, of a ratio of quantiles that is 1.5; by 50 draws, known to 8 points."""
     base, held = 1.005, 0

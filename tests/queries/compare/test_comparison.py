@@ -52,6 +52,7 @@ def test_an_api_that_is_slower_for_all_is_named_once() -> None:
     assert {change["api"] for change in found["slower"]} == {"Fetch"}
 
 
+@pytest.mark.long
 def test_one_client_that_fails_more_is_named_first() -> None:
     found = compare_rows(
         traffic(5, per_s=300), traffic(6, per_s=300, failing={("shop", "Fetch"): 0.035})

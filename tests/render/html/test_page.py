@@ -195,6 +195,7 @@ def test_the_licence_of_what_others_wrote_is_in_the_page() -> None:
 # -- size -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_thousands_of_clients_and_topics_fit() -> None:
     report, cube = crowd()
     page = html_page(report, cube)

@@ -638,6 +638,7 @@ def test_changed_files_are_left_out_and_files_that_were_just_written_wait(run, a
         settled([file])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_a_file_may_change_after_the_archive_was_finished(run, growing):
     growing.add(0)
@@ -712,6 +713,7 @@ def test_rows_and_checkpoints_belong_together(run, archive, once, tmp_path):
     assert "the archive was begun with --buckets 2" in told
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_an_archive_begins_anew_when_asked_to(run, archive, tmp_path):
     write_raw(archive.state / "run-000001" / "checkpoint", b"")
