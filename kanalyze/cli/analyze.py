@@ -129,7 +129,7 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
         files,
         row_filter=make_filter(**filters_of(arguments)),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
-        threads=getattr(arguments, "jobs", None) or 1,
+        threads=_jobs(arguments) or 1,
     )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.comparing import compare_inputs, report_in
-from kanalyze.cli.analyze import filters_of, rows_of
+from kanalyze.cli.analyze import filters_of, rows_of, worker_count
 from kanalyze.cli.console import is_plain, plain_width, print_message
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -60,7 +60,7 @@ def compare(arguments: argparse.Namespace) -> int:
                 partial(_rows_of_side, arguments),
                 thresholds,
                 max_memory_bytes=arguments.max_memory,
-                threads=arguments.jobs or 1,
+                threads=worker_count(arguments),
                 watched=partial(_watched, progress),
             )
         if output is not None:

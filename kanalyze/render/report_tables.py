@@ -310,10 +310,10 @@ def _records(item: _Item) -> str:
 _PARTS = {
     "request_send_ns": "sending",
     "broker_network_ns": "network",
-    "retransmission_wait_ns": "resending",
-    "pipeline_wait_ns": "in line",
+    "retransmission_wait_ns": "resent",
+    "pipeline_wait_ns": "queued",
     "broker_time_ns": "broker",
-    "response_send_ns": "answering",
+    "response_send_ns": "response",
 }
 """The titles of the parts of a request's time, in order."""
 
