@@ -44,7 +44,7 @@ cdef class MessageBodies:
         arena_bytes=cython.longlong,
     )
     cpdef detach_pending(self)
-    cdef bint _is_too_large(self, Frame frame, int api_key) except -1
+    cdef bint _keeps_records(self, int api_key) except -1
     cdef _record(
         self,
         Frame frame,

@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.kafka.session.message_reader import MessageReader
 
-__all__ = ["KeepsBytes", "MessageBodies"]
+__all__ = ["RECORD_APIS", "KeepsBytes", "MessageBodies"]
 
 KeepsBytes: TypeAlias = "Callable[[int], bool]"
 """Returns true if the bytes of the messages of an API key are kept."""
+
+RECORD_APIS = frozenset({0, 1, 59, 78})
+"""Keys of the APIs whose messages have record data: Produce, Fetch, FetchSnapshot, ShareFetch."""
 
 _TOO_LARGE = DecodedBody(
     None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read"
@@ -81,7 +84,7 @@ class MessageBodies:
     ) -> None:
         """Read the body of an exchange's request."""
         self._undetached.append(exchange)
-        if frame.buffered_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, header.api_key):
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(header.api_key):
             body = _TOO_LARGE
         else:
             body = self._reader.request_body(frame, header)
@@ -99,7 +102,7 @@ class MessageBodies:
         key, version = exchange.key, exchange.key_version
         if key == NO_API or version == NO_API:
             return
-        if frame.buffered_bytes > LARGEST_BODY_BYTES and self._is_too_large(frame, key):
+        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(key):
             body = _TOO_LARGE
         else:
             body = self._reader.response_body(frame, key, version)
@@ -128,13 +131,12 @@ class MessageBodies:
         if self._undetached:
             self._undetached = []
 
-    def _is_too_large(self, frame: Frame, api_key: int) -> bool:
-        """Return true if decoding a body could take too much memory.
+    def _keeps_records(self, api_key: int) -> bool:
+        """Return true if the buffered bytes of an API's messages include record data.
 
-        If the bytes of its API are kept, none is too large: its size includes record data, which
-        is not decoded. Otherwise record data was dropped while it came.
+        Their size says nothing of the memory that values take, because record data is not decoded.
         """
-        return frame.buffered_bytes > LARGEST_BODY_BYTES and not self.keeps_bytes(api_key)
+        return api_key in RECORD_APIS and self.keeps_bytes(api_key)
 
     def _record(
         self,
