@@ -2,10 +2,10 @@
 --
 -- severity: 28
 -- show: connections
--- sure: likely: they speak TLS, to a port of Kafka or in a capture without any other Kafka.
--- why: Nothing of their requests is known: they are in no figure but those of connections and of TLS; requests and response times of these are estimates.
--- repair: Give the secrets of its sessions (--keylog FILE; docs/tls.md says how to have them), capture where TLS has ended (behind the proxy that ends it, on a listener without it), or ask the broker (request log, client metrics).
--- parameter least_connections = 1: such connections, at least
+-- sure: likely: these connections use TLS, to a port of Kafka or in a capture without any other Kafka.
+-- why: Their requests are encrypted, so they are missing from every figure except those of connections and TLS, which estimate requests and response times.
+-- repair: Give kanalyze the secrets of the sessions (--keylog FILE; docs/tls.md says how to get them), capture where there is no TLS (behind the proxy that ends it, or on a listener without it), or ask the broker (request log, client metrics).
+-- parameter least_connections = 1: minimum number of such connections
 WITH kafka AS (
     SELECT broker_port
     FROM connections

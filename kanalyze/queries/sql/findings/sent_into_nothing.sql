@@ -1,11 +1,11 @@
 -- Requests that nobody acknowledges and that TCP retransmits in vain.
 --
 -- severity: 82
--- sure: likely: TCP of the client sent the request again and again, and nothing came back before it gave up.
--- why: What is between client and broker has forgotten the connection while it was silent, or the broker's machine is gone. The client waits for its request.timeout.ms before it connects again.
--- repair: After a silence it is the idle limit of a firewall, a NAT or a load balancer: set connections.max.idle.ms of the clients below it, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help where they come more often than that. Without one, look whether the broker's machine was there.
--- parameter least_retransmissions = 3: packets that the client sent again, at least
--- parameter least_wait_s = 1: seconds that it had been waited for, at least; for a Fetch, in addition to its max.wait
+-- sure: likely: the client's TCP retransmitted the request several times, and nothing came back before it gave up.
+-- why: A firewall, NAT or load balancer has dropped the idle connection without telling the ends, or the broker's machine is gone. The client waits for its request.timeout.ms before it reconnects.
+-- repair: If the connection was idle before: set connections.max.idle.ms of the clients below the idle limit of that device, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help if they are more frequent than the limit. If it was in use, check whether the broker's machine was up.
+-- parameter least_retransmissions = 3: minimum number of packets that the client retransmitted
+-- parameter least_wait_s = 1: minimum seconds without a response; for a Fetch, in addition to its max.wait
 WITH resent AS (
     SELECT
         connection,

@@ -1,11 +1,11 @@
 -- Certificates that have expired, or are about to.
 --
 -- severity: 72
--- sure: certain: the certificates say it; of others nothing is known, as TLS 1.3 encrypts them, and a session that is resumed shows none.
--- why: From that moment on no new connection comes about; those that are open go on, so that it looks like a fault that spreads.
+-- sure: certain: the dates are in the certificates. Others are not seen: TLS 1.3 encrypts certificates, and a resumed session sends none.
+-- why: From that moment on every new connection fails. Open connections continue, so the fault seems to spread slowly.
 -- repair: Renew the certificate, and have the process load it (brokers take a new keystore without a restart: kafka-configs.sh --alter --add-config ssl.keystore.location).
 -- show: connections
--- parameter days = 30: days from a connection to the end of its certificate, at most
+-- parameter days = 30: maximum days from a connection to the end of its certificate
 WITH seen AS (
     SELECT
         'broker' AS whose,

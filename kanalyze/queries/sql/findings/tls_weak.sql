@@ -2,10 +2,10 @@
 --
 -- severity: 40
 -- sure: certain: the broker chose it in its hello, which is not encrypted.
--- why: TLS 1.0 and 1.1 are withdrawn (RFC 8996), and so are RC4 (RFC 7465) and 3DES; CBC has leaked plaintext by its padding; without forward secrecy whoever gets the broker's key reads what was captured before. Libraries drop them one after the other: then such clients do not connect any more.
--- repair: Enable TLS 1.2 and 1.3 alone, and suites with ECDHE and GCM or ChaCha20 (ssl.enabled.protocols, ssl.cipher.suites of broker and clients); renew clients that cannot.
+-- why: TLS 1.0 and 1.1 (RFC 8996), RC4 (RFC 7465) and 3DES are withdrawn; the padding of CBC has leaked plaintext; without forward secrecy, anyone who gets the broker's key can decrypt old captures. Libraries drop them one by one, and then such clients can no longer connect.
+-- repair: Enable only TLS 1.2 and 1.3, and suites with ECDHE and GCM or ChaCha20 (ssl.enabled.protocols, ssl.cipher.suites of broker and clients); upgrade clients that support neither.
 -- show: connections
--- parameter least_connections = 1: connections, at least
+-- parameter least_connections = 1: minimum number of connections
 WITH weak AS (
     SELECT
         connections.*,
