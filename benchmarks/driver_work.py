@@ -1,25 +1,31 @@
 """What the process that runs a batch does besides its tasks: does it grow with the captures?
 
-    python -m benchmarks.driver_work FOLDER [FOLDER ...]
+    python -m benchmarks.driver_work [--master URL] FOLDER [FOLDER ...]
 
-Runs `kanalyze batch` on each folder of captures with two processes for tasks, and prints a table in
-Markdown: the CPU time of the process that started them, without and with the report, which is
-made in it, and the wall time.
+Runs `kanalyze batch` on each folder of captures, and prints a table in Markdown: CPU time of the
+process that started the tasks, without and with the report, which is made in it, and the wall time.
+Tasks run in two processes, or on a Spark cluster, whose driver has a JVM that counts too.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import sys
+import os
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kanalyze.spark.batch.batch import run_batch
 from kanalyze.spark.batch.process_engine import ProcessEngine
 from kanalyze.spark.batch.run_plan import Settings
 from kanalyze.spark.source.readers import make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kanalyze.spark.batch.engine import Engine
 
 _PROCESSES = 2
 _REPORT = "summing up"
@@ -31,18 +37,36 @@ class _Phase(NamedTuple):
     wall_s: float
 
 
-def _phases(folder: Path) -> list[_Phase]:
+def _engine(master: str | None) -> tuple[Engine, Callable[[], float]]:
+    """Return an engine, and what returns the CPU seconds of its driver."""
+    if master is None:
+        return ProcessEngine(_PROCESSES), time.process_time
+    from kanalyze.spark.batch.spark_engine import SparkEngine
+    from kanalyze.spark.session import start
+
+    spark = start(master)
+    pid = spark.sparkContext._gateway.proc.pid
+
+    def cpu_s() -> float:
+        # Fields 14 and 15 of proc(5); the name of the program, before them, may have blanks.
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return time.process_time() + sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    return SparkEngine(spark, warn=print), cpu_s
+
+
+def _phases(folder: Path, engine: Engine, cpu_s: Callable[[], float]) -> list[_Phase]:
     """Run a batch; return what its phases took in this process."""
     begun: list[_Phase] = []
 
     def begin(name: str) -> None:
-        begun.append(_Phase(name, time.process_time(), time.monotonic()))
+        begun.append(_Phase(name, cpu_s(), time.monotonic()))
 
     with tempfile.TemporaryDirectory() as out:
         settings = Settings((str(folder),), out)
         plan = make_plan({"table": "requests"})
         begin("planning")
-        run_batch(ProcessEngine(_PROCESSES), plan, settings, warn=print, report_phase=begin)
+        run_batch(engine, plan, settings, warn=print, report_phase=begin)
         begin("end")
     return [
         _Phase(one.name, following.cpu_s - one.cpu_s, following.wall_s - one.wall_s)
@@ -50,13 +74,18 @@ def _phases(folder: Path) -> list[_Phase]:
     ]
 
 
-def main(folders: list[Path]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--master", help="the URL of a Spark master; none: two processes")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    chosen = parser.parse_args(arguments)
+    engine, cpu_s = _engine(chosen.master)
     print("| captures | MB | driver CPU s | report CPU s | wall s |")
     print("|---|---:|---:|---:|---:|")
-    for folder in folders:
+    for folder in chosen.folders:
         size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-        phases = _phases(folder)
+        phases = _phases(folder, engine, cpu_s)
         report_s = sum(phase.cpu_s for phase in phases if phase.name == _REPORT)
         driver_s = sum(phase.cpu_s for phase in phases) - report_s
         wall_s = sum(phase.wall_s for phase in phases)
@@ -67,4 +96,4 @@ def main(folders: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    main()
