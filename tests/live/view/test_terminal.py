@@ -69,7 +69,8 @@ def test_nothing_from_the_wire_reaches_the_terminal_as_it_is():
         assert "\u202e".encode() not in made.output
 
 
-def test_the_terminal_is_restored_after_an_exception():
+def test_the_terminal_is_restored_after_an_exception(monkeypatch):
+    monkeypatch.setenv("PYTHON_COLORS", "0")  # of the traceback, from Python 3.13 on
     with Session("--fail") as made:
         assert made.end() == 1
         assert made.is_as_before()
