@@ -46,9 +46,10 @@ def by_tshark(path) -> list[tuple[int, int, int, str]]:
     fields = ("frame.time_epoch", "frame.cap_len", "frame.len", "frame.encap_type")
     arguments = [part for field in fields for part in ("-e", field)]
     lines = run("tshark", "-r", str(path), "-n", "-T", "fields", *arguments).splitlines()
-    # Custom blocks are frames without a time for tshark; for us, as for tcpdump, they are none.
-    rows = [line.split("\t") for line in lines if not line.startswith("\t")]
-    return [(int(Decimal(t) * 10**9), int(c), int(w), e) for t, c, w, e in rows]
+    rows = [line.split("\t") for line in lines]
+    # Custom blocks are frames for tshark, without an encapsulation and, in some versions, a time.
+    # For us, as for tcpdump, they are none.
+    return [(int(Decimal(t) * 10**9), int(c), int(w), e) for t, c, w, e in rows if e and t]
 
 
 def by_us(path) -> list[tuple[int, int, int, int]]:
