@@ -19,11 +19,13 @@ SOURCE = FOLDER / "large.pcap"
 # The real one says these lines, to where it complains too.
 TCPDUMP = """#!{python}
 import pathlib, signal, sys
-signal.signal(signal.SIGINT, lambda *_: sys.exit("{said}"))
+# Blocked and waited for: one that came just before signal.pause() would be missed.
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 target = pathlib.Path(sys.argv[sys.argv.index("-w") + 1])
 target.write_text(sys.argv[-1])
 print("tcpdump: listening on lo, link-type EN10MB (Ethernet)", file=sys.stderr, flush=True)
-signal.pause()
+signal.sigwait([signal.SIGINT])
+sys.exit("{said}")
 """
 
 
