@@ -168,10 +168,10 @@ def test_versions_in_use_are_those_of_the_summary(summary: dict[str, Any]) -> No
 PARTS = {
     "sending": "request_send_ns",
     "network": "broker_network_ns",
-    "resending": "retransmission_wait_ns",
-    "in line": "pipeline_wait_ns",
+    "resent": "retransmission_wait_ns",
+    "queued": "pipeline_wait_ns",
     "broker": "broker_time_ns",
-    "answering": "response_send_ns",
+    "response": "response_send_ns",
 }
 
 
