@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.process_tree import cpu_s_of
 from kanalyze.spark.batch.batch import run_batch
 from kanalyze.spark.batch.process_engine import ProcessEngine
 from kanalyze.spark.batch.run_plan import Settings
@@ -46,13 +46,7 @@ def _engine(master: str | None) -> tuple[Engine, Callable[[], float]]:
 
     spark = start(master)
     pid = spark.sparkContext._gateway.proc.pid
-
-    def cpu_s() -> float:
-        # Fields 14 and 15 of proc(5); the name of the program, before them, may have blanks.
-        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        return time.process_time() + sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-    return SparkEngine(spark, warn=print), cpu_s
+    return SparkEngine(spark, warn=print), lambda: time.process_time() + cpu_s_of(pid)
 
 
 def _phases(folder: Path, engine: Engine, cpu_s: Callable[[], float]) -> list[_Phase]:

@@ -208,12 +208,24 @@ def _processes() -> dict[int, tuple[int, int]]:
     for entry in os.listdir("/proc"):  # noqa: PTH208 - often, and there are many
         if not entry.isdigit():
             continue
-        text = _text(int(entry), "stat")
-        # What stands in brackets is the program's name, which may hold anything.
-        words = text.rpartition(")")[2].split()
+        words = _stat(int(entry))
         if words:
-            found[int(entry)] = int(words[1]), int(words[11]) + int(words[12])
+            found[int(entry)] = int(words[1]), _ticks(words)
     return found
+
+
+def cpu_s_of(pid: int) -> float:
+    """Return the CPU seconds of a process that runs."""
+    return _ticks(_stat(pid)) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of proc(5)'s ``stat`` after the program's name, which may hold anything."""
+    return _text(pid, "stat").rpartition(")")[2].split()
+
+
+def _ticks(stat: list[str]) -> int:
+    return int(stat[11]) + int(stat[12])
 
 
 def _kind(pid: int) -> str | None:

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.text import MISSING, shown
 from kanalyze.render.times import clock_text, moment_text
@@ -307,17 +308,6 @@ def _records(item: _Item) -> str:
     return records_text(item["record_count"], known=item["record_count_known"])
 
 
-_PARTS = {
-    "request_send_ns": "sending",
-    "broker_network_ns": "network",
-    "retransmission_wait_ns": "resent",
-    "pipeline_wait_ns": "queued",
-    "broker_time_ns": "broker",
-    "response_send_ns": "response",
-}
-"""The titles of the parts of a request's time, in order."""
-
-
 def _parts(summary: _Item) -> _Content:
     lines = sorted(summary["latency_parts"], key=lambda line: -_whole_time(line))
     columns = (
@@ -328,7 +318,7 @@ def _parts(summary: _Item) -> _Content:
         _number("mean", lambda item: duration_text(item["total_time_ns"]["mean"])),
         *(
             _share(title, name)
-            for name, title in _PARTS.items()
+            for name, title, _ in PARTS
             if any(line[name]["per_mille"] != 0 for line in lines)
         ),
     )
@@ -654,7 +644,7 @@ def _display_filters(items: Sequence[_Item]) -> list[str]:
 def _large_parts(item: _Item) -> list[str]:
     """Return the parts of a request's time, the largest first, without those below 1 %."""
     total_ns = item["total_time_ns"]
-    parts = [(item[name], title) for name, title in _PARTS.items() if item[name] and total_ns]
+    parts = [(item[name], title) for name, title, _ in PARTS if item[name] and total_ns]
     percents = [(round(100 * duration_ns / total_ns), title) for duration_ns, title in parts]
     ordered = sorted(percents, key=lambda part: -part[0])
     return [f"{title} {percent} %" for percent, title in ordered if percent]

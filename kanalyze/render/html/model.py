@@ -13,23 +13,15 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.escaping import escape
+from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.text import shown
 from kanalyze.render.units import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["PARTS", "UNKNOWN_PART", "model_of"]
+__all__ = ["UNKNOWN_PART", "model_of"]
 
-PARTS = (
-    ("request_send_ns", "sending", "sending the request"),
-    ("broker_network_ns", "network", "network to the broker and back"),
-    ("retransmission_wait_ns", "resent", "lost packets sent again"),
-    ("pipeline_wait_ns", "queued", "behind the response before"),
-    ("broker_time_ns", "broker", "broker"),
-    ("response_send_ns", "response", "sending the response"),
-)
-"""The parts of a request's time, in order: column, CSS class, title."""
 UNKNOWN_PART = "latency"
 """The class of the time between request and response if it cannot be divided into network and
 broker."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.render.findings import left_out_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
-from kanalyze.render.html.model import PARTS, UNKNOWN_PART, model_of
+from kanalyze.render.html.model import UNKNOWN_PART, model_of
 from kanalyze.render.html.sums import sums_of
 from kanalyze.render.html.svg import (
     group_timeline,
@@ -33,6 +33,7 @@ from kanalyze.render.html.svg import (
     waterfall,
 )
 from kanalyze.render.html.tables import table_html, table_specs, tables_of
+from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.text import shown
 from kanalyze.render.times import clock_text
 from kanalyze.render.units import (

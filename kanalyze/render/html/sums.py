@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.html.model import PARTS
+from kanalyze.render.latency_parts import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
