@@ -79,6 +79,7 @@ def told(rows: list[Row]) -> list[tuple[object, ...]]:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("client_id", ["producer-1", None])
 @pytest.mark.parametrize("partition_bytes", [16_000, 170_000])
 def test_a_producer_of_large_requests_is_found_wherever_the_capture_begins(

@@ -109,6 +109,7 @@ def test_a_capture_without_packets_is_an_empty_report(
     assert "0" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_folder_is_read_as_all_captures_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(FOLDER), "--json", "-"]) == 0
     summary = json.loads(capsys.readouterr().out)

@@ -51,12 +51,13 @@ def a_small_capture(label: str) -> str:
     return random.Random(label).choice(SMALL)
 
 
-@pytest.mark.few(48)
+@pytest.mark.few(16)
 @pytest.mark.parametrize("label", TRANSFORMATIONS)
 def test_a_transformed_capture_gives_the_same_rows(label: str, tmp_path: Path) -> None:
     assert differences(a_small_capture(label), [label], tmp_path) == []
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", often(NAMES, [one for one in CHOSEN if one != "codecs"]))
 def test_three_transformations_together_give_the_same_rows(name: str, tmp_path: Path) -> None:
     assert differences(name, combination(name), tmp_path) == []
@@ -78,6 +79,7 @@ def test_other_threes_together_give_the_same_rows(name: str, number: int, tmp_pa
     assert differences(name, combination(name, number), tmp_path) == []
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("label", BEYOND)
 @pytest.mark.parametrize("name", ["mock", "large", "transactions"])
 def test_what_is_told_of_disorder_beyond_repair_is_true(
@@ -128,6 +130,7 @@ def test_rows_of_another_capture_are_noticed(
 # -- the harness itself ---------------------------------------------------------------------------
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("label", SAME_STREAMS)
 def test_other_segments_carry_the_same_streams(label: str) -> None:
     step = TRANSFORMATIONS[label]

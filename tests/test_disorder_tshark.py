@@ -88,6 +88,7 @@ def check_same_segments(label: str, folder: Path) -> None:
     assert sorted(found) == sorted(expected(label))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("label", [label for label in WRAPPED + WRITTEN if label in SOME])
 def test_some_wrappings_and_formats_hold_the_same_segments(label: str, tmp_path: Path) -> None:
     check_same_segments(label, tmp_path)

@@ -86,12 +86,13 @@ def test_the_reference_takes_packet_by_packet() -> None:
 # -- the captures of the repository ---------------------------------------------------------------
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_of_a_capture_are_those_of_packet_by_packet(name: str) -> None:
     assert_same(read([str(path(name))]), slow(name))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_so_they_are_in_other_batches_of_packets(name: str) -> None:
     fast = read([str(path(name))], most_packets=at_random(1, 1, 2, 40, 300))
@@ -173,6 +174,7 @@ def message_pair(key: int, version: int, number: int, *parts: Part) -> tuple[byt
     return fetch(number, version, said), fetch_answer(number, version, said)
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize(("key", "version"), KINDS)
 def test_every_version(key: int, version: int) -> None:
     packets: list[bytes] = []
@@ -203,6 +205,7 @@ def test_requests_wait_for_answers_of_later_batches() -> None:
     assert len(fast.rows) == 400
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
 def test_messages_are_cut_at_every_byte(size: int) -> None:
     packets: list[bytes] = []
@@ -296,6 +299,7 @@ ODD_TURNS = {
 }
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("what", ODD_TURNS)
 def test_what_is_odd_stands_between_what_is_not(what: str) -> None:
     data = talk_with(ODD_TURNS[what])

@@ -69,7 +69,7 @@ def streams(file: str) -> dict[frozenset[str], Stream]:
     return found
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(ONCE, OFTEN))
 def test_what_was_sent_again_within_a_request_is_what_tshark_says(name: str) -> None:
     told = streams(str(path(name)))
@@ -82,6 +82,7 @@ def test_what_was_sent_again_within_a_request_is_what_tshark_says(name: str) -> 
         assert row.zero_windows == sum(first <= each <= last for each in stream.closed)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(ONCE, OFTEN))
 def test_a_round_trip_is_none_that_tshark_does_not_see(name: str) -> None:
     told = streams(str(path(name)))

@@ -24,7 +24,7 @@ def requests(**given) -> list[kanalyze.Row]:
     return list(kanalyze.requests(NAMES, **given))
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("given", "texts"),
     [

@@ -217,7 +217,7 @@ def stopped(data: bytes, **settings: Any) -> Iterator[Run]:
                 yield going
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "settings"), in_turn(TRAFFIC, SETTINGS))
 def test_what_took_up_a_state_says_the_same(name: str, settings: str) -> None:
     data = TRAFFIC[name]()
@@ -277,6 +277,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("change", "name"), in_turn(CHANGES, ["waits", "snaplen", "sasl", "old-0-9-0-1"])
 )
@@ -385,6 +386,7 @@ for name in sys.argv[2:]:
 """
 
 
+@pytest.mark.long
 def test_uncompiled_it_is_the_same_to_the_byte_and_goes_on(tmp_path: Path) -> None:
     names = ("waits", "sasl", "old-0-9-0-1")
     states = {name: first_part(str(path(name)), 60) for name in names}

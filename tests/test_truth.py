@@ -424,6 +424,7 @@ def test_what_failed_is_among_the_partitions(name: str) -> None:
         assert failed <= ours, (row.request_packet, row.api_name)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(WITH_BROKER, ("codecs", "errors", "transactions")))
 def test_the_report_counts_as_produced_what_the_broker_appended(name: str) -> None:
     rows, quality = analysis(name)

@@ -59,7 +59,7 @@ def as_kafka(name: str) -> list[str]:
     return [part for port in ports(name) for part in ("-d", f"tcp.port=={port},kafka")]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, SHOWN))
 def test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets(name: str) -> None:
     packets = tshark(name)
@@ -67,6 +67,7 @@ def test_tshark_sees_the_same_tcp_connections_and_as_many_tcp_packets(name: str)
     assert analysis(name)[1].connections == len({packet.stream for packet in packets})
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(WHOLE, SHOWN))
 def test_every_request_that_tshark_shows_is_ours_in_its_order(name: str) -> None:
     theirs: dict[int, list[tuple[str, str, str]]] = defaultdict(list)

@@ -192,6 +192,7 @@ def test_a_heartbeat_that_brings_nothing_is_not_held() -> None:
 _SLOW_TO_ALL = [("next-groups", "ShareFetch"), ("groups", "JoinGroup")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "api_name"), _SLOW_TO_ALL)
 def test_what_waited_is_not_among_the_slowest_nor_in_the_latency_of_brokers(
     name: str, api_name: str

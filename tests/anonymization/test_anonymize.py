@@ -66,13 +66,14 @@ def assert_same(before: Path, after: Path, table: str, but: tuple[str, ...] = ()
     return len(found)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(KAFKA, OFTEN))
 def test_rows_are_the_same_but_for_names(tmp_path: Path, name: str) -> None:
     made = anonymous(tmp_path, path(name))
     assert sum(assert_same(path(name), made, table, OF_CONTENTS) for table in TABLES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", often(KAFKA, ("errors",)))
 def test_the_report_is_the_same_but_for_names(tmp_path: Path, name: str) -> None:
     before, after = (

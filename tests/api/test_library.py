@@ -70,6 +70,7 @@ def as_json(value):
 # -- as the commands ------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "table"), in_turn(CAPTURES, TABLES))
 def test_a_table_has_the_rows_that_its_command_writes(table, name, written):
     capture = str(path(name))
@@ -87,6 +88,7 @@ def test_decode_gives_the_objects_that_its_command_writes(name, written):
     assert list(kanalyze.decode(capture)) == objects(written("decode", capture))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", often(CAPTURES, ("errors", "snaplen")))
 def test_a_report_is_the_one_that_its_command_writes(name, written):
     capture = str(path(name))
@@ -137,7 +139,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("number", "command"), in_turn(range(len(FILTERS)), ["decode", "records"]))
 def test_filters_are_those_of_the_commands(number, command, written):
     given, words = FILTERS[number]
@@ -280,6 +282,7 @@ def test_batches_are_the_table_in_parts(rows):
     assert pyarrow.Table.from_batches(batches).equals(rows.to_arrow())
 
 
+@pytest.mark.few(2)
 def test_the_capsule_is_the_table(rows):
     assert pyarrow.table(rows).equals(rows.to_arrow(), check_metadata=True)
     assert pyarrow.schema(rows).equals(rows.to_arrow().schema, check_metadata=True)
@@ -289,6 +292,7 @@ def test_the_capsule_is_the_table(rows):
     assert pyarrow.RecordBatchReader.from_stream(rows, schema=fewer).schema.equals(fewer)
 
 
+@pytest.mark.few(2)
 def test_polars_has_the_types_of_the_contract(rows):
     frame = rows.to_polars()
     assert frame.equals(polars.DataFrame(rows))

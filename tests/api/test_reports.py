@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import kanalyze
 from kanalyze.api.reports import names_of, report_on, tables_of
 from kanalyze.api.saved import SavedAnalysis
@@ -29,6 +31,7 @@ def asked(
         return report, cube_of(opened.database, report), set(columns)
 
 
+@pytest.mark.long
 def test_columns_that_no_query_names_change_nothing(tmp_path: Path) -> None:
     capture, target = str(path("errors")), str(tmp_path / "errors.duckdb")
     kanalyze.save(capture, output=target)

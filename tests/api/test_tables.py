@@ -46,6 +46,7 @@ def expected(*captures: Path) -> dict[str, list[tuple[Any, ...]]]:
     return {table: list(map(tuple, getattr(kanalyze, table)(*captures))) for table in TABLES}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, ("errors", "groups", "old-0-8-2-2", "tls")))
 def test_the_tables_of_one_pass_are_those_of_three(name: str) -> None:
     assert tables(path(name)) == expected(path(name))

@@ -28,6 +28,7 @@ def test_packets_are_left_out_and_the_others_stay_as_they_are(tmp_path: Path) ->
     assert all(any(one == other for other in rest) for one in after)
 
 
+@pytest.mark.long
 def test_the_share_that_is_asked_for_is_dropped(tmp_path: Path) -> None:
     long, target = tmp_path / "long.pcap", tmp_path / "lossy.pcap"
     packets = repeat(SOURCE, 50, long)

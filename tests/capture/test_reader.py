@@ -48,6 +48,7 @@ def read(data: bytes, buffer_bytes: int = 4096):
         return packets_of(reader), reader
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", FILES)
 def test_a_file_cut_anywhere_gives_the_packets_before_the_cut(form):
     data = FILES[form]

@@ -205,6 +205,7 @@ def test_a_size_is_believed_only_as_bytes_come(data):
     assert peak < 4 << 20
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("block", [b"", b"\2\0\0\0", b"\3\0\4\0abcd"])
 def test_many_descriptions_cost_time_in_proportion_to_their_bytes(block):
     """Very many options and records: each is read once, and not all are kept."""

@@ -146,7 +146,7 @@ def check_against_whole(path, splits, buffer_bytes=4096):
 # -- any file, any place ------------------------------------------------------------------------
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("form", FILES)
 def test_a_file_in_two_at_any_byte_has_the_packets_of_the_whole(form, tmp_path):
     path = tmp_path / "x.pcap"

@@ -107,7 +107,7 @@ FORMS = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "order"), in_turn(FORMS, "<>"))
 def test_wireshark_reads_the_same_packets(name, order, tmp_path):
     path = tmp_path / "x.cap"

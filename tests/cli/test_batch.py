@@ -98,6 +98,7 @@ def test_invalid_arguments_are_reported_in_one_line_before_spark_starts(
     assert err.count("\n") == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("report_format", ["text", "md", "json"])
 def test_the_report_is_shown_as_that_of_one_machine(report_format, capfd, monkeypatch):
     capture = str(path("errors"))

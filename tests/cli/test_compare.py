@@ -39,6 +39,7 @@ def test_new_and_gone_names_can_set_the_exit_status(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shown_as", ["json", "md"])
 def test_other_formats_go_to_standard_output(
     shown_as: str, capsys: pytest.CaptureFixture[str]
@@ -74,6 +75,7 @@ def test_a_report_and_a_capture_are_compared(capsys: pytest.CaptureFixture[str])
     assert found["alike"] > 0
 
 
+@pytest.mark.long
 def test_saved_files_are_compared_as_the_captures_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -98,6 +98,7 @@ def imported(*argv: str, **environment: str) -> frozenset[str]:
     return modules_after(COMMAND, *argv, **environment)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
@@ -179,6 +180,7 @@ def test_listing_interfaces_needs_nothing_of_the_pipeline():
     assert not found & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
 def test_nothing_of_live_is_imported_by_others(command):
     found = imported(command, CAPTURE)
@@ -194,6 +196,7 @@ sys.modules.update(dict.fromkeys({DEPENDENCIES!r}))
 """
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "argv",
     [
@@ -233,6 +236,7 @@ def test_a_plain_capture_of_kafka_needs_nothing_that_is_for_others(argv, asked):
     assert imported(*argv, CAPTURE) & SELDOM == asked
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("argv", "module"),
     [

@@ -57,6 +57,7 @@ def test_several_key_logs_are_one(capsys, tmp_path):
     assert len(lines(capsys, "requests", *JSON_LINES, *options, CAPTURE)) == REQUESTS
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("command", ["decode", "connections", "anomalies", "report", "records"])
 def test_other_commands_decrypt_and_show_no_secret(command, capsys):
     argv = [command, "--keylog", KEYS, CAPTURE]

@@ -43,7 +43,7 @@ def captured(name: str) -> list[Packet]:
     ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "argv", "expression"),
     [

@@ -31,7 +31,7 @@ def packages(requirements: list[str]) -> list[str]:
     return [re.split(r"[ ><=;]", each)[0].replace("-", "_") for each in requirements]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("package", "argv"),
     [

@@ -65,6 +65,7 @@ def test_the_message_names_a_search_without_matches(capsys):
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_with_rows_there_is_no_message(command, capsys):
     assert said(capsys, *command.split(), str(path("basics"))) == ""

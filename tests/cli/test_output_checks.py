@@ -172,6 +172,7 @@ def test_live_saves_no_packets_over_those_that_it_reads(tmp_path):
     assert saved.read_bytes() == data
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("chosen", ["jsonl", "rows"])
 def test_live_writes_no_report_over_a_capture(chosen, capture):
     done = subprocess.run(
@@ -236,7 +237,7 @@ def test_the_same_device_may_be_both(capsys):
     assert "Requests by API" in capsys.readouterr().out
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "given"), in_turn(WRITE, ["a planted link", "a loop"]))
 def test_a_link_is_replaced_by_the_output(name, given, tmp_path, capsys):
     mine, link = tmp_path / "mine", tmp_path / "out"

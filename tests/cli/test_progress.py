@@ -296,7 +296,7 @@ def phases(monkeypatch) -> list[str]:
     return found
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [

@@ -76,7 +76,7 @@ def report_in(capfd, *words: str) -> str:
     return found.out
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_goes_to_standard_output_or_to_a_file(name, capfd, tmp_path):
     told = report_in(capfd, "--format", name, "--status", "error", ERRORS)
@@ -91,6 +91,7 @@ def test_each_format_goes_to_standard_output_or_to_a_file(name, capfd, tmp_path)
     assert named.read_text(encoding="utf-8") == told
 
 
+@pytest.mark.long
 def test_one_run_can_write_all_formats(capfd, tmp_path):
     files = {name: tmp_path / f"r.{name}" for name in ("json", "html", "md")}
     words = ["--json", str(files["json"]), "--html", str(files["html"]), "-o", str(files["md"])]

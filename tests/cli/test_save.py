@@ -74,7 +74,7 @@ def told(tmp_path, capsys, monkeypatch) -> Callable[..., Told]:
     return run
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "name", "row_format"),
     [
@@ -90,6 +90,7 @@ def test_rows_are_those_of_the_capture_to_the_byte(command, name, row_format, sa
     assert told(*words, str(saved(name))) == expected
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_table_on_the_terminal_is_that_of_the_capture(command, saved, told):
     expected = told(command, str(path("errors")))
@@ -121,7 +122,7 @@ FILTERS = (
 )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -181,6 +182,7 @@ def test_sql_answers_the_same_and_partitions_and_groups_too(words, saved, told):
     assert answer.out == "n\n6\n"
 
 
+@pytest.mark.long
 def test_the_filter_of_saved_rows_is_in_the_report(tmp_path, told):
     target = str(tmp_path / "a.duckdb")
     words = ["--api", "Fetch", "--since", "22:46:12", "--status", "ok", "--partition", "0"]
@@ -319,7 +321,7 @@ def changed(saved: Path, target: Path, *statements: str) -> str:
 ROWS = "stored.requests"
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("statements", "problem"),
     [

@@ -119,6 +119,7 @@ def unknown_to_the_broker(entry) -> bool:
 UNSUPPORTED_VERSION = 35
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", often(LOGGED, CHOSEN))
 def test_every_entry_of_the_brokers_request_log_is_ours(name):
     found = ours(name)

@@ -75,6 +75,7 @@ def assert_found(expected: Sequence[Row], found: Sequence[Row], more: Sequence[s
         )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", often(WITH_ROWS, OFTEN))
 def test_rows_of_a_client_are_those_of_the_whole(tmp_path: Path, name: str) -> None:
     rows = list(kanalyze.requests(path(name)))

@@ -59,7 +59,7 @@ class Searched:
         return [each.name for each in found], left_out
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("what", FAILING)
 def test_a_query_that_fails_is_left_out_and_reported_once(what):
     made = Searched(kind("mine", FAILING[what]))

@@ -43,6 +43,7 @@ def talk(turns: int, isn: int = 0, **named) -> list[tuple[int, bytes]]:
     return packets
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("isn", [0, 0xFFFFFFF0, 0x7FFFFF00, 0xFFFFFB00])
 @pytest.mark.parametrize("batch_packets", [0, 3, 7, 11])
 def test_groups_that_pass_are_measured_as_segments_one_by_one(isn, batch_packets):
@@ -52,6 +53,7 @@ def test_groups_that_pass_are_measured_as_segments_one_by_one(isn, batch_packets
     assert (broker.samples, broker.total_ns) == (50, 250)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("batch_packets", [1, 4, 13, 60])
 def test_many_connections_in_one_batch_do_not_mix(batch_packets):
     families = [{"client": ("10.0.0.1", port)} for port in (1, 2, 3)]

@@ -164,6 +164,7 @@ def test_tshark_counts_the_same_packets_and_bytes_by_direction(name: str) -> Non
         assert theirs.counts["payload_bytes"] == connection.payload_bytes
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", EVERY)
 def test_tshark_sees_the_same_odd_packets(name: str) -> None:
     for theirs, connection in both(name):
@@ -217,7 +218,7 @@ def test_tshark_times_the_same_acknowledgments(name: str) -> None:
     assert compared > 50
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_real_talk_has_the_same_figures_in_any_batches(name: str) -> None:
     whole = [figures(connection) for connection in ours(name)]

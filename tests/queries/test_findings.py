@@ -123,12 +123,13 @@ def names(found: Sequence[Finding]) -> set[str]:
     return {each.name for each in found}
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(WHOLE, EVERY_KIND))
 def test_what_is_found_in_a_capture_is_what_is_wrong_with_it(name: str) -> None:
     check_findings(name, all_findings_in(name))
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_is_wrong_with_a_capture_is_found(name: str) -> None:
     check_findings(name, findings_in(name))
@@ -426,6 +427,7 @@ def growing_lag() -> Any:
     return [fetched(0, 0, 10), fetched(S, 10, 1020)], []
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("kind", sorted(FAULTS))
 def test_a_fault_is_found_and_said_with_its_figures(kind: str) -> None:
     make, words = FAULTS[kind]
@@ -494,6 +496,7 @@ def test_what_is_just_no_fault_is_not_found(kind: str) -> None:
     assert not findings(*without_one(kind), only=[kind])
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(
     ("kind", "name"), [(k, name) for k in sorted(LIMITS) for name in LIMITS[k]]
 )

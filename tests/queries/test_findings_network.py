@@ -357,6 +357,7 @@ def cut(silences_s: Sequence[float], apart_s: float = 60, **changes: Any) -> Tab
     return tables
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("silences_s", "is_cut"),
     [

@@ -35,7 +35,7 @@ def report(rows: Sequence[Row]) -> dict[str, Any]:
         return report_of(database, CaptureQuality())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_every_figure_is_what_plain_python_counts(name: str) -> None:
     rows = list(kanalyze.requests(path(name)))

@@ -93,7 +93,7 @@ def plain_certificates(rows: Sequence[ConnectionRow]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_figures_of_tls_are_those_of_plain_python(name: str) -> None:
     rows = rows_of(name)

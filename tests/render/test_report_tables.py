@@ -59,7 +59,7 @@ def latencies(line: dict[str, Any], *quantiles: str) -> dict[str, str]:
     return {name: duration_text(line["latency_ns"][name]) for name in quantiles}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_clients_by_api_are_those_of_the_summary(summary: dict[str, Any]) -> None:
     lines = summary["client_apis"]
     is_any_unanswered = any(line["unanswered"] for line in lines)
@@ -93,6 +93,7 @@ def test_errors_by_client_are_those_of_the_summary(summary: dict[str, Any]) -> N
     ]
 
 
+@pytest.mark.few(2)
 def test_latency_of_topics_is_that_of_the_summary(summary: dict[str, Any]) -> None:
     assert titled(summary, "Latency by topic") == [
         {
@@ -276,6 +277,7 @@ def test_lines_are_sorted_by_the_requested_figure(sort: str, first: str, last: s
     assert f"Requests by API, with latency, by {sort}" in titles
 
 
+@pytest.mark.few(21)
 @pytest.mark.parametrize("sort", SORTS)
 def test_an_order_changes_no_line(sort: str, summary: dict[str, Any]) -> None:
     def all_lines(order: TableOrder) -> list[str]:

@@ -82,6 +82,7 @@ def test_so_it_does_wherever_it_was(name: str, settings: str, seed: int) -> None
     assert_same_when_broken(lambda: str(path(name)), 100 * seed, **SETTINGS[settings])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("settings", "name"), in_turn(SETTINGS, SMALL))
 def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> None:
     chosen = SETTINGS[settings]
@@ -89,7 +90,7 @@ def test_it_may_be_broken_off_after_every_packet(name: str, settings: str) -> No
     assert broken == run(str(path(name)), most_packets=lambda: 1, **chosen)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", IN_DISORDER)
 def test_what_is_held_back_and_put_together_goes_on(change: str) -> None:
     (data,) = altered("waits", change).files

@@ -49,6 +49,7 @@ def shown(name: str) -> re.Pattern[bytes]:
     return re.compile(b"|".join(map(re.escape, forms)), re.IGNORECASE)
 
 
+@pytest.mark.long
 def test_functions_and_the_data_source_take_key_logs(spark: SparkSession, tmp_path: Path) -> None:
     files = [str(file) for file in cut(tls_captures.path(NAME), tmp_path, 3)]
     with kanalyze.spark.open_archive(spark, *files, buckets=3, payload=True, keylog=KEYS) as read:

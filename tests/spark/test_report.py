@@ -122,6 +122,7 @@ def test_so_it_is_on_spark(
     test_of_nothing_there_are_no_lines_and_no_figures(spark, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_findings_that_ask_for_a_table_that_is_not_there_are_named(spark: SparkSession) -> None:
     with opened_tables(Analysis([str(path(BY_DEFAULT))])) as (database, quality, _):

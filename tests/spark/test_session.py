@@ -243,6 +243,7 @@ sys.exit(main(sys.argv[1:]))
 WITHOUT_SPARK = f"import sys\nsys.modules['pyspark'] = None\n{COMMAND}"
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("without_java")
 @pytest.mark.parametrize("command", ["report", "requests"])
 def test_other_commands_need_neither_spark_nor_java(command: str) -> None:

@@ -126,8 +126,7 @@ def words_of(query: Query) -> frozenset[str]:
 def often_asked() -> set[Query]:
     """Return queries that have together every word, and ask every view, that any has.
 
-    Spark takes up to a second to plan a query. The others are ``long``; that Spark understands them
-    is tried always.
+    Spark takes up to a second to plan a query. The others are ``long``.
     """
     findings = built_in("findings").values()
     hidden = [query for query in findings if query.name in HIDDEN]
@@ -199,6 +198,7 @@ def left_in(spark: SparkSession) -> tuple[set[str], set[int]]:
     return views, set(spark.sparkContext._jsc.getPersistentRDDs())
 
 
+@pytest.mark.long
 def test_quantiles_of_many_rows_are_within_a_stated_error(
     spark: SparkSession, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,22 +264,39 @@ def test_so_it_is_of_all_captures(spark: SparkSession) -> None:
             answer_of_both(query, parameters, database, tables)
 
 
-def test_every_query_is_understood(
-    spark: SparkSession, tables: SparkTables, database: Database
-) -> None:
-    """Of tables without rows: how they were made would be looked at for each query."""
+@pytest.fixture(scope="module")
+def empty_views(spark: SparkSession, tables: SparkTables) -> Iterator[dict[str, str]]:
+    """Views of tables without rows: how others were made would be looked at for each query."""
     views = {name: f"empty_{name}" for name in tables._views}
     for name, view in views.items():
         schema = spark.table(tables._views[name]).schema
         spark.createDataFrame([], schema).createOrReplaceTempView(view)
-    findings = [(each, kind_of_finding(each).thresholds) for each in built_in("findings").values()]
-    others = [(each, PARAMETERS) for kind in KINDS for each in built_in(kind).values()]
-    for query, parameters in [*findings, *others]:
-        given = {name: parameters[name] for name in query.parameters}
-        expected = database.ask(query.sql, given).column_names
-        assert spark.sql(spark_sql(query, views), args=given or None).columns == expected, query
+    yield views
     for view in views.values():
         spark.catalog.dropTempView(view)
+
+
+def with_parameters() -> Iterator[Any]:
+    """Give every query that is no view, and values for its parameters."""
+    for query in built_in("findings").values():
+        yield pytest.param(query, kind_of_finding(query).thresholds, id=query.name)
+    for kind in KINDS:
+        for query in built_in(kind).values():
+            yield pytest.param(query, PARAMETERS, id=f"{kind}: {query.name}")
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize(("query", "parameters"), list(with_parameters()))
+def test_a_query_is_understood(
+    query: Query,
+    parameters: dict[str, Any],
+    spark: SparkSession,
+    database: Database,
+    empty_views: dict[str, str],
+) -> None:
+    given = {name: parameters[name] for name in query.parameters}
+    expected = database.ask(query.sql, given).column_names
+    assert spark.sql(spark_sql(query, empty_views), args=given or None).columns == expected
 
 
 def sorted_lines(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

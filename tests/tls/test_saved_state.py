@@ -216,7 +216,7 @@ def test_what_is_open_when_keys_come_passes_as_it_is() -> None:
 # -- what is no state -----------------------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "name"), in_turn(CHANGES, ["tls12-aes256cbc-sha1", "tls13-lost"])
 )

@@ -94,6 +94,7 @@ def test_the_same_for_many_first_packets(name: str) -> None:
         assert name == UPDATED or unexplained(lossy, judgement.missing, gone) == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("name", often(OF_1_3, FEW))
 def test_the_first_packets_of_one_direction_may_be_missing(name: str, side: int) -> None:

@@ -184,6 +184,7 @@ def test_plaintext_has_no_facts_of_tls(name: str) -> None:
         assert {repr(getattr(row, each)) for each in about_tls} == {"None", "[]"}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", FEW)
 def test_rows_do_not_depend_on_the_batches_of_packets(name: str) -> None:
     expected = sorted(rows_of(name))

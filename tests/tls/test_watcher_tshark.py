@@ -41,6 +41,7 @@ def read(name: str) -> dict[str, list[dict[str, list[str]]]]:
     return streams
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["tls12-mutual", "tls12-expired", "tls13-aes128gcm"])
 def test_versions_suites_and_certificates_are_those_of_tshark(name: str) -> None:
     told = read(name)

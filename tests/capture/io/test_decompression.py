@@ -76,6 +76,7 @@ def test_much_data_that_does_not_compress_is_the_same_afterwards(form):
     assert unpack(COMPRESS[form](NOISE), 777) == NOISE
 
 
+@pytest.mark.few(3)
 @FORMATS
 def test_what_unpacks_to_a_thousandfold_is_handed_out_in_steps_of_bounded_size(form):
     packed = COMPRESS[form](bytes(24 << 20))

@@ -220,7 +220,7 @@ def unfinished(namespace: Namespace) -> list[str]:
     return [line for line in lines if line.split()[3] != TIME_WAIT]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("expression", "feed"),
     in_turn(

@@ -79,7 +79,7 @@ def compare(text: str, packets: list[Packet], whole: Path) -> int:
     return len(found)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_packets_of_captures(name, tmp_path: Path):
     packets = captured(name)

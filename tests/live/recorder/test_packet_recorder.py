@@ -86,6 +86,7 @@ def kept_of(source: Path, folder: Path, lead_s: float = 1.0) -> tuple[list[Row],
     return wanted, list(kanalyze.requests(target, port=ports)) if wanted else []
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", often(NAMES, CHOSEN))
 def test_rows_that_match_are_there_again(name: str, tmp_path: Path) -> None:
     wanted, kept = kept_of(path(name), tmp_path)
@@ -98,6 +99,7 @@ def test_with_no_lead_too(name: str, tmp_path: Path) -> None:
     assert set(map(on_the_wire, wanted)) <= set(map(on_the_wire, kept))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "change",
     ["fragments", "VXLAN", "blocks shuffled, clock rising", "a direction shuffled, clock rising"],

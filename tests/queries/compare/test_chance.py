@@ -164,7 +164,7 @@ def false_alarms(process: Callable[..., NDArray[Any]], case: str, seeds: int) ->
     return alarms / seeds
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("process", PROCESSES)
 def test_there_are_no_more_false_alarms_than_stated(process: Callable[..., NDArray[Any]]) -> None:
     """At 20 comparisons of 12 figures each, the rate is known to within 4.9 points."""

@@ -115,6 +115,7 @@ def test_two_halves_of_the_same_differ_no_more_often_than_stated() -> None:
     assert alarms / 60 <= 0.05 + 2.6 * (0.05 * 0.95 / 60) ** 0.5
 
 
+@pytest.mark.long
 def test_a_difference_that_does_not_matter_is_not_told() -> None:
     slow = {(client, api): 1.1 for client in CLIENTS for api in ("Produce", "Fetch")}
     a, b = traffic(11, per_s=300), traffic(12, per_s=300, slow=slow)

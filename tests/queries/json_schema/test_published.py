@@ -66,7 +66,7 @@ def test_each_field_is_described_and_what_null_means_is_said(name: str) -> None:
             assert f"Unit: {at[-2:]}" in schema["description"], at
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_reports_and_findings_are_as_their_schemas_say(name: str) -> None:
     report = json.loads(summary_json(kanalyze.report(path(name))))
@@ -105,6 +105,7 @@ def test_every_condition_of_a_filter_is_described() -> None:
     assert list(Draft202012Validator(FILTER).iter_errors(conditions)) == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_lines_of_the_commands_are_as_the_schemas_of_their_tables_say(
     name: str, capsys: pytest.CaptureFixture[str]

@@ -232,6 +232,7 @@ def test_hundreds_of_long_names_that_are_longer_escaped_fit(letters: str) -> Non
     assert len(html_page(report, cube).encode()) < MOST_BYTES
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, ("basics", "errors", "old-0-8-2-2")))
 def test_a_page_is_made_of_every_capture(name: str) -> None:
     page = html_page(*report_and_cube_of(name))

@@ -48,7 +48,7 @@ def read(files: list[str]) -> tuple[list[Row], Analysis]:
     return [row for batch in run.row_batches() for row in batch], run
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "way"), in_turn(NAMES, WAYS, OFTEN))
 def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_path: Path) -> None:
     count, shuffles = way
@@ -64,6 +64,7 @@ def test_rows_are_those_of_one_process(name: str, way: tuple[int, bool], tmp_pat
     assert found.quality.to_dict() == run.quality.to_dict()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "shuffles"),
     in_turn(

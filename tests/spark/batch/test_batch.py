@@ -255,6 +255,7 @@ def test_captures_that_cannot_be_read_are_told(one_run, captures):
 HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_queries_thresholds_and_filters_are_those_of_a_user(run, tmp_path):
     folder = tmp_path / "queries"
     folder.mkdir()
@@ -340,6 +341,7 @@ def out(once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(once, tmp_path / "out"))
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_the_same_again_replaces_what_was_there(run, captures, out):
     before, found = rows(out), report(out)
     ran = run(captures, "--out", out)
@@ -375,7 +377,7 @@ def test_rows_of_somebody_else_are_not_touched(run, out):
     assert everything(out) == before
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize(
     ("operation", "after"),

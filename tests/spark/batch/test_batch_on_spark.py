@@ -86,6 +86,7 @@ def test_an_archive_grows_on_spark(
     check_growing(is_killed, run, archive, tmp_path, monkeypatch)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_what_spark_began_processes_go_on_with_and_the_other_way_round(
     run: Any, archive: Growing, tmp_path: Path
@@ -109,6 +110,7 @@ def test_of_a_small_archive_it_is_said_that_spark_takes_longer(spark: object) ->
     assert spark_engine.advice_for("yarn", 10**11) is None
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_spark_writes_rows_where_its_tasks_cannot(
     run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

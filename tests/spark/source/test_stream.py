@@ -121,6 +121,7 @@ class Query:
             self.end(end, self.run(tasks))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["cluster", "sasl", "snaplen", "waits"])
 def test_rows_are_those_of_one_reading(name: str, tmp_path: Path) -> None:
     rotation = Rotation(name, tmp_path)
@@ -414,6 +415,7 @@ def be_of_another_query(root: Path) -> None:
     (root / "state" / "settings.json").write_text("{}")
 
 
+@pytest.mark.long
 def test_what_ends_a_query_of_spark_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     """Of tasks, and of the process that plans them."""
     rotation = Rotation("waits", tmp_path)

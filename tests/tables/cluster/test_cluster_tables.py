@@ -67,6 +67,7 @@ def lines_of(table: str, lines: list[dict[str, Any]]) -> list[tuple[int, dict[st
     return [(line["request_id"], {name: line[name] for name in TOLD[table]}) for line in lines]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_lines_have_the_facts_of_the_messages(name: str) -> None:
     found, expected = tables(name, *TOLD), plain(name, messages(name))
@@ -136,6 +137,7 @@ def test_workers_make_the_same_lines(name: str, monkeypatch: pytest.MonkeyPatch)
     assert tables(name, *TOLD, jobs=3) == tables(name, *TOLD)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "jobs"), in_turn(["basics", "codecs", "errors"], [1, 2]))
 def test_records_are_those_of_their_command(
     name: str, jobs: int, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +160,7 @@ def stored(rows: Rows[Any], lines: list[dict[str, Any]]) -> list[dict[str, Any]]
     return [{name: row[name] for name in lines[0]} for row in rows.to_arrow().to_pylist()]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", often(NAMES, ("groups", "snaplen", "transactions")))
 def test_rows_of_requests_are_the_same_with_every_table(name: str) -> None:
     everything = tables(name, "groups", "metadata", "records")["requests"]
