@@ -44,6 +44,7 @@ def starts(code: str, *words: str, more: str = "") -> list[str]:
     return python(f"import subprocess; subprocess.Popen({command!r}, start_new_session=True){more}")
 
 
+@pytest.mark.long
 def test_time_of_processes_that_nobody_waits_for_counts(looked_at: Gate) -> None:
     run = measure_tree(starts(WORK + looked_at.wait))
     assert run.cpu_s > 0.5

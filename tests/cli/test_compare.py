@@ -52,6 +52,7 @@ def test_other_formats_go_to_standard_output(
         assert found.startswith("# Comparison\n")
 
 
+@pytest.mark.long
 def test_the_json_is_what_the_library_returns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

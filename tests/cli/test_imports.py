@@ -98,7 +98,7 @@ def imported(*argv: str, **environment: str) -> frozenset[str]:
     return modules_after(COMMAND, *argv, **environment)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
@@ -180,7 +180,7 @@ def test_listing_interfaces_needs_nothing_of_the_pipeline():
     assert not found & {"kanalyze.runtime.pipeline", "kanalyze.api.library", "kanalyze.live"}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["report", "requests", "connections", "anomalies"])
 def test_nothing_of_live_is_imported_by_others(command):
     found = imported(command, CAPTURE)

@@ -184,6 +184,7 @@ def test_as_many_slowest_requests_are_listed_as_the_limit_asks_for(capfd, tmp_pa
     assert sum(line.startswith("| ") for line in rows.splitlines()) == 12 + 2
 
 
+@pytest.mark.long
 def test_a_saved_file_gives_the_same_tables(capfd, tmp_path):
     saved = str(tmp_path / "a.duckdb")
     assert main(["save", "-o", saved, ERRORS]) == 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kanalyze.cli.main import main
 from tests.support.captures import path
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_a_page_is_written_beside_the_report(
@@ -29,6 +29,7 @@ def test_a_page_is_written_beside_the_report(
     assert "captures/errors.pcapng --client-id aiokafka-too-large" in " ".join(out.split())
 
 
+@pytest.mark.long
 def test_the_figures_are_those_of_the_report_without_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -321,7 +321,6 @@ def changed(saved: Path, target: Path, *statements: str) -> str:
 ROWS = "stored.requests"
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("statements", "problem"),
     [

@@ -20,7 +20,7 @@ SEED = 2024
 FOUND = sorted(CASES.glob("*/*.bin"))
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_inputs_break_nothing(name: str) -> None:
     runs = RUNS_BY_WEIGHT * TARGETS[name].weight

@@ -104,6 +104,7 @@ def test_a_case_is_saved_small(install: Install, tmp_path: Path) -> None:
     assert path.read_bytes() == b"\xff"
 
 
+@pytest.mark.long
 def test_the_command_runs_a_target_and_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     before = set(CASES.rglob("*"))
     assert main(["--target", "sasl", "--runs", "500"]) == 0

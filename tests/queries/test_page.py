@@ -105,7 +105,7 @@ def bin_of(latency_ns: int) -> int:
     return math.floor(math.log(max(latency_ns, 1)) / math.log(BIN_RATIO))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     rows, _ = analysis(name)
@@ -149,7 +149,7 @@ def test_every_sum_is_what_plain_python_counts(name: str) -> None:
     assert {k: b for k, b in found_bins.items() if b} == bins
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
     rows, _ = analysis(name)
@@ -160,7 +160,7 @@ def test_what_is_not_counted_again_is_each_request_once(name: str) -> None:
     assert all(-1 <= cell["bucket"] < cube["buckets"] for cell in cells)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
     rows, _ = analysis(name)
@@ -192,6 +192,7 @@ def test_errors_and_batches_are_what_plain_python_counts(name: str) -> None:
     assert found_sizes == sizes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", EVERY)
 def test_where_the_time_went_is_what_the_report_says(name: str) -> None:
     report = plain_report(analysis(name)[0])

@@ -81,6 +81,7 @@ def test_a_report_is_that_of_one_machine(name: str, spark: SparkSession) -> None
     check(spark, path(name))
 
 
+@pytest.mark.long
 def test_many_rows_are_asked_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every query of a report is asked there by `test_tables.py`; here, that it would be."""
     on_spark(monkeypatch)

@@ -231,7 +231,7 @@ def test_quantiles_of_many_rows_are_within_a_stated_error(
 # -- answers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("query", "parameters"), list(asked()))
 def test_an_answer_is_that_of_one_machine(
     query: Query,
@@ -285,7 +285,7 @@ def with_parameters() -> Iterator[Any]:
             yield pytest.param(query, PARAMETERS, id=f"{kind}: {query.name}")
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("query", "parameters"), list(with_parameters()))
 def test_a_query_is_understood(
     query: Query,

@@ -320,6 +320,7 @@ def test_nothing_else_is_left(once):
     assert files == {"report.json", RECORD}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_findings")
 def test_a_large_file_is_read_by_several_tasks(run, tmp_path):
     large = packets_of(path("large"))

@@ -22,6 +22,7 @@ def folder(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
     return HadoopFolder(spark, str(place) if request.param == "path" else f"file://{place}/")
 
 
+@pytest.mark.few(1)
 def test_files_are_written_read_moved_and_removed(folder, tmp_path):
     assert folder.files("") == []
     assert folder.read("x/y") is None
@@ -39,6 +40,7 @@ def test_files_are_written_read_moved_and_removed(folder, tmp_path):
     assert folder.files("") == []
 
 
+@pytest.mark.few(1)
 def test_what_spark_writes_is_there(spark, folder):
     spark.range(3).coalesce(1).write.parquet(f"{folder.url}/table")
     names = [entry.name for entry in folder.files("table")]
