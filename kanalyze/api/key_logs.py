@@ -58,4 +58,6 @@ def _read(path: str, log: KeyLog) -> None:
     # An empty file is valid: the program has made no TLS connection.
     lines, wrong_lines = log.lines - lines_before, log.wrong_lines - wrong_lines_before
     if 0 < lines == wrong_lines:
-        raise UsageError(f"{path}: not a TLS key log: no line has a secret")
+        from kanalyze.tls.keylog import NOT_A_KEY_LOG
+
+        raise UsageError(f"{path}: {NOT_A_KEY_LOG}")

@@ -29,7 +29,7 @@ from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
 from kanalyze.tls.installed import are_ciphers_installed, require_ciphers
-from kanalyze.tls.keylog import TLS_KEY_LOG, KeyLog
+from kanalyze.tls.keylog import NOT_A_KEY_LOG, TLS_KEY_LOG, KeyLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -162,7 +162,7 @@ def _key_files_of(argument: str, stores: Stores) -> Iterator[InputFile]:
             has_key_log = True
             yield file
         elif not is_pattern:
-            raise UsageError(f"{capture_name(path)}: not a TLS key log: no line has a secret")
+            raise UsageError(f"{capture_name(path)}: {NOT_A_KEY_LOG}")
     if not has_key_log:
         raise UsageError(f"{capture_name(argument)}: no key log here")
 

@@ -25,10 +25,20 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST_LINE_BYTES", "MOST_SECRETS", "TLS_KEY_LOG", "KeyLog", "SecretKind"]
+__all__ = [
+    "LONGEST_LINE_BYTES",
+    "MOST_SECRETS",
+    "NOT_A_KEY_LOG",
+    "TLS_KEY_LOG",
+    "KeyLog",
+    "SecretKind",
+]
 
 TLS_KEY_LOG: Final = 0x544C534B
 """Secrets type of this format in pcapng files."""
+
+NOT_A_KEY_LOG: Final = "not a TLS key log: no line has a secret"
+"""What users are told about a file with lines, none of which has a secret."""
 
 LONGEST_LINE_BYTES: Final = 1024
 """A line of TLS 1.3 with a secret of 48 bytes takes less than 200."""

@@ -19,7 +19,7 @@ from kanalyze.common import paths
 from kanalyze.common.argument_values import shown
 from kanalyze.errors import UsageError
 from kanalyze.tls.installed import require_ciphers
-from kanalyze.tls.keylog import LONGEST_LINE_BYTES, KeyLog
+from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,7 +121,7 @@ def _opened(path: str, log: KeyLog, warn: Callable[[str], None]) -> _GrowingFile
         warn(f"{path}: only the last {MOST_BYTES_BEFORE >> 20} MiB are read")
     if file.has_no_secret:
         file.close()
-        raise UsageError(f"{path}: not a TLS key log: no line has a secret")
+        raise UsageError(f"{path}: {NOT_A_KEY_LOG}")
     return file
 
 

@@ -26,8 +26,7 @@ from kanalyze.live.metrics.label_counts import CounterTable, HistogramTable, Lab
 from kanalyze.live.window.rebalances import are_assignments
 from kanalyze.live.window.row_measures import RowMeasures, rows_of_items
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.model.tcp import Endpoint
-from kanalyze.tables.columns.numpy_arrays import WordArray
+from kanalyze.tables.columns.numpy_arrays import WordArray, endpoints_of
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -270,7 +269,7 @@ class _RowMetrics:
     def add(self, rows: RowMeasures) -> None:
         """Count rows."""
         api = self.api.slots(rows.words("api_name"))
-        broker = self.broker.slots(_brokers(rows))
+        broker = self.broker.slots(endpoints_of(rows.words("broker_ip"), rows.ints("broker_port")))
         status = self.status.slots(rows.words("status"))
         is_request, orphan = rows.is_request, rows.is_orphan
         self.requests.add([api[is_request], broker[is_request], status[is_request]])
@@ -441,12 +440,3 @@ def _counter(name: str, text: str, table: CounterTable, per_unit: int = 1) -> Co
     for texts, total in table.sums():
         family.add_metric(texts, total if per_unit == 1 else total / per_unit)
     return family
-
-
-def _brokers(rows: RowMeasures) -> WordArray:
-    """Return the address and port of each row's broker."""
-    ips = rows.words("broker_ip")
-    keys = ips.codes.astype(np.int64) << 16 | rows.ints("broker_port").values
-    brokers, codes = np.unique(keys, return_inverse=True)
-    words = [str(Endpoint(ips.words[key >> 16], key & 0xFFFF)) for key in brokers.tolist()]
-    return WordArray(codes.astype(np.int32), words)

@@ -176,16 +176,16 @@ class _RebalanceRows:
     def __init__(self, rows: RowMeasures) -> None:
         names = rows.words("api_name")
         is_of_group = (rows.words("group_id").codes >= 0) & rows.is_request
-        is_membership = _is_one_of(names, _PROTOCOLS)
+        is_membership = names.is_one_of(_PROTOCOLS)
         self.is_join = rows.is_join
-        self.is_sync = _is_one_of(names, {"SyncGroup"})
-        self.is_leave = _is_one_of(names, {"LeaveGroup"})
+        self.is_sync = names.is_one_of({"SyncGroup"})
+        self.is_leave = names.is_one_of({"LeaveGroup"})
         self.is_rejoin = _has_error(rows, _REBALANCE)
         self.is_assigned = are_assignments(rows)
         failures = rows.words("error_name")
         self.is_failed = rows.is_error & (
-            (is_membership & ~_is_one_of(failures, _NO_FAILURES))
-            | _is_one_of(failures, _MEMBER_FAILURES)
+            (is_membership & ~failures.is_one_of(_NO_FAILURES))
+            | failures.is_one_of(_MEMBER_FAILURES)
         )
         is_event = self.is_join | self.is_sync | self.is_leave | self.is_rejoin
         is_event |= self.is_assigned | self.is_failed
@@ -195,7 +195,7 @@ class _RebalanceRows:
 def are_assignments(rows: RowMeasures) -> NDArray[np.bool_]:
     """Return for each row whether its response gave a member an assignment."""
     names = rows.words("api_name")
-    is_sync = _is_one_of(names, {"SyncGroup"}) & _is_one_of(rows.words("status"), {"ok"})
+    is_sync = names.is_one_of({"SyncGroup"}) & rows.words("status").is_one_of({"ok"})
     return is_sync | _has_assignment(rows, names)
 
 
@@ -289,7 +289,7 @@ def _has_assignment(rows: RowMeasures, names: WordArray) -> NDArray[np.bool_]:
     """Return which heartbeat responses have an assignment."""
     versions = rows.ints("api_version")
     is_known = (versions.values >= 0) & (versions.values <= _ASSIGNING_VERSIONS)
-    may_assign = _is_one_of(names, _ASSIGNING) & _is_one_of(rows.words("status"), {"ok"}) & is_known
+    may_assign = names.is_one_of(_ASSIGNING) & rows.words("status").is_one_of({"ok"}) & is_known
     if not may_assign.any():
         return may_assign
     member_ids = rows.words("member_id")
@@ -307,22 +307,13 @@ def _string_bytes(text: str) -> int:
     return size + -(-(size + 1).bit_length() // 7)
 
 
-def _is_one_of(
-    texts: WordArray, choices: Mapping[str, str] | frozenset[str] | set[str]
-) -> NDArray[np.bool_]:
-    # Code -1, null, is the last index.
-    is_choice = np.array([*(word in choices for word in texts.words), False], dtype=np.bool_)
-    mask: NDArray[np.bool_] = is_choice[texts.codes]
-    return mask
-
-
 def _has_error(rows: RowMeasures, error_name: str) -> NDArray[np.bool_]:
     """Return which rows have an error of this name."""
     lists = rows.lists("errors")
     names = lists.fields["name"]
     assert isinstance(names, WordArray)
     has_error = np.zeros(len(rows), dtype=np.bool_)
-    has_error[rows_of_items(lists)[_is_one_of(names, {error_name})]] = True
+    has_error[rows_of_items(lists)[names.is_one_of({error_name})]] = True
     return has_error
 
 

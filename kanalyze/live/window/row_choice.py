@@ -13,12 +13,12 @@ import numpy as np
 
 from kanalyze.common.bounded_text import bounded_text
 from kanalyze.live.window.row_measures import rows_of_items
-from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import Ints
 from kanalyze.tables.columns.numpy_arrays import (
     IntArray,
     ListArray,
     WordArray,
+    endpoints_of,
     ints_of,
     lists_of,
     words_of,
@@ -114,18 +114,12 @@ def _equals(values: IntArray | WordArray, expected: Any, *, null_is_0: bool = Fa
     if isinstance(values, WordArray):
         if expected is None:
             return np.asarray(values.codes < 0)
-        return _of_words(values, lambda text: bounded_text(text) == expected)
+        return values.where(lambda text: bounded_text(text) == expected)
     numbers, valid = values
     has_value = np.ones(len(numbers), dtype=np.bool_) if valid is None else valid
     if expected is None:
         return ~has_value
     return np.asarray((numbers == int(expected)) & (has_value | (null_is_0 and expected == 0)))
-
-
-def _of_words(texts: WordArray, selects: Callable[[str], bool]) -> Mask:
-    # Code -1, null, is the last index.
-    is_selected = np.array([*map(selects, texts.words), False], dtype=np.bool_)
-    return is_selected[texts.codes]
 
 
 def _has_topic(block: RowBlock, name: str | None, topic_id: str | None) -> Mask:
@@ -155,22 +149,12 @@ def _has_text(block: RowBlock, selects: Callable[[str], bool]) -> Mask:
     """Return which rows have a text for which ``selects`` returns true."""
     has_text = np.zeros(len(block), dtype=np.bool_)
     for name in _NAMES:
-        has_text |= _of_words(words_of(block.columns[name]), selects)
-    has_text |= _of_words(_brokers(block), selects)
+        has_text |= words_of(block.columns[name]).where(selects)
+    ips, ports = words_of(block.columns["broker_ip"]), ints_of(block.columns["broker_port"])
+    has_text |= endpoints_of(ips, ports).where(selects)
     for list_name, name in _NAMES_OF_ITEMS:
         lists = lists_of(block.columns[list_name])
         texts = lists.fields[name]
         assert isinstance(texts, WordArray)
-        has_text |= _rows_with(lists, _of_words(texts, selects), len(block))
+        has_text |= _rows_with(lists, texts.where(selects), len(block))
     return has_text
-
-
-def _brokers(block: RowBlock) -> WordArray:
-    """Return the address and port of each row's broker."""
-    ips, ports = words_of(block.columns["broker_ip"]), ints_of(block.columns["broker_port"]).values
-    pairs, codes = np.unique((ips.codes.astype(np.int64) << 16) | ports, return_inverse=True)
-    words = [
-        str(Endpoint(ips.words[pair >> 16], pair & 0xFFFF)) if pair >= 0 else ""
-        for pair in pairs.tolist()
-    ]
-    return WordArray(codes.astype(np.int32).reshape(-1), words)

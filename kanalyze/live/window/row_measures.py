@@ -54,17 +54,17 @@ class RowMeasures:
         """Measure rows; ``columns`` need not contain columns that are not used."""
         self._columns = columns
         status, api_name = self.words("status"), self.words("api_name")
-        self.is_orphan = _is_one_of(status, {"orphan_response"})
+        self.is_orphan = status.is_one_of({"orphan_response"})
         self.is_request = ~self.is_orphan
-        self.is_error = _is_one_of(status, {"error"})
-        self.is_join = _is_one_of(api_name, _JOIN_APIS)
-        self.is_produce = _is_one_of(api_name, _PRODUCE_APIS)
-        self.is_fetch = _is_one_of(api_name, _FETCH_APIS)
-        self.has_no_records = self.is_fetch & _is_one_of(status, {"unanswered"})
+        self.is_error = status.is_one_of({"error"})
+        self.is_join = api_name.is_one_of(_JOIN_APIS)
+        self.is_produce = api_name.is_one_of(_PRODUCE_APIS)
+        self.is_fetch = api_name.is_one_of(_FETCH_APIS)
+        self.has_no_records = self.is_fetch & status.is_one_of({"unanswered"})
         """True if the row has no records although their sum is null: a fetch without a response, or
         a Produce request without partitions that is not malformed."""
         has_no_partitions = np.diff(self.lists("partitions").offsets) == 0
-        is_malformed = _is_one_of(status, {"malformed"})
+        is_malformed = status.is_one_of({"malformed"})
         self.has_no_records |= self.is_produce & has_no_partitions & ~is_malformed
         self.is_held_back = held_back_on_purpose(columns)
         self.has_broker_latency = self.known("latency_ns") & ~self.is_held_back
@@ -170,12 +170,6 @@ def _words_at(lists: ListArray, name: str, items: NDArray[np.int64]) -> WordArra
     field = lists.fields[name]
     assert isinstance(field, WordArray)
     return _in_use(field.codes[items], field.words)
-
-
-def _is_one_of(texts: WordArray, selected: frozenset[str] | set[str]) -> NDArray[np.bool_]:
-    # Code -1, null, is the last index.
-    is_selected = np.array([*(word in selected for word in texts.words), False], dtype=np.bool_)
-    return is_selected[texts.codes]
 
 
 def _in_use(codes: NDArray[np.int32], words: list[str]) -> WordArray:

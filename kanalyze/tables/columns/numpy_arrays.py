@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.model.tcp import Endpoint
 from kanalyze.tables.columns.block import Ints, Lists, Words, words_in_use
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
     from numpy.typing import NDArray
 
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["IntArray", "ListArray", "WordArray", "ints_of", "lists_of", "words_of"]
+__all__ = ["IntArray", "ListArray", "WordArray", "endpoints_of", "ints_of", "lists_of", "words_of"]
 
 
 class IntArray(NamedTuple):
@@ -33,6 +36,17 @@ class WordArray(NamedTuple):
 
     codes: NDArray[np.int32]
     words: list[str]
+
+    def is_one_of(self, texts: Container[str]) -> NDArray[np.bool_]:
+        """Return for each row whether it has one of some texts; false for null."""
+        return self.where(texts.__contains__)
+
+    def where(self, selects: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Return for each row whether ``selects`` returns true for its text; false for null."""
+        # Code -1, null, is the last index.
+        is_selected = np.array([*map(selects, self.words), False], dtype=np.bool_)
+        mask: NDArray[np.bool_] = is_selected[self.codes]
+        return mask
 
 
 class ListArray(NamedTuple):
@@ -64,3 +78,13 @@ def lists_of(column: ColumnValues) -> ListArray:
         for name, field in column.fields.items()
     }
     return ListArray(np.asarray(column.offsets), fields)
+
+
+def endpoints_of(ips: WordArray, ports: IntArray) -> WordArray:
+    """Return addresses with their ports as texts; an empty text where the address is null."""
+    pairs, codes = np.unique((ips.codes.astype(np.int64) << 16) | ports.values, return_inverse=True)
+    words = [
+        str(Endpoint(ips.words[pair >> 16], pair & 0xFFFF)) if pair >= 0 else ""
+        for pair in pairs.tolist()
+    ]
+    return WordArray(codes.astype(np.int32).reshape(-1), words)
