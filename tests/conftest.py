@@ -150,12 +150,11 @@ def _reports_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     shows are all findings.
     """
     folder = request.path.relative_to(TESTS).parts[0] if request.path.is_relative_to(TESTS) else ""
-    if folder == "queries" or "all_findings" in request.fixturenames:
+    if folder in ("queries", "spark") or "all_findings" in request.fixturenames:
         return
     if folder != "docs":
         request.getfixturevalue("few_findings")
-    if folder != "spark":
-        request.getfixturevalue("remembered_answers").patch(monkeypatch)
+    request.getfixturevalue("remembered_answers").patch(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -255,7 +255,6 @@ def test_captures_that_cannot_be_read_are_told(one_run, captures):
 HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
 
 
-@pytest.mark.usefixtures("all_findings")
 def test_queries_thresholds_and_filters_are_those_of_a_user(run, tmp_path):
     folder = tmp_path / "queries"
     folder.mkdir()
@@ -342,7 +341,6 @@ def out(once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(once, tmp_path / "out"))
 
 
-@pytest.mark.usefixtures("all_findings")
 def test_the_same_again_replaces_what_was_there(run, captures, out):
     before, found = rows(out), report(out)
     ran = run(captures, "--out", out)
