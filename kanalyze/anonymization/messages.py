@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.anonymization.members import member_data
 from kanalyze.anonymization.plans import steps_of
-from kanalyze.anonymization.records import RecordBlanker
+from kanalyze.anonymization.records import RecordBlanker, overlaps
 from kanalyze.anonymization.rules import WORDS, Rule
 from kanalyze.anonymization.tokens import blank, token
 from kanalyze.common.named_tuples import NamedTuple
@@ -268,7 +268,7 @@ class _Walk:
     def _need(self, size: int) -> None:
         """Raise _Missing if the capture lacks any of the next ``size`` bytes."""
         at = self._at
-        if at + size > self._first_hole and _overlaps(self._holes, at, at + size):
+        if at + size > self._first_hole and overlaps(self._holes, at, at + size):
             raise _Missing
 
     def _length(self, form: int) -> int:
@@ -314,7 +314,7 @@ class _Walk:
         if rule is Rule.RECORDS:
             self._records(size)
             return
-        if at + size > self._first_hole and _overlaps(self._holes, at, at + size):
+        if at + size > self._first_hole and overlaps(self._holes, at, at + size):
             self._put(blank(size), size)
             return
         content = self._data[at : at + size]
@@ -429,7 +429,3 @@ class _Walk:
             self._walk(steps)
             if self._at != end:
                 raise _UnreadableBody
-
-
-def _overlaps(holes: Ranges, begin: int, end: int) -> bool:
-    return any(first < end and last > begin for first, last in holes)

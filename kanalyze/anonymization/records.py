@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kanalyze.anonymization.stand_ins import StandIns
 
-__all__ = ["Ranges", "RecordBlanker"]
+__all__ = ["Ranges", "RecordBlanker", "overlaps"]
 
 Ranges: TypeAlias = "Sequence[tuple[int, int]]"
 """Begin and end of each range; the end is not included."""
@@ -75,7 +75,7 @@ class RecordBlanker:
         records: list[tuple[int, int]] = []
         at = 0
         while at < len(field):
-            if _overlap(holes, at, min(at + _HEADER_BYTES, len(field))):
+            if overlaps(holes, at, min(at + _HEADER_BYTES, len(field))):
                 break  # without this header, it is unknown where the next batch begins
             at = self._entry(field, at, out, records, holes)
             if not at:
@@ -107,7 +107,7 @@ class RecordBlanker:
         end = at + _ENTRY_HEAD_BYTES + length
         # Readers look at this many bytes of every entry, even if some of them are records.
         records.append((min(at + _HEADER_BYTES, end), min(end, len(field))))
-        is_complete = end <= len(field) and not _overlap(holes, at, end)
+        is_complete = end <= len(field) and not overlaps(holes, at, end)
         crc_at = _CRC_AT if magic == 2 else _OLD_CRC_AT
         if not is_complete:
             # The batch is cut off or has a hole: its checksum cannot be calculated.
@@ -251,7 +251,8 @@ class RecordBlanker:
         return compressed
 
 
-def _overlap(ranges: Ranges, begin: int, end: int) -> bool:
+def overlaps(ranges: Ranges, begin: int, end: int) -> bool:
+    """Return true if one of the ranges has bytes between ``begin`` and ``end``."""
     return any(first < end and last > begin for first, last in ranges)
 
 

@@ -7,11 +7,12 @@ know which commands there are, and must not import anything slow.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from kanalyze.cli.console import plain_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,6 @@ __all__ = ["HelpFormatter", "HintingParser", "LazyCommand"]
 
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\w*(\.\w+)*$", re.IGNORECASE)
 _STANDARD_INPUT: Final = "-"
-_DEFAULT_WIDTH: Final = 80
 _MOST_WIDTH: Final = 100
 """Longer lines are hard to read."""
 
@@ -35,7 +35,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str, **options: Any) -> None:
-        options.setdefault("width", min(_terminal_width() - 2, _MOST_WIDTH))
+        options.setdefault("width", min(plain_width() - 2, _MOST_WIDTH))
         super().__init__(prog, **options)
 
     def add_argument(self, action: argparse.Action) -> None:
@@ -215,19 +215,6 @@ class LazyCommand:
 
     def _check_help(self, action: argparse.Action) -> None:
         """Do nothing; argparse of Python 3.14 calls this, but the help has no % to check."""
-
-
-def _terminal_width() -> int:
-    """Return the width of :func:`shutil.get_terminal_size`."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdigit() and int(columns):
-        return int(columns)
-    if sys.__stdout__ is None:
-        return _DEFAULT_WIDTH
-    try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _DEFAULT_WIDTH
-    except (ValueError, OSError):  # closed, or not a terminal
-        return _DEFAULT_WIDTH
 
 
 def _may_be_a_file(text: str) -> bool:

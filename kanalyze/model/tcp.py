@@ -376,6 +376,10 @@ class TcpConnection:
         connection.snapped_bytes = [next(counts), next(counts)]
         return connection
 
+    def endpoint_and_peer(self, index: int) -> tuple[Endpoint, Endpoint]:
+        """Return the endpoint at an index, and the other one."""
+        return self.endpoints[index], self.endpoints[1 - index]
+
     @property
     def unique_bytes(self) -> list[int]:
         """Payload bytes by direction; no byte of a stream is counted twice."""

@@ -17,7 +17,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.text import MISSING, shown
-from kanalyze.render.times import clock_text, moment_text
+from kanalyze.render.times import clock_text, is_dated, moment_text
 from kanalyze.render.units import (
     bytes_text,
     count_text,
@@ -30,7 +30,7 @@ from kanalyze.render.wireshark import filter_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["SORTS", "ReportTable", "TableOrder", "is_dated", "report_tables"]
+__all__ = ["SORTS", "ReportTable", "TableOrder", "report_tables"]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -111,12 +111,6 @@ def report_tables(
     )
     after = (_worst_times(summary, order), _versions(summary), _codecs(summary), _slowest(summary))
     return _tables(before, order), _tables(after, order)
-
-
-def is_dated(summary: _Item) -> bool:
-    """Return whether the capture spans several days, so that times need a date."""
-    first, last = summary["capture"]["first_time"], summary["capture"]["last_time"]
-    return bool(first and last and first[:10] != last[:10])
 
 
 def _tables(contents: Iterable[_Content], order: TableOrder) -> list[ReportTable]:
@@ -359,7 +353,7 @@ _LARGE_PER_MILLE = 500
 
 
 def _errors(summary: _Item) -> _Content:
-    dated = is_dated(summary)
+    dated = is_dated(summary["capture"])
     columns = (
         _Shown(TableColumn("error", least=34), _error_name, "red"),
         _API,
@@ -378,7 +372,7 @@ def _error_name(item: _Item) -> str:
 
 
 def _client_errors(summary: _Item) -> _Content:
-    dated = is_dated(summary)
+    dated = is_dated(summary["capture"])
     columns = (
         _CLIENT,
         _Shown(TableColumn("error", least=24), _error_name, "red"),
@@ -547,7 +541,7 @@ def _worst_times(summary: _Item, order: TableOrder) -> _Content:
     spans = _spans(summary)
     sort = order.sort or "p99"
     columns = (
-        _moment("from", "start_ns", dated=is_dated(summary)),
+        _moment("from", "start_ns", dated=is_dated(summary["capture"])),
         _REQUESTS,
         _ERRORS,
         _BYTES,
@@ -626,7 +620,7 @@ def _slowest(summary: _Item) -> _Content:
         _text("client", "client_id", 12),
         _Shown(TableColumn("topics", least=10, rank=2), lambda item: _texts(item, "topics")),
         _Shown(TableColumn("status", least=10, rank=1), _status),
-        _moment("at", "request_start_ns", dated=is_dated(summary), rank=3),
+        _moment("at", "request_start_ns", dated=is_dated(summary["capture"]), rank=3),
         _number("packets", _packets),
         _text("connection", "connection", 20, rank=5),
     )

@@ -14,8 +14,8 @@ from kanalyze.render.findings import finding_lines, left_out_text
 from kanalyze.render.header import header_lines
 from kanalyze.render.layout import fitted, natural_widths, padded
 from kanalyze.render.lines import Line, table_line
-from kanalyze.render.report_tables import TableOrder, is_dated, report_tables
-from kanalyze.render.times import clock_text
+from kanalyze.render.report_tables import TableOrder, report_tables
+from kanalyze.render.times import clock_text, is_dated
 from kanalyze.render.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
     if any(slowest):
         top = duration_text(max(slowest))
         yield from chart("slowest", slowest, top, _LOW_CHART_HEIGHT, "magenta")
-    yield _time_axis(series, len(resampled(sizes, together)) * repeat, is_dated(summary))
+    yield _time_axis(series, len(resampled(sizes, together)) * repeat, is_dated(summary["capture"]))
 
 
 def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line]:

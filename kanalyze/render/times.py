@@ -5,10 +5,15 @@ In: Unix times. Out: short text, in UTC. This module must not know the local tim
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from kanalyze.common.times import format_time
 from kanalyze.render.text import MISSING
 
-__all__ = ["clock_text", "moment_text"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["clock_text", "is_dated", "moment_text"]
 
 
 def clock_text(time_ns: int | None, *, dated: bool = False, decimals: int = 3) -> str:
@@ -24,3 +29,9 @@ def moment_text(time_ns: int | None) -> str:
     if time_ns is None:
         return MISSING
     return format_time(time_ns)[:23].replace("T", " ")
+
+
+def is_dated(capture: Mapping[str, Any]) -> bool:
+    """Return whether a report's capture spans several days, so that times need a date."""
+    first, last = capture["first_time"], capture["last_time"]
+    return bool(first and last and first[:10] != last[:10])

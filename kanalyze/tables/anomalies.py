@@ -144,7 +144,7 @@ def anomaly_row(
     client = broker = sender = None
     if tcp is not None:
         index = 0 if client_index is None else client_index
-        client, broker = tcp.endpoints[index], tcp.endpoints[1 - index]
+        client, broker = tcp.endpoint_and_peer(index)
         if anomaly.direction is not None:
             sender = str(tcp.endpoints[anomaly.direction])
     return AnomalyRow(

@@ -444,7 +444,7 @@ def connection_row(
         skipped_bytes: None if the connection is not read as Kafka.
     """
     index = 0 if client_index is None else client_index
-    client, broker = tcp.endpoints[index], tcp.endpoints[1 - index]
+    client, broker = tcp.endpoint_and_peer(index)
     figures: dict[str, Any] = {
         **_handshake(tcp, index),
         **_round_trips(tcp, index),
@@ -513,7 +513,7 @@ def _round_trips(tcp: "TcpConnection", client_index: int) -> dict[str, int | Non
 
 def _capture_point(tcp: "TcpConnection", client_index: int) -> str | None:
     """Return where the capture was taken, judged by all round trips of the connection."""
-    client, broker = tcp.endpoints[client_index], tcp.endpoints[1 - client_index]
+    client, broker = tcp.endpoint_and_peer(client_index)
     to_broker, to_client = (
         tcp.path.round_trips[index].least_at(_AFTER_ALL_PACKETS)
         for index in (client_index, 1 - client_index)

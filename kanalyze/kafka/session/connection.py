@@ -119,7 +119,7 @@ class KafkaConnection:
         """Make one from a state; raises ValueError for any other value."""
         client_index, requests, responses, response_locator, builder = fields(state, "ntttt")
         end_of_two(client_index)
-        peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
+        peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
         connection = cls(
             *(peers, client_index, reader, locator),
             in_sync=(True, True),

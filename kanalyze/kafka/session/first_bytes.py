@@ -18,6 +18,10 @@ from typing import TYPE_CHECKING
 from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.heuristics import RequestHead, names_client, read_head
+from kanalyze.kafka.session.plausible_headers import (
+    LONGEST_CLIENT_ID_BYTES,
+    highest_plausible_version,
+)
 from kanalyze.kafka.session.resync import after_tokens
 from kanalyze.kafka.v07.first_request import verdict_07
 
@@ -38,8 +42,6 @@ _CONTROLLED_SHUTDOWN = 7
 _HEAD_BYTES = 14
 """Size, key, version, correlation id, length of the client id."""
 _SMALLEST_BYTES = 10
-_NEWER_VERSIONS = 8
-_LONGEST_CLIENT_ID_BYTES = 1024
 _FEW_BYTES = 64
 _MOST_FRAMES = 17
 _NEVER = 1 << 62
@@ -156,7 +158,7 @@ class FirstBytesReader:
             return "perhaps"
         if len(view) < min(size + 4, _header_bytes(view)):
             client_id_bytes = _INT16(view, 12)[0]
-            return "perhaps" if client_id_bytes <= _LONGEST_CLIENT_ID_BYTES else "no"
+            return "perhaps" if client_id_bytes <= LONGEST_CLIENT_ID_BYTES else "no"
         return self._locate.verdict(view)
 
     def _is_known(self, view: memoryview) -> bool:
@@ -166,7 +168,7 @@ class FirstBytesReader:
         api = self._catalog.api(_INT16(view, 4)[0])
         if api is None or len(view) < 8:
             return api is not None
-        return bool(0 <= _INT16(view, 6)[0] <= api.versions.highest + _NEWER_VERSIONS)
+        return bool(0 <= _INT16(view, 6)[0] <= highest_plausible_version(api))
 
     def _heads(self, view: memoryview, verdict: Verdict) -> list[RequestHead]:
         head = read_head(self._reader, view)

@@ -8,8 +8,6 @@ cdef enum:
     HEAD_BYTES = 14
     LARGEST_FRAME_BYTES = 104857600
     TOP_SIZE_BYTE = 6
-    NEWER_VERSIONS = 8
-    LONGEST_CLIENT_ID_BYTES = 4096
     FIRST_PRINTABLE = 0x20
     DELETE = 0x7F
     PRODUCE = 0
@@ -19,6 +17,8 @@ cdef enum:
     LEAST_TOPIC_BYTES = 6
     LONGEST_TOPIC_BYTES = 255
     FILTER_BITS = 4096
+
+cdef long long _LONGEST_CLIENT_ID_BYTES
 
 
 cdef class RequestCandidates:

@@ -15,6 +15,11 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
+from kanalyze.kafka.session.plausible_headers import (
+    LONGEST_CLIENT_ID_BYTES,
+    highest_plausible_version,
+)
+
 try:
     import cython
 except ModuleNotFoundError:  # uncompiled, this stand-in is enough
@@ -27,8 +32,6 @@ if not cython.compiled:
     HEAD_BYTES = 14
     LARGEST_FRAME_BYTES = 100 * 1024 * 1024
     TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
-    NEWER_VERSIONS = 8
-    LONGEST_CLIENT_ID_BYTES = 4 * 1024
     FIRST_PRINTABLE, DELETE = 0x20, 0x7F
     PRODUCE, CONTROLLED_SHUTDOWN = 0, 7
     LAST_OLD_PRODUCE = 2
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
 
 __all__ = ["RequestCandidates", "responses"]
+
+_LONGEST_CLIENT_ID_BYTES = LONGEST_CLIENT_ID_BYTES
 
 
 class RequestCandidates:
@@ -57,7 +62,7 @@ class RequestCandidates:
         """
         highest, has_high_byte = array("i", [-1] * 256), bytearray(256)
         for api in catalog.apis:
-            low, version = api.key & 0xFF, min(api.versions.highest + NEWER_VERSIONS, 255)
+            low, version = api.key & 0xFF, min(highest_plausible_version(api), 255)
             highest[low] = max(highest[low], version)
             has_high_byte[api.key >> 8 & 0xFF] = 1
         self._highest = memoryview(highest)
@@ -96,7 +101,7 @@ def _may_have_client_id(data: memoryview, index: int, size: int) -> bool:
     if data[index + 5] == CONTROLLED_SHUTDOWN and data[index + 7] == 0:
         return True
     room = min(size + 4, len(data) - index) - HEAD_BYTES
-    if length < 0 or length > room or length > LONGEST_CLIENT_ID_BYTES:
+    if length < 0 or length > room or length > _LONGEST_CLIENT_ID_BYTES:
         return False
     if length == 0:
         return True

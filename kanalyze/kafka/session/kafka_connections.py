@@ -173,7 +173,7 @@ class KafkaConnections:
     def begin(self, tcp: TcpConnection, start: KafkaStart) -> ConnectionEvents:
         """Begin to read a connection; return the events of its bytes so far."""
         client_index = start.client_index
-        peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
+        peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
         from_start = tcp.start_seen[client_index] and start.in_sync[client_index]
         connection: _Connection
         if start.wire == "kafka-0.7":

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.plain_values import fields
-from kanalyze.kafka.session.resync import is_sane
+from kanalyze.kafka.session.plausible_headers import is_plausible_client_id
 from kanalyze.kafka.session.sasl import RawLogin, principal_of
 from kanalyze.kafka.session.token_ranges import PREFIX_BYTES
 from kanalyze.kafka.wire import WireError
@@ -159,7 +159,7 @@ class Login:
 
     def may_be_request(self, header: RequestHeader) -> bool:
         """Return true if the bytes read as a header are likely a header, of any API."""
-        if not is_sane(header.client_id):
+        if not is_plausible_client_id(header.client_id):
             return False
         if self._reader.has_api(header.api_key):
             return self._locator.is_near(header.api_key, header.api_version)

@@ -22,6 +22,10 @@ from kanalyze.kafka.framing.boundary_search import FrameLocator
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 from kanalyze.kafka.session.header_candidates import RequestCandidates, responses
 from kanalyze.kafka.session.heuristics import is_likely
+from kanalyze.kafka.session.plausible_headers import (
+    is_plausible_client_id,
+    is_plausible_version,
+)
 from kanalyze.kafka.session.sasl import looks_like_gssapi
 from kanalyze.kafka.wire import WireError
 
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.model.segments import Segments
 
-__all__ = ["RequestLocator", "ResponseLocator", "after_tokens", "is_sane"]
+__all__ = ["RequestLocator", "ResponseLocator", "after_tokens"]
 
 Verdict = Literal["yes", "perhaps", "no"]
 PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
@@ -56,11 +60,8 @@ _HEAD_BYTES = 14
 _MOST_UNCONFIRMED_BYTES = 64 * 1024
 """How many bytes are buffered to check a candidate. Beyond this, an incomplete candidate whose body
 fits so far is accepted as a frame."""
-_LONGEST_CLIENT_ID = 1024
 _PADDING = bytes(_HEAD_BYTES + 12)
 """Put between pieces of segments: a request does not continue in the next piece."""
-_NEWER_VERSIONS = 8
-"""How many versions beyond the tables a request may have."""
 _MOST_CANDIDATES = 4096
 _KEPT_BYTES = 32 * 1024
 """Bytes without a response that are kept: they are searched again when more requests are known."""
@@ -174,8 +175,9 @@ class RequestLocator(FrameLocator):
             header = self._reader.request_header(frame)
         except WireError:
             return None
-        fits = is_sane(header.client_id) and self._reader.checks.whole_request_fits(frame, header)
-        return header if fits else None
+        if not is_plausible_client_id(header.client_id):
+            return None
+        return header if self._reader.checks.whole_request_fits(frame, header) else None
 
     def _header(self, view: memoryview) -> RequestHeader | None:
         """Return the header that a view begins with; None if it cannot be a header."""
@@ -186,14 +188,12 @@ class RequestLocator(FrameLocator):
             header = self._reader.parse_header(view, size)
         except WireError:
             return None
-        if not self.is_near(header.api_key, header.api_version) or not is_sane(header.client_id):
-            return None
-        return header
+        is_near = self.is_near(header.api_key, header.api_version)
+        return header if is_near and is_plausible_client_id(header.client_id) else None
 
     def is_near(self, api_key: int, api_version: int) -> bool:
         """Return true if the API is known, and the version is known or slightly newer."""
-        api = self._catalog.api(api_key)
-        return api is not None and 0 <= api_version <= api.versions.highest + _NEWER_VERSIONS
+        return is_plausible_version(self._catalog, api_key, api_version)
 
     def _may_continue(self, view: memoryview, index: int) -> bool:
         """Return true if the next bytes may be another request: a single match may be chance.
@@ -398,13 +398,6 @@ def after_tokens(view: memoryview, verdict_of: Callable[[memoryview], Verdict]) 
         if verdict != "no":
             return verdict
     return "no"
-
-
-def is_sane(client_id: str | None) -> bool:
-    """Return true if a client id is plausible; None is plausible."""
-    if client_id is None:
-        return True
-    return len(client_id) <= _LONGEST_CLIENT_ID and client_id.isprintable()
 
 
 def _whole_frame(segments: Segments, index: int) -> Frame | None:

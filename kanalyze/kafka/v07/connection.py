@@ -82,7 +82,7 @@ class Kafka07Connection:
         """Make one from a state; raises ValueError for any other value."""
         client_index, identity, requests, responses, builder = fields(state, "ntttt")
         end_of_two(client_index)
-        peers = Peers(tcp, tcp.endpoints[client_index], tcp.endpoints[1 - client_index])
+        peers = Peers(tcp, *tcp.endpoint_and_peer(client_index))
         connection = cls(
             peers.with_state(identity),
             client_index,

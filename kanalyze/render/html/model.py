@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.common.escaping import escape
 from kanalyze.render.latency_parts import PARTS
 from kanalyze.render.text import shown
+from kanalyze.render.times import is_dated
 from kanalyze.render.units import duration_text
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
         "bucket_us": cube["bucket_ns"] // 1000,
         "buckets": cube["buckets"],
         "bin_ratio": cube["bin_ratio"],
-        "dated": _is_dated(report["capture"]),
+        "dated": is_dated(report["capture"]),
         "others": _OTHERS,
         "names": {
             "client": _clients(names["clients"], report["clients"]),
@@ -95,12 +96,6 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
         "tls": [_tls(line) for line in report["tls"]],
         "group_events": [_event(line) for line in cube["group_events"]],
     }
-
-
-def _is_dated(capture: Mapping[str, Any]) -> bool:
-    """Return whether the capture spans several days, so that times need a date."""
-    first, last = capture["first_time"], capture["last_time"]
-    return bool(first and last and first[:10] != last[:10])
 
 
 def _named(name: str | None, option: str, quoted: Callable[[str], str]) -> dict[str, Any]:
