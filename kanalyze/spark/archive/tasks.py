@@ -153,10 +153,6 @@ class Job(NamedTuple):
 
         return YieldedRows(self.columns, self.others, bucket, has_numbers=bool(self.others))
 
-    def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
-        """Return the plan with more names of topics; names that the user gave have priority."""
-        return replace(self.plan, topic_ids={**topic_ids, **(self.plan.topic_ids or {})})
-
 
 def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
     """Return a job that also decrypts with the secrets inside of captures."""
@@ -448,7 +444,7 @@ def _requests(
     sink: BucketSink,
 ) -> Iterator[pa.RecordBatch]:
     """Make the rows of a bucket, and yield its control rows."""
-    analysis = job.plan_with_names(topic_ids).analysis(TablePartition((), segments=source))
+    analysis = job.plan.with_names(topic_ids).analysis(TablePartition((), segments=source))
     run = analysis.resumable(
         saved_state,
         keeps_open=job.keeps_open,
@@ -478,7 +474,7 @@ def _other_rows(
     """Yield the rows of a bucket in another table; names of topics must be known before."""
     from kanalyze.spark.schema import as_spark  # imported late: needs pyspark
 
-    plan = job.plan_with_names(topic_ids)
+    plan = job.plan.with_names(topic_ids)
     for batch in read_partition(plan, TablePartition((), segments=source), lambda block: block):
         for rows in as_spark(batch, plan.columns):
             yield with_control_columns(rows)

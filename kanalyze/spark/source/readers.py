@@ -10,7 +10,7 @@ together are those of one process, wherever files begin and end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -122,6 +122,10 @@ class ReadPlan:
     def table(self) -> SourceTable:
         """The table of the options."""
         return TABLES[self.options.table]
+
+    def with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
+        """Return the plan with more names of topics; names that the user gave have priority."""
+        return replace(self, topic_ids={**topic_ids, **(self.topic_ids or {})})
 
     def analysis(self, partition: TablePartition, keep: KeepsBytes | None = None) -> Analysis:
         """Return the analysis of a partition; for ``keep`` see :class:`Analysis`.

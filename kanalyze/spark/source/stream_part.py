@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 from kanalyze.spark.archive.packet_locations import dump_locations, load_locations
 from kanalyze.spark.archive.shuffle_schema import pack_state, unpack_state
-from kanalyze.spark.key_sources import shared_keys
+from kanalyze.spark.source.readers import TablePartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,19 +68,8 @@ def read_stream_partition(
     """
     locations, saved_state = _load_state(task, folder)
     captures = _StreamCaptures(task.captures, locations)
-    options, limit = plan.options, plan.options.max_memory_bytes
-    analysis = Analysis(
-        (),
-        source=captures,
-        row_filter=plan.row_filter,
-        ports=options.ports,
-        brokers=options.filters.get("brokers", ()),
-        topic_ids={**(plan.topic_ids or {}), **_known_names(task, folder)},
-        catalog=plan.catalog,
-        max_memory_bytes=DEFAULT_MEMORY_BYTES if limit is None else limit,
-        shard=task.shard,
-        keylog=None if task.keys is None else shared_keys(task.keys),
-    )
+    plan_now = replace(plan.with_names(_known_names(task, folder)), keys=task.keys)
+    analysis = plan_now.analysis(TablePartition((), task.shard, segments=captures))
     run = analysis.resumable(saved_state, keeps_open=True)
     for rows in run.rows():
         yield from rows.requests
@@ -90,8 +78,8 @@ def read_stream_partition(
         lines = "".join(f"{json.dumps(pair)}\n" for pair in pairs)
         folder.write(f"anomalies/{task.end:0{_DIGITS}}.jsonl", lines.encode())
     name = f"{states_name(task.end)}/{task.shard.index}"
-    names = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
-    folder.write(f"{name}.names", _with_checksum(json.dumps(names).encode()))
+    known = {topic_id.hex(): name for topic_id, name in sorted(analysis.names.known.items())}
+    folder.write(f"{name}.names", _with_checksum(json.dumps(known).encode()))
     state = pack_state(captures.save_state(), run.saved_state)
     folder.write(name, _with_checksum(state))
 

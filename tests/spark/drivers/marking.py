@@ -12,10 +12,9 @@ from kanalyze.spark.archive.tasks import Job
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kanalyze.spark.archive.payload_pruning import PayloadPruner
-    from kanalyze.spark.source.readers import ReadPlan
+    from kanalyze.spark.archive.row_sink import BucketSink
+    from kanalyze.spark.archive.table_files import TableFiles
 
 READING, REBUILDING = "reading", "rebuilding"
 GO_ON = "go-on"
@@ -71,10 +70,10 @@ class MarkingJob(Job):
         self._pass(READING)
         return super().pruner()
 
-    def plan_with_names(self, topic_ids: Mapping[bytes, str]) -> ReadPlan:
+    def sink(self, bucket: int, files: TableFiles | None) -> BucketSink:
         """Begin to rebuild a bucket."""
         self._pass(REBUILDING)
-        return super().plan_with_names(topic_ids)
+        return super().sink(bucket, files)
 
     def _pass(self, phase: str) -> None:
         task = TaskContext.get()
